@@ -1,0 +1,53 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help install demo test unit e2e lint format lock bench clean
+
+# An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export JSII_NODE := $(CURDIR)/.venv/bin/node
+# aws_cdk takes seconds to compile: let Python keep the result.
+unexport PYTHONDONTWRITEBYTECODE
+
+help: ## say what there is
+	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+install: ## set the checkout up (quick when nothing changed)
+	@tooling/install.sh
+
+demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
+	@constructs-optim local demo
+
+test: install ## the whole test suite
+	@pytest
+
+unit: install ## the tests that need no local cloud
+	@pytest -m "not local and not e2e"
+
+e2e: install ## the tests that deploy with the CDK CLI
+	@pytest -m e2e
+
+lint: install ## all static checks
+	ruff check
+	ruff format --check
+	pyright
+	lint-imports
+	@cdk synth --quiet --output cdk.out/lint >/dev/null
+	cfn-lint cdk.out/lint/*.template.json
+
+format: install ## put the sources into form
+	@ruff check --fix --quiet || true
+	@ruff format
+
+lock: install ## look for newer versions of everything that is pinned
+	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+	  requirements/uv.in --output-file requirements/uv.txt
+	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+	  pyproject.toml --extra local --group dev --output-file requirements/dev.txt
+	@npm update --package-lock-only --silent
+
+bench: install ## how long synth takes, against raw L1 constructs
+	@python bench/synth.py
+
+clean: ## remove all that install and the other targets made
+	@rm -rf .venv node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,18 @@
+"""What all tests share: which of them need the local cloud is read off the folder they are in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+_MARKERS = {"local": ("local",), "e2e": ("local", "e2e")}
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests below ``tests/local`` and ``tests/e2e``, so that ``make unit`` leaves them out."""
+    for item in items:
+        if _HERE in item.path.parents:
+            for marker in _MARKERS.get(item.path.relative_to(_HERE).parts[0], ()):
+                item.add_marker(marker)
