@@ -1,0 +1,57 @@
+"""Optimized LLM endpoints on Amazon SageMaker, declared as AWS CDK constructs.
+
+The names below are imported on first use: a program that only plans a recipe does not load the AWS CDK.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .constructs.artifact_store import ArtifactStore, IArtifactStore
+    from .constructs.endpoint_dashboard import EndpointDashboard
+    from .constructs.endpoint_scaling import EndpointScaling
+    from .constructs.optimization_job import OptimizationJob
+    from .constructs.optimized_endpoint import OptimizedEndpoint
+    from .recipe import Model, Plan, Quantization, RecipeError, Violation
+
+_HOMES = {
+    "ArtifactStore": ".constructs.artifact_store",
+    "EndpointDashboard": ".constructs.endpoint_dashboard",
+    "EndpointScaling": ".constructs.endpoint_scaling",
+    "IArtifactStore": ".constructs.artifact_store",
+    "Model": ".recipe",
+    "OptimizationJob": ".constructs.optimization_job",
+    "OptimizedEndpoint": ".constructs.optimized_endpoint",
+    "Plan": ".recipe",
+    "Quantization": ".recipe",
+    "RecipeError": ".recipe",
+    "Violation": ".recipe",
+}
+
+__all__ = [
+    "ArtifactStore",
+    "EndpointDashboard",
+    "EndpointScaling",
+    "IArtifactStore",
+    "Model",
+    "OptimizationJob",
+    "OptimizedEndpoint",
+    "Plan",
+    "Quantization",
+    "RecipeError",
+    "Violation",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

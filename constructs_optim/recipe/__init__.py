@@ -1,0 +1,12 @@
+"""WHAT to do: pure Python that turns a declared recipe into a plan, or into all the reasons why it cannot work.
+
+Nothing here knows the AWS CDK or calls AWS. Planning takes microseconds and always gives the same answer.
+"""
+
+from .errors import RecipeError, Violation
+from .keys import artifact_key
+from .model import Model
+from .plan import Plan, plan, violations
+from .techniques import Quantization, Technique
+
+__all__ = ["Model", "Plan", "Quantization", "RecipeError", "Technique", "Violation", "artifact_key", "plan", "violations"]

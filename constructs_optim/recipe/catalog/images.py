@@ -1,0 +1,56 @@
+"""Container images, what they are capable of, and the registries they are pulled from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache
+
+from .files import load
+
+
+@dataclass(frozen=True)
+class ImageRow:
+    """A Deep Learning Container image, without its registry."""
+
+    repository: str
+    tag: str
+    capabilities: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """``repository:tag``."""
+        return f"{self.repository}:{self.tag}"
+
+
+@cache
+def rows() -> tuple[ImageRow, ...]:
+    """Every catalogued image, the preferred one first."""
+    return tuple(
+        ImageRow(row["repository"], row["tag"], frozenset(row["capabilities"])) for row in load("images")["images"]
+    )
+
+
+def select(capabilities: Collection[str]) -> ImageRow | None:
+    """The preferred image that has all of ``capabilities``."""
+    return next((row for row in rows() if row.capabilities >= set(capabilities)), None)
+
+
+def registry_accounts() -> dict[str, str]:
+    """The registry's account by region, in the order of the regions' names."""
+    return dict(load("images")["registry_accounts"])
+
+
+def registry_account(region: str) -> str | None:
+    """The registry's account in ``region``; None where there is no such registry."""
+    return load("images")["registry_accounts"].get(region)
+
+
+def registry_host(region: str) -> str | None:
+    """The registry's host in ``region``."""
+    account = registry_account(region)
+    if account is None:
+        return None
+    suffixes: dict[str, str] = load("images")["dns_suffixes"]
+    suffix = next(suffix for prefix, suffix in suffixes.items() if region.startswith(prefix))
+    return f"{account}.dkr.ecr.{region}.{suffix}"

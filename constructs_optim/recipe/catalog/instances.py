@@ -1,0 +1,47 @@
+"""Instance types and their accelerators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+from .files import load
+
+
+@dataclass(frozen=True)
+class InstanceRow:
+    """An accelerated instance type. Memory is in MiB, for one accelerator where it says so; NVMe in GB.
+
+    ``hosts_endpoints`` and ``runs_optimization`` tell whether the API accepts it for an endpoint's variant, and as
+    the deployment instance type of an optimization job.
+    """
+
+    name: str
+    family: str
+    accelerator: str
+    kind: str
+    accelerator_count: int
+    accelerator_memory_mib: int
+    vcpu: int
+    memory_mib: int
+    nvme_gb: int
+    hosts_endpoints: bool
+    runs_optimization: bool
+
+
+@cache
+def by_name() -> MappingProxyType[str, InstanceRow]:
+    """Every catalogued accelerated instance type."""
+    return MappingProxyType({row["name"]: InstanceRow(**row) for row in load("instances")["accelerated"]})
+
+
+@cache
+def other_names() -> frozenset[str]:
+    """Endpoint instance types without an accelerator, or with one no technique here runs on."""
+    return frozenset(load("instances")["without_catalogued_accelerator"])
+
+
+def find(name: str) -> InstanceRow | None:
+    """The accelerated instance type of that name."""
+    return by_name().get(name)

@@ -1,0 +1,30 @@
+"""Names for artifacts: hashes of what decides their bytes, and of nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+# Part of every key: raised when the same recipe comes to mean other bytes.
+KEY_SCHEMA = 1
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys and no white space: one text for one value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def sha256(text: str) -> str:
+    """64 lower-case hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def artifact_key(recipe_key: str, source_identity: str) -> str:
+    """The key of what ``recipe_key`` makes of exactly that source.
+
+    Args:
+        recipe_key: :attr:`OptimizationJobPlan.recipe_key`.
+        source_identity: ``hub:<hub>/<model id>@<version>`` or ``s3:<uri>#<fingerprint of the objects>``.
+    """
+    return sha256(f"{recipe_key}\n{source_identity}")

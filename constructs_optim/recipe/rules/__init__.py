@@ -1,0 +1,19 @@
+"""Which recipes work. One small function a rule; each file holds the rules about one part of a recipe.
+
+Importing this package registers them all, in the order of their ids.
+"""
+
+from . import container_rules, instance_rules, model_rules, technique_rules
+from .registry import Advice, Rule, all_rules, check, warnings
+
+__all__ = [
+    "Advice",
+    "Rule",
+    "all_rules",
+    "check",
+    "container_rules",
+    "instance_rules",
+    "model_rules",
+    "technique_rules",
+    "warnings",
+]

@@ -1,0 +1,80 @@
+"""Rules about the container and its environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from ..model import is_token
+from ..recipe import Recipe
+from ..techniques import settings
+from .registry import Finding, rule
+
+_JOB_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ModelQuantizationConfig.html"
+_MODEL_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html"
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
+_MOST_MODEL_VARIABLES, _LONGEST_MODEL_VALUE = 100, 1024
+_MOST_JOB_VARIABLES, _LONGEST_JOB_VALUE = 25, 256
+# What every plan adds to the given variables of a job: tensor parallel degree and model location.
+_ADDED = 2
+
+
+@rule(
+    "OPT030",
+    title="An image has all that the techniques need",
+    reason="no container image carries these techniques together",
+    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html",
+)
+def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
+    if recipe.known_techniques and recipe.image is None:
+        methods = [technique.method for _, technique in recipe.known_techniques]
+        yield Finding("techniques", methods, "fewer techniques, or one after the other")
+
+
+@rule(
+    "OPT031",
+    title="The container's environment is within the service's limits",
+    reason="a container has at most 100 variables; a name has letters, digits and underscores, a value at most 1024 characters",
+    link=_MODEL_API,
+)
+def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
+    given = recipe.environment
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        yield Finding("environment", given, '{"NAME": "value"}', reason="an environment is a mapping of names to values")
+        return
+    if len(given) > _MOST_MODEL_VARIABLES - _ADDED:
+        yield Finding("environment", f"{len(given)} variables", f"at most {_MOST_MODEL_VARIABLES - _ADDED} of your own")
+    for name, value in given.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            yield Finding("environment", name, "a name such as OPTION_MAX_MODEL_LEN", reason="no variable's name")
+        elif not isinstance(value, str):
+            yield Finding(f"environment.{name}", value, f"a string: {str(value)[:64]!r}", reason="values are strings")
+        elif not is_token(value) and len(value) > _LONGEST_MODEL_VALUE:
+            yield Finding(f"environment.{name}", f"{len(value)} characters", f"at most {_LONGEST_MODEL_VALUE} characters")
+
+
+@rule(
+    "OPT032",
+    title="A job's environment is within the service's limits",
+    reason="a job's environment has at most 25 variables of at most 256 characters",
+    link=_JOB_API,
+)
+def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
+    for place, technique in recipe.known_techniques:
+        try:
+            variables = technique.job_environment()
+        except (TypeError, ValueError, AttributeError):
+            # A setting of the wrong type, which OPT021 reports.
+            continue
+        if len(variables) > _MOST_JOB_VARIABLES - _ADDED:
+            yield Finding(f"techniques[{place}]", f"{len(variables)} variables", f"at most {_MOST_JOB_VARIABLES - _ADDED}")
+        for name, value in variables.items():
+            if len(value) > _LONGEST_JOB_VALUE:
+                longest = max(settings(technique).items(), key=lambda item: len(str(item[1])))[0]
+                yield Finding(
+                    f"techniques[{place}].{longest}",
+                    f"{len(value)} characters",
+                    f"settings that make {name} at most {_LONGEST_JOB_VALUE} characters",
+                )

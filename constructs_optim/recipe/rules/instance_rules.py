@@ -1,0 +1,93 @@
+"""Rules about what the model runs on, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..catalog import images, instances
+from ..catalog.matching import close_matches
+from ..recipe import Recipe
+from .registry import Finding, rule
+
+_INSTANCES = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateOptimizationJob.html"
+_SDK = "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py"
+_CONTAINERS = "https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html"
+
+
+@rule(
+    "OPT010",
+    title="The instance type exists",
+    reason="SageMaker has no endpoint instance type of that name",
+    link=_INSTANCES,
+)
+def _instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
+    given = recipe.instance_type
+    if recipe.instance is not None or (isinstance(given, str) and given in instances.other_names()):
+        return
+    spelled = given if isinstance(given, str) and given.startswith("ml.") else f"ml.{given}"
+    matches = close_matches(spelled, instances.by_name())
+    meant = f"did you mean {' or '.join(matches)}?" if matches else "a type such as ml.g5.12xlarge"
+    yield Finding("instance_type", given, meant)
+
+
+@rule(
+    "OPT011",
+    title="The instance type has an accelerator",
+    reason="it has no accelerator that an optimized model runs on",
+    link=_INSTANCES,
+)
+def _instance_type_is_accelerated(recipe: Recipe) -> Iterator[Finding]:
+    if isinstance(recipe.instance_type, str) and recipe.instance_type in instances.other_names():
+        families = sorted({row.family for row in instances.by_name().values() if row.runs_optimization})
+        yield Finding(
+            "instance_type", recipe.instance_type, f"a type of one of the families {', '.join(families)}, such as ml.g5.12xlarge"
+        )
+
+
+@rule(
+    "OPT012",
+    title="Every technique runs on the instance family",
+    reason="the technique has no kernels for this accelerator, or the service does not accept the type for its jobs",
+    link=_SDK,
+)
+def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
+    row = recipe.instance
+    if row is None:
+        return
+    for place, technique in recipe.known_techniques:
+        families = technique.tested_families | technique.other_families
+        if row.family not in families or not row.runs_optimization:
+            yield Finding(
+                "instance_type",
+                recipe.instance_type,
+                f"a type of one of the families {', '.join(sorted(technique.tested_families))}",
+                reason=f"{technique.method} (techniques[{place}]) does not run on {row.name} ({row.accelerator})",
+            )
+
+
+@rule(
+    "OPT013",
+    title="The vendor tested the instance family",
+    reason="the service accepts the type, but the SageMaker SDK does not list it for this technique",
+    link=_SDK,
+    advisory=True,
+)
+def _family_is_tested(recipe: Recipe) -> Iterator[Finding]:
+    for _, technique in recipe.known_techniques:
+        if recipe.instance is not None and recipe.instance.family in technique.other_families:
+            tested = ", ".join(sorted(technique.tested_families))
+            yield Finding("instance_type", recipe.instance_type, f"Tested families: {tested}")
+
+
+@rule(
+    "OPT014",
+    title="The region has the containers",
+    reason="there is no AWS Deep Learning Container registry in that region",
+    link=_CONTAINERS,
+)
+def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
+    if recipe.region is None or (isinstance(recipe.region, str) and images.registry_account(recipe.region)):
+        return
+    matches = close_matches(recipe.region, images.registry_accounts())
+    meant = f"did you mean {' or '.join(matches)}?" if matches else "a region such as us-west-2"
+    yield Finding("region", recipe.region, meant)

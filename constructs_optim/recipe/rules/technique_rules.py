@@ -1,0 +1,114 @@
+"""Rules about techniques: their settings, their stacking, and the models they work for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import ValidationError
+
+from ..recipe import Recipe
+from ..techniques import Technique, settings
+from .registry import Finding, rule
+
+_GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html"
+_MATRIX = "https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supported-models.html"
+_LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html"
+
+
+@rule(
+    "OPT020",
+    title="There is at least one technique",
+    reason="an optimized endpoint applies at least one technique to its model",
+    link=_GUIDE,
+)
+def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
+    given = recipe.techniques
+    example = "techniques=[Quantization.awq()]"
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        yield Finding("techniques", given, example, reason="techniques are given as a list")
+        return
+    if not given:
+        yield Finding("techniques", list(given), example)
+    for place, technique in enumerate(given):
+        if not isinstance(technique, Technique):
+            yield Finding(f"techniques[{place}]", technique, example, reason="this is not a technique")
+
+
+@rule(
+    "OPT021",
+    title="A technique's settings are in range",
+    reason="the container that carries the technique out knows no such setting",
+    link=_LMI,
+)
+def _settings_are_valid(recipe: Recipe) -> Iterator[Finding]:
+    for place, technique in recipe.known_techniques:
+        try:
+            type(technique).model_validate(settings(technique))
+        except ValidationError as error:
+            for problem in error.errors(include_url=False):
+                name = ".".join(str(part) for part in problem["loc"])
+                expected = problem.get("ctx", {}).get("expected")
+                yield Finding(
+                    f"techniques[{place}].{name}",
+                    problem["input"],
+                    f"one of {expected}" if expected else problem["msg"],
+                    reason=f"{technique.method}: {problem['msg']}",
+                )
+
+
+@rule(
+    "OPT022",
+    title="A kind of technique is applied once",
+    reason="the second would be applied to the output of the first, which no job supports",
+    link=_GUIDE,
+)
+def _each_kind_stands_once(recipe: Recipe) -> Iterator[Finding]:
+    seen: dict[str, int] = {}
+    for place, technique in recipe.known_techniques:
+        if technique.kind in seen:
+            first = seen[technique.kind]
+            yield Finding(
+                f"techniques[{place}]", technique.method, f"keep one {technique.kind}: techniques[{first}] or this one"
+            )
+        seen.setdefault(technique.kind, place)
+
+
+@rule(
+    "OPT023",
+    title="The model supports the technique",
+    reason="SageMaker's matrix of supported models says no",
+    link=_MATRIX,
+)
+def _model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
+    if recipe.model_row is None:
+        return
+    for place, technique in recipe.known_techniques:
+        if recipe.model_row.supports(technique.catalog_column) is not True:
+            yield Finding(
+                f"techniques[{place}]",
+                technique.method,
+                f"another technique, or a model of which the matrix says that it supports {technique.kind}",
+                reason=f"{recipe.model_row.model_id} does not support {technique.kind}, by SageMaker's own matrix",
+            )
+
+
+@rule(
+    "OPT024",
+    title="The tensor parallel degree divides the accelerators",
+    reason="every copy of the model takes the same number of accelerators, and none is left over",
+    link=_LMI,
+)
+def _degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
+    if recipe.instance is None:
+        return
+    count = recipe.instance.accelerator_count
+    for place, technique in recipe.known_techniques:
+        degree = technique.tensor_parallel
+        if isinstance(degree, int) and not isinstance(degree, bool) and degree > 0 and count % degree:
+            divisors = [str(number) for number in range(1, count + 1) if count % number == 0]
+            yield Finding(
+                f"techniques[{place}].tensor_parallel_degree",
+                degree,
+                f"one of {', '.join(divisors)}",
+                reason=f"{recipe.instance.name} has {count} accelerators, and {degree} does not divide them",
+            )
