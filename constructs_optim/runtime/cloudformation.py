@@ -1,0 +1,81 @@
+"""CloudFormation's two call-backs: a custom resource's response and a wait condition's signal.
+
+Both are PUT requests to pre-signed URLs, which are secrets: they are never logged.
+Sources: AWS CloudFormation user guide, "Custom resource response objects" and "Create wait conditions".
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+from .log import log
+
+# A response is limited to 4,096 bytes, a signal's Data to as many; a long FailureReason must not lose the rest.
+_REASON_LIMIT = 1024
+_ATTEMPTS = 5
+_TIMEOUT_SECONDS = 10
+
+
+def respond(
+    event: Mapping[str, Any],
+    *,
+    physical_id: str,
+    failure: str | None = None,
+    data: Mapping[str, str] | None = None,
+) -> None:
+    """Answer a custom resource event: success, or FAILED with ``failure`` as the reason users see."""
+    _put(
+        event["ResponseURL"],
+        {
+            "Status": "SUCCESS" if failure is None else "FAILED",
+            "Reason": _shortened(failure or "done"),
+            "PhysicalResourceId": physical_id,
+            "StackId": event["StackId"],
+            "RequestId": event["RequestId"],
+            "LogicalResourceId": event["LogicalResourceId"],
+            "Data": dict(data or {}),
+        },
+    )
+
+
+def signal(handle: str, *, failure: str | None = None, data: str = "") -> None:
+    """Signal a wait condition. A handle that is gone (its stack was deleted) is no error: nobody waits any more."""
+    body = {
+        "Status": "SUCCESS" if failure is None else "FAILURE",
+        "Reason": _shortened(failure or "the artifact is ready"),
+        # The same id each time: CloudFormation takes a repeated id for a retransmission and keeps the first.
+        "UniqueId": "artifact",
+        "Data": data,
+    }
+    try:
+        _put(handle, body)
+    except urllib.error.HTTPError as error:
+        if error.code not in (403, 404):
+            raise
+        log("nobody waits for this signal any more", status=error.code)
+
+
+def _shortened(reason: str) -> str:
+    return reason if len(reason) <= _REASON_LIMIT else reason[: _REASON_LIMIT - 3] + "..."
+
+
+def _put(url: str, body: Mapping[str, Any]) -> None:
+    payload = json.dumps(body).encode()
+    # S3's pre-signed URLs are signed for an empty Content-Type.
+    request = urllib.request.Request(url, data=payload, method="PUT", headers={"Content-Type": ""})
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS):
+                return
+        except urllib.error.HTTPError as error:
+            if error.code < 500 or attempt == _ATTEMPTS:
+                raise
+        except OSError:
+            if attempt == _ATTEMPTS:
+                raise
+        time.sleep(0.2 * 2**attempt)
