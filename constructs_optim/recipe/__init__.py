@@ -9,4 +9,14 @@ from .model import Model
 from .plan import Plan, plan, violations
 from .techniques import Quantization, Technique
 
-__all__ = ["Model", "Plan", "Quantization", "RecipeError", "Technique", "Violation", "artifact_key", "plan", "violations"]
+__all__ = [
+    "Model",
+    "Plan",
+    "Quantization",
+    "RecipeError",
+    "Technique",
+    "Violation",
+    "artifact_key",
+    "plan",
+    "violations",
+]

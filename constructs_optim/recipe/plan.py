@@ -183,7 +183,9 @@ def plan(
         canonical(
             {
                 "schema": KEY_SCHEMA,
-                "techniques": [[t.kind, t.method, {**settings(t), "tensor_parallel_degree": degree}] for t in chosen],
+                "techniques": [
+                    [t.kind, t.method, {**settings(t), "tensor_parallel_degree": degree}] for t in chosen
+                ],
                 "accelerator": instance.accelerator,
                 "image": image.name,
                 "tensor_parallel_degree": degree,
@@ -198,7 +200,12 @@ def plan(
         request={
             "DeploymentInstanceType": instance_type,
             "OptimizationConfigs": [
-                {t.job_member: {"Image": f"{host}/{image.name}", "OverrideEnvironment": {**t.job_environment(), **shared}}}
+                {
+                    t.job_member: {
+                        "Image": f"{host}/{image.name}",
+                        "OverrideEnvironment": {**t.job_environment(), **shared},
+                    }
+                }
                 for t in chosen
             ],
             "StoppingCondition": {"MaxRuntimeInSeconds": max_runtime_seconds},

@@ -38,16 +38,22 @@ class Recipe:
     def known_techniques(self) -> list[tuple[int, Technique]]:
         """The techniques among what was given, with their places."""
         given = self.techniques if isinstance(self.techniques, Sequence) else ()
-        return [(place, technique) for place, technique in enumerate(given) if isinstance(technique, Technique)]
+        return [
+            (place, technique) for place, technique in enumerate(given) if isinstance(technique, Technique)
+        ]
 
     @cached_property
     def image(self) -> images.ImageRow | None:
         """The preferred image that has what every technique needs."""
-        return images.select({need for _, technique in self.known_techniques for need in technique.capabilities})
+        return images.select(
+            {need for _, technique in self.known_techniques for need in technique.capabilities}
+        )
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
         """The given environment, where it is one."""
         given = self.environment
-        sound = isinstance(given, Mapping) and all(isinstance(item, str) for pair in given.items() for item in pair)
+        sound = isinstance(given, Mapping) and all(
+            isinstance(item, str) for pair in given.items() for item in pair
+        )
         return given if sound else {}

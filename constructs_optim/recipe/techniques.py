@@ -91,7 +91,9 @@ class AwqQuantization(Technique):
         }
         defaults = {name: info.default for name, info in type(self).model_fields.items()}
         # A default that the container has by itself is left out: the request shows what was chosen.
-        chosen = {key: str(value) for key, (value, name) in given.items() if getattr(self, name) != defaults[name]}
+        chosen = {
+            key: str(value) for key, (value, name) in given.items() if getattr(self, name) != defaults[name]
+        }
         return {"OPTION_QUANTIZE": self.method, **chosen}
 
 

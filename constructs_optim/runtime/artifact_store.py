@@ -132,7 +132,11 @@ class ArtifactStore:
 
         def advanced(claim: Claim | None) -> Claim:
             current = claim or failed
-            return replace(current, attempt=current.attempt + 1) if current.attempt == failed.attempt else current
+            return (
+                replace(current, attempt=current.attempt + 1)
+                if current.attempt == failed.attempt
+                else current
+            )
 
         return self._swap(key, advanced)
 

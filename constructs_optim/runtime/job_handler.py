@@ -212,7 +212,9 @@ def _explained(error: ClientError | BotoCoreError) -> str:
         "AccessDenied": "check permissions boundaries and service control policies of the stack's roles",
         "AccessDeniedException": "check permissions boundaries and service control policies of the stack's roles",
     }.get(code, "")
-    return f"{error.operation_name} answered {code}: {message}" + (f". Next: {next_step}" if next_step else "")
+    return f"{error.operation_name} answered {code}: {message}" + (
+        f". Next: {next_step}" if next_step else ""
+    )
 
 
 def _clients() -> dict[str, Any]:

@@ -30,21 +30,34 @@ _STACK_PATIENCE = dt.timedelta(hours=12)
 def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
     """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
     bucket, key, attempt = event.get("Bucket"), event.get("ArtifactKey"), event.get("Attempt")
-    if not isinstance(bucket, str) or not isinstance(key, str) or not is_artifact_key(key) or not isinstance(attempt, int):
+    if (
+        not isinstance(bucket, str)
+        or not isinstance(key, str)
+        or not is_artifact_key(key)
+        or not isinstance(attempt, int)
+    ):
         raise InvalidEvent("the execution's input needs Bucket, ArtifactKey and Attempt")
     name = job_name(bucket, key, attempt)
     if event.get("Error"):
         cause = event["Error"]
-        _tell(event, failure=f"watching the optimization job {name} failed: {cause}. Deploy again to attach to it")
+        _tell(
+            event,
+            failure=f"watching the optimization job {name} failed: {cause}. Deploy again to attach to it",
+        )
         return _DONE
     job = OptimizationJobs(boto3.client("sagemaker", config=_CLIENT)).describe(name)
     if job is None:
-        _tell(event, failure=f"the optimization job {name} does not exist any more; deploy again to start it anew")
+        _tell(
+            event,
+            failure=f"the optimization job {name} does not exist any more; deploy again to start it anew",
+        )
         return _DONE
     status = job["OptimizationJobStatus"]
     log("looked", job=name, status=status)
     if status == COMPLETED:
-        _complete(event, ArtifactStore(boto3.client("s3", config=_CLIENT), bucket, event.get("KmsKeyArn")), job)
+        _complete(
+            event, ArtifactStore(boto3.client("s3", config=_CLIENT), bucket, event.get("KmsKeyArn")), job
+        )
         return _DONE
     if status in _ENDED_BADLY:
         reason = job.get("FailureReason") or "it was stopped from outside this deployment"
@@ -70,7 +83,9 @@ def _complete(event: Mapping[str, Any], store: ArtifactStore, job: Mapping[str, 
     files = store.files(uri)
     if not files:
         name = job["OptimizationJobName"]
-        _tell(event, failure=f"the optimization job {name} completed but wrote nothing to {uri}; deploy again")
+        _tell(
+            event, failure=f"the optimization job {name} completed but wrote nothing to {uri}; deploy again"
+        )
         return
     claim = store.claim(key)
     started = job.get("OptimizationStartTime") or job["CreationTime"]
@@ -86,7 +101,12 @@ def _complete(event: Mapping[str, Any], store: ArtifactStore, job: Mapping[str, 
         "description": claim.description if claim else {},
         "request": {
             member: job[member]
-            for member in ("ModelSource", "DeploymentInstanceType", "OptimizationConfigs", "OptimizationEnvironment")
+            for member in (
+                "ModelSource",
+                "DeploymentInstanceType",
+                "OptimizationConfigs",
+                "OptimizationEnvironment",
+            )
             if member in job
         },
         "started_at": started.isoformat(),

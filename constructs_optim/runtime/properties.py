@@ -99,7 +99,9 @@ def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
         problems.append("WaitHandle")
     source = _source(properties.get("Source"), problems)
     tags = properties.get("Tags") or []
-    if not isinstance(tags, list) or not all(isinstance(tag, dict) and {"Key", "Value"} == set(tag) for tag in tags):
+    if not isinstance(tags, list) or not all(
+        isinstance(tag, dict) and {"Key", "Value"} == set(tag) for tag in tags
+    ):
         problems.append("Tags")
         tags = []
     parsed = JobProperties(

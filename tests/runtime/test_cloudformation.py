@@ -48,7 +48,12 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 
 def event(receiver: Receiver) -> dict[str, str]:
-    return {"ResponseURL": receiver.url, "StackId": "stack", "RequestId": "request", "LogicalResourceId": "Job"}
+    return {
+        "ResponseURL": receiver.url,
+        "StackId": "stack",
+        "RequestId": "request",
+        "LogicalResourceId": "Job",
+    }
 
 
 def test_success_carries_the_identifiers_and_the_attributes(receiver: Receiver) -> None:

@@ -12,8 +12,17 @@ from constructs_optim.runtime.properties import HubSource, S3Source, parse_job_p
 
 VALID: dict[str, Any] = {
     "RecipeKey": "b" * 64,
-    "Source": {"Kind": "hub", "HubName": "SageMakerPublicHub", "ModelId": "some-model", "Version": "1.2.3", "AcceptEula": "true"},
-    "Request": {"DeploymentInstanceType": "ml.g5.12xlarge", "StoppingCondition": {"MaxRuntimeInSeconds": "36000"}},
+    "Source": {
+        "Kind": "hub",
+        "HubName": "SageMakerPublicHub",
+        "ModelId": "some-model",
+        "Version": "1.2.3",
+        "AcceptEula": "true",
+    },
+    "Request": {
+        "DeploymentInstanceType": "ml.g5.12xlarge",
+        "StoppingCondition": {"MaxRuntimeInSeconds": "36000"},
+    },
     "RoleArn": "arn:aws:iam::123456789012:role/Execution",
     "Bucket": "artifacts-of-the-team",
     "StateMachineArn": "arn:aws:states:us-west-2:123456789012:stateMachine:Watch",
@@ -45,7 +54,10 @@ def test_an_s3_prefix_ends_in_a_slash_so_that_its_neighbours_are_left_out(uri: s
         ({"RecipeKey": "not-a-key"}, "RecipeKey"),
         ({"Source": {"Kind": "ftp"}}, "Source.Kind"),
         ({"Source": {"Kind": "s3", "S3Uri": "http://bucket/x"}}, "Source.S3Uri"),
-        ({"Source": {"Kind": "hub", "HubName": "h", "ModelId": "../../etc", "AcceptEula": "true"}}, "Source.ModelId"),
+        (
+            {"Source": {"Kind": "hub", "HubName": "h", "ModelId": "../../etc", "AcceptEula": "true"}},
+            "Source.ModelId",
+        ),
         ({"Request": {"RoleArn": "arn:aws:iam::1:role/Admin"}}, "Request"),
         ({"RoleArn": "arn:aws:iam::1:user/x"}, "RoleArn"),
         ({"Bucket": "Not_A_Bucket"}, "Bucket"),
@@ -61,7 +73,9 @@ def test_a_malformed_property_is_refused_by_name(change: dict[str, Any], named: 
 
 
 def test_all_malformed_properties_are_named_at_once() -> None:
-    with pytest.raises(InvalidEvent, match=r"Bucket, RecipeKey, Request, RoleArn, Source\.Kind, StateMachineArn"):
+    with pytest.raises(
+        InvalidEvent, match=r"Bucket, RecipeKey, Request, RoleArn, Source\.Kind, StateMachineArn"
+    ):
         parse_job_properties({})
 
 
@@ -73,7 +87,7 @@ _JSON = st.recursive(
 )
 
 
-@given(st.fixed_dictionaries({}, optional={name: _JSON for name in (*VALID, "KmsKeyArn", "Tags")}))
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys((*VALID, "KmsKeyArn", "Tags"), _JSON)))
 def test_whatever_reaches_the_handler_is_read_or_refused(properties: dict[str, Any]) -> None:
     with pytest.raises(InvalidEvent):
         parse_job_properties(properties)

@@ -42,17 +42,29 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
     if given is None:
         return
     if not isinstance(given, Mapping):
-        yield Finding("environment", given, '{"NAME": "value"}', reason="an environment is a mapping of names to values")
+        yield Finding(
+            "environment", given, '{"NAME": "value"}', reason="an environment is a mapping of names to values"
+        )
         return
     if len(given) > _MOST_MODEL_VARIABLES - _ADDED:
-        yield Finding("environment", f"{len(given)} variables", f"at most {_MOST_MODEL_VARIABLES - _ADDED} of your own")
+        yield Finding(
+            "environment", f"{len(given)} variables", f"at most {_MOST_MODEL_VARIABLES - _ADDED} of your own"
+        )
     for name, value in given.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield Finding("environment", name, "a name such as OPTION_MAX_MODEL_LEN", reason="no variable's name")
+            yield Finding(
+                "environment", name, "a name such as OPTION_MAX_MODEL_LEN", reason="no variable's name"
+            )
         elif not isinstance(value, str):
-            yield Finding(f"environment.{name}", value, f"a string: {str(value)[:64]!r}", reason="values are strings")
+            yield Finding(
+                f"environment.{name}", value, f"a string: {str(value)[:64]!r}", reason="values are strings"
+            )
         elif not is_token(value) and len(value) > _LONGEST_MODEL_VALUE:
-            yield Finding(f"environment.{name}", f"{len(value)} characters", f"at most {_LONGEST_MODEL_VALUE} characters")
+            yield Finding(
+                f"environment.{name}",
+                f"{len(value)} characters",
+                f"at most {_LONGEST_MODEL_VALUE} characters",
+            )
 
 
 @rule(
@@ -69,7 +81,11 @@ def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
             # A setting of the wrong type, which OPT021 reports.
             continue
         if len(variables) > _MOST_JOB_VARIABLES - _ADDED:
-            yield Finding(f"techniques[{place}]", f"{len(variables)} variables", f"at most {_MOST_JOB_VARIABLES - _ADDED}")
+            yield Finding(
+                f"techniques[{place}]",
+                f"{len(variables)} variables",
+                f"at most {_MOST_JOB_VARIABLES - _ADDED}",
+            )
         for name, value in variables.items():
             if len(value) > _LONGEST_JOB_VALUE:
                 longest = max(settings(technique).items(), key=lambda item: len(str(item[1])))[0]

@@ -11,7 +11,9 @@ from .registry import Finding, rule
 
 _INSTANCES = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateOptimizationJob.html"
 _SDK = "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py"
-_CONTAINERS = "https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html"
+_CONTAINERS = (
+    "https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html"
+)
 
 
 @rule(
@@ -40,7 +42,9 @@ def _instance_type_is_accelerated(recipe: Recipe) -> Iterator[Finding]:
     if isinstance(recipe.instance_type, str) and recipe.instance_type in instances.other_names():
         families = sorted({row.family for row in instances.by_name().values() if row.runs_optimization})
         yield Finding(
-            "instance_type", recipe.instance_type, f"a type of one of the families {', '.join(families)}, such as ml.g5.12xlarge"
+            "instance_type",
+            recipe.instance_type,
+            f"a type of one of the families {', '.join(families)}, such as ml.g5.12xlarge",
         )
 
 

@@ -49,7 +49,9 @@ class Rule:
 _RULES: dict[str, Rule] = {}
 
 
-def rule(id: str, *, title: str, reason: str, link: str, advisory: bool = False) -> Callable[[_Check], _Check]:
+def rule(
+    id: str, *, title: str, reason: str, link: str, advisory: bool = False
+) -> Callable[[_Check], _Check]:
     """Register a function of a recipe as the rule ``id``."""
 
     def register(check: _Check) -> _Check:
@@ -86,7 +88,10 @@ def check(recipe: Recipe) -> list[Violation]:
 def warnings(recipe: Recipe) -> tuple[Advice, ...]:
     """All that is worth a second look in a recipe that works."""
     return tuple(
-        Advice(f"constructs-optim:{advisory.id}", f"{advisory.title}: {found.reason or advisory.reason}. {found.suggestion}")
+        Advice(
+            f"constructs-optim:{advisory.id}",
+            f"{advisory.title}: {found.reason or advisory.reason}. {found.suggestion}",
+        )
         for advisory in all_rules()
         if advisory.advisory
         for found in advisory.check(recipe)

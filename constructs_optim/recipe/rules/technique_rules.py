@@ -68,7 +68,9 @@ def _each_kind_stands_once(recipe: Recipe) -> Iterator[Finding]:
         if technique.kind in seen:
             first = seen[technique.kind]
             yield Finding(
-                f"techniques[{place}]", technique.method, f"keep one {technique.kind}: techniques[{first}] or this one"
+                f"techniques[{place}]",
+                technique.method,
+                f"keep one {technique.kind}: techniques[{first}] or this one",
             )
         seen.setdefault(technique.kind, place)
 

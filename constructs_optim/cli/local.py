@@ -1,0 +1,84 @@
+"""``constructs-optim local``: a local cloud to try the library on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from constructs_optim.local.cloud import DEFAULT_REGION, LocalCloud, LocalCloudError
+from constructs_optim.local.demo import DemoFailed, run_demo
+from constructs_optim.local.ministack_bridge import UntestedMinistack
+
+local_app = typer.Typer(no_args_is_help=True)
+_console = Console(stderr=True)
+_INTERRUPTED = 130
+
+Region = Annotated[str, typer.Option(help="The region it stands for.")]
+Port = Annotated[int | None, typer.Option(help="The port it listens on; a free one by default.")]
+
+
+@local_app.command()
+def start(port: Port = None, region: Region = DEFAULT_REGION) -> None:
+    """Run a local cloud until Ctrl-C, and print the variables that point the CDK CLI at it."""
+    with _cloud(port, region) as cloud:
+        for name, value in cloud.environment().items():
+            typer.echo(f"export {name}={value}")
+        sys.stdout.flush()
+        _console.print(
+            f"\nA local cloud listens on {cloud.endpoint_url}: a test ground and a way to try the library, not a model "
+            "server.\nCopy the lines above into another shell, then: cdk bootstrap && cdk deploy. Ctrl-C ends it."
+        )
+        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+
+
+@local_app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def run(
+    command: Annotated[list[str], typer.Argument(help="The command and its arguments, after --.")],
+    bootstrap: Annotated[bool, typer.Option(help="Run `cdk bootstrap` first.")] = False,
+    port: Port = None,
+    region: Region = DEFAULT_REGION,
+) -> None:
+    """Run COMMAND with a local cloud of its own; the exit status is the command's."""
+    with _cloud(port, region) as cloud:
+        environment = {**os.environ, **cloud.environment()}
+        steps = [*([["cdk", "bootstrap"]] if bootstrap else []), command]
+        for step in steps:
+            if shutil.which(step[0], path=environment.get("PATH")) is None:
+                _console.print(f"[red]{step[0]} is not installed[/]")
+                raise typer.Exit(127)
+            status = subprocess.call(step, env=environment)
+            if status != 0:
+                raise typer.Exit(status)
+
+
+@local_app.command()
+def demo(
+    app_directory: Annotated[Path, typer.Option(help="The directory of the CDK app.")] = Path(),
+) -> None:
+    """Deploy the CDK app of this directory to a local cloud, and show what came of it."""
+    try:
+        run_demo(app_directory.resolve(), Console())
+    except KeyboardInterrupt:
+        _console.print("\nInterrupted; the local cloud and the CDK CLI have ended.")
+        raise typer.Exit(_INTERRUPTED) from None
+    except (DemoFailed, LocalCloudError, UntestedMinistack) as error:
+        _console.print(f"[red]{error}[/]", highlight=False)
+        raise typer.Exit(1) from None
+
+
+def _cloud(port: int | None, region: str) -> LocalCloud:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        check = LocalCloud(port=port, region=region)
+    except OSError as error:
+        _console.print(f"[red]{error}[/]")
+        raise typer.Exit(1) from None
+    return check

@@ -1,0 +1,29 @@
+"""The command's root: each sub-command lives in the module of its name."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(
+    name="constructs-optim",
+    help="Optimized LLM endpoints on Amazon SageMaker.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+try:
+    from .local import local_app
+except ModuleNotFoundError as missing:
+    if not (missing.name or "").startswith(
+        ("ministack", "moto", "cfnlint", "werkzeug", "hypercorn", "boto3")
+    ):
+        raise
+    local_app = typer.Typer(no_args_is_help=False, invoke_without_command=True)
+
+    @local_app.callback()
+    def _not_installed() -> None:
+        typer.echo('The local cloud is an extra: pip install "constructs-optim[local]"', err=True)
+        raise typer.Exit(2)
+
+
+app.add_typer(local_app, name="local", help="A local cloud to try the library on, without an AWS account.")

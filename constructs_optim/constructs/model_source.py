@@ -1,0 +1,92 @@
+"""The model's source as a stack sees it: the text that identifies it, and the permissions to list and read it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from aws_cdk import Fn, Stack, Token
+
+from constructs_optim.recipe import Model
+from constructs_optim.recipe.plan import HubSource, S3Source
+
+from .permissions import Statement, sub
+
+_JUMPSTART_BUCKETS = ("jumpstart-cache-prod-${AWS::Region}", "jumpstart-private-cache-prod-${AWS::Region}")
+
+
+def source_identity(stack: Stack, model: Model) -> str | None:
+    """Stable text for a source that is known only when the stack is deployed; None for one that is known now.
+
+    A token's own text is numbered anew in every run: what it resolves to is not.
+    """
+    uri = model.uri
+    if not isinstance(uri, str) or not Token.is_unresolved(uri):
+        return None
+    return json.dumps(stack.resolve(uri), sort_keys=True, separators=(",", ":"))
+
+
+def properties(source: HubSource | S3Source) -> dict[str, Any]:
+    """The ``Source`` property of ``Custom::OptimizationJob``."""
+    if isinstance(source, HubSource):
+        return {
+            "Kind": "hub",
+            "HubName": source.hub_name,
+            "ModelId": source.model_id,
+            **({"Version": source.version} if source.version else {}),
+            "AcceptEula": source.accept_eula,
+        }
+    return {"Kind": "s3", "S3Uri": source.uri, **({"AcceptEula": True} if source.accept_eula else {})}
+
+
+def lookup_statements(source: HubSource | S3Source) -> list[Statement]:
+    """What the job's handler may look up to resolve the source."""
+    if isinstance(source, HubSource):
+        prefix = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:aws:"
+        return [
+            Statement(
+                "ResolveHubContent",
+                ("sagemaker:DescribeHubContent",),
+                (
+                    sub(f"{prefix}hub/{source.hub_name}"),
+                    sub(f"{prefix}hub-content/{source.hub_name}/Model/{source.model_id}/*"),
+                ),
+            )
+        ]
+    return [_list_statement(source)]
+
+
+def read_statements(source: HubSource | S3Source) -> list[Statement]:
+    """What the execution role may read of the source."""
+    if isinstance(source, HubSource):
+        buckets = [f"arn:${{AWS::Partition}}:s3:::{bucket}" for bucket in _JUMPSTART_BUCKETS]
+        return [
+            Statement("ReadJumpStart", ("s3:GetObject",), tuple(sub(f"{bucket}/*") for bucket in buckets)),
+            Statement("ListJumpStart", ("s3:ListBucket",), tuple(sub(bucket) for bucket in buckets)),
+        ]
+    bucket, prefix = _location(source)
+    return [
+        Statement("ReadSource", ("s3:GetObject",), (_s3_arn(bucket, "/", prefix, "*"),)),
+        _list_statement(source),
+    ]
+
+
+def _list_statement(source: S3Source) -> Statement:
+    bucket, prefix = _location(source)
+    # Each prefix is a condition of its own, so statements of different sources must not be merged.
+    sid = f"ListSource{hashlib.sha256(prefix.encode()).hexdigest()[:8] if prefix else ''}"
+    condition = {"StringLike": {"s3:prefix": f"{prefix}*"}} if prefix else None
+    return Statement(sid, ("s3:ListBucket",), (_s3_arn(bucket),), condition)
+
+
+def _location(source: S3Source) -> tuple[str, str]:
+    """Bucket and prefix; the prefix of a token is not known, so its permissions cover the bucket it names."""
+    if Token.is_unresolved(source.uri):
+        return Fn.select(2, Fn.split("/", source.uri)), ""
+    bucket, _, prefix = source.uri.removeprefix("s3://").partition("/")
+    return bucket, f"{prefix.rstrip('/')}/" if prefix.strip("/") else ""
+
+
+def _s3_arn(*parts: str) -> dict[str, Any]:
+    return {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":s3:::", "".join(parts)]]}

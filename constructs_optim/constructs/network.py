@@ -1,0 +1,51 @@
+"""The VPC that a job and a model reach the network through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from constructs import Construct
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_ec2 as ec2
+
+
+@dataclass(frozen=True)
+class Network:
+    """Subnets and security groups, by id; the ids may be tokens."""
+
+    subnet_ids: tuple[str, ...]
+    security_group_ids: tuple[str, ...]
+
+    @staticmethod
+    def of(
+        scope: Construct,
+        vpc: ec2.IVpc | None,
+        subnets: ec2.SubnetSelection | None,
+        security_groups: Sequence[ec2.ISecurityGroup] | None,
+    ) -> Network | None:
+        """Pick the subnets of ``vpc``; None without a VPC.
+
+        Raises:
+            ValueError: when subnets or security groups are given without a VPC.
+        """
+        if vpc is None:
+            if subnets is not None or security_groups is not None:
+                raise ValueError(
+                    "vpc_subnets and security_groups need the vpc they belong to: pass vpc as well"
+                )
+            return None
+        chosen = vpc.select_subnets(**(subnets._values if subnets is not None else {}))  # noqa: SLF001
+        if security_groups is None:
+            # Imported here: most endpoints have no VPC, and the module takes a quarter of a second to load.
+            from aws_cdk import aws_ec2
+
+            security_groups = [aws_ec2.SecurityGroup(scope, "SecurityGroup", vpc=vpc)]
+        return Network(tuple(chosen.subnet_ids), tuple(group.security_group_id for group in security_groups))
+
+    def to_property(self, security_groups_name: str) -> dict[str, list[str]]:
+        """A ``VpcConfig`` property in the spelling of the API (``SecurityGroupIds``) or of a construct."""
+        subnets_name = "Subnets" if security_groups_name[0].isupper() else "subnets"
+        return {security_groups_name: list(self.security_group_ids), subnets_name: list(self.subnet_ids)}

@@ -1,0 +1,37 @@
+"""Every call of an added operation, for tests that ask what a deployment did."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call; ``outcome`` is OK or the error's code."""
+
+    service: str
+    operation: str
+    request: Any
+    outcome: str
+    time: float
+
+
+class CallLog:
+    """The calls, in the order they came."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: list[Call] = []
+
+    def add(self, service: str, operation: str, request: Any, outcome: str) -> None:
+        """Record a call."""
+        with self._lock:
+            self._calls.append(Call(service, operation, request, outcome, time.time()))
+
+    def to_json(self, operation: str | None = None) -> list[dict[str, Any]]:
+        """The calls, or those of one operation."""
+        with self._lock:
+            return [asdict(call) for call in self._calls if operation in (None, call.operation)]

@@ -1,0 +1,220 @@
+"""Start a local cloud, point clients and the CDK CLI at it, and end it without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from .control import PREFIX
+from .ministack_bridge import ACCOUNT, check_version
+
+DEFAULT_REGION = "us-west-2"
+_START_SECONDS = 60
+
+
+class LocalCloudError(RuntimeError):
+    """The local cloud did not start, or refused a request of its own interface."""
+
+
+class LocalCloud:
+    """A local cloud in a process of its own, on the loopback interface. Use it as a context manager.
+
+    It ends with the ``with`` block, with :meth:`stop`, and with the process that started it, however that ends.
+    """
+
+    def __init__(
+        self,
+        *,
+        port: int | None = None,
+        region: str = DEFAULT_REGION,
+        job_seconds: tuple[float, float] = (3.0, 5.0),
+        endpoint_seconds: float = 1.0,
+        hub_folders: Sequence[Path] = (),
+        log_file: Path | None = None,
+    ) -> None:
+        """Prepare a local cloud.
+
+        Args:
+            port: default: a free one.
+            region: default: us-west-2, the region of the bundled JumpStart documents.
+            job_seconds: how long an optimization job is STARTING and INPROGRESS. Default: 3 and 5 seconds.
+            endpoint_seconds: how long an endpoint takes to create or update. Default: 1 second.
+            hub_folders: more documents, as ``<folder>/<model id>/<version>.json``. Default: none.
+            log_file: where its log goes. Default: nowhere.
+        """
+        self.region = region
+        self.port = port or _free_port()
+        self._settings = {
+            "port": self.port,
+            "region": region,
+            "starting_seconds": job_seconds[0],
+            "in_progress_seconds": job_seconds[1],
+            "endpoint_seconds": endpoint_seconds,
+            "hub_folders": [str(folder) for folder in hub_folders],
+        }
+        self._log_file = log_file
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint_url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+        return self._process.pid if self._process is not None else None
+
+    def environment(self) -> dict[str, str]:
+        """The variables that point the CDK CLI and AWS clients at it. The credentials are those of nobody."""
+        return {
+            "AWS_ACCESS_KEY_ID": ACCOUNT,
+            "AWS_SECRET_ACCESS_KEY": "local",
+            "AWS_SESSION_TOKEN": "",
+            "AWS_PROFILE": "",
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            # Path-style by default for an address like this one; without it, buckets become host names.
+            "AWS_ENDPOINT_URL_S3": self.endpoint_url,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "CDK_DISABLE_CLI_TELEMETRY": "true",
+            "CDK_DISABLE_VERSION_CHECK": "1",
+        }
+
+    def start(self) -> LocalCloud:
+        """Start it and wait until it answers.
+
+        Raises:
+            LocalCloudError: when it does not.
+            UntestedMinistack: when another ministack is installed than the one it was built on.
+        """
+        check_version()
+        log = self._log_file.open("ab") if self._log_file is not None else subprocess.DEVNULL
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "constructs_optim.local.server", json.dumps(self._settings)],
+                # Its end is the parent's end, see server.py.
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT if self._log_file is not None else subprocess.DEVNULL,
+                # Ctrl-C is the parent's to handle, and the group takes the Lambda workers along.
+                start_new_session=True,
+            )
+        finally:
+            if not isinstance(log, int):
+                log.close()
+        try:
+            self._wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End it, and all that it started."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            process.terminate()
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait(timeout=5)
+            if process.stdin is not None:
+                process.stdin.close()
+
+    def __enter__(self) -> LocalCloud:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def client(self, service: str) -> Any:
+        """A boto3 client for it."""
+        session = boto3.session.Session(
+            aws_access_key_id=ACCOUNT,
+            aws_secret_access_key="local",
+            region_name=self.region,
+        )
+        config = Config(s3={"addressing_style": "path"}, retries={"mode": "standard", "max_attempts": 2})
+        return session.client(service, endpoint_url=self.endpoint_url, config=config)
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Every optimization job: ``{"name", "status", "history": [{"status", "time"}]}``."""
+        return self._control("GET", "jobs")
+
+    def calls(self, operation: str | None = None) -> list[dict[str, Any]]:
+        """The calls of SageMaker and Application Auto Scaling: ``{"service", "operation", "request", "outcome"}``."""
+        query = f"?{urllib.parse.urlencode({'operation': operation})}" if operation else ""
+        return self._control("GET", f"calls{query}")
+
+    def inject(
+        self, name: str, *, operation: str | None = None, count: int | None = None, reason: str = ""
+    ) -> None:
+        """Put a fault in force; :data:`constructs_optim.local.faults.NAMES` lists them."""
+        self._control(
+            "POST", "faults", {"name": name, "operation": operation, "count": count, "reason": reason}
+        )
+
+    def clear_faults(self) -> None:
+        """End all faults."""
+        self._control("DELETE", "faults")
+
+    def _control(self, method: str, path: str, body: Any = None) -> Any:
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"{self.endpoint_url}{PREFIX}{path}", data=data, method=method)
+        try:
+            with _OPENER.open(request, timeout=30) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            raise LocalCloudError(json.loads(error.read()).get("message", str(error))) from None
+
+    def _wait_ready(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            if self._process is None or self._process.poll() is not None:
+                where = self._log_file or "pass log_file= to see why"
+                raise LocalCloudError(f"the local cloud ended while it started ({where})")
+            try:
+                self._control("GET", "faults")
+            except (OSError, LocalCloudError):
+                time.sleep(0.05)
+                continue
+            return
+        raise LocalCloudError(f"the local cloud did not answer within {_START_SECONDS} s")
+
+
+# Loopback is never reached through a proxy, whatever the environment says of proxies.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

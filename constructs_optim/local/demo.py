@@ -1,0 +1,262 @@
+"""``constructs-optim local demo``: deploy a CDK app to a local cloud with the real CLI, and tell what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from botocore.exceptions import ClientError
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+from .cloud import LocalCloud
+
+_POLL_SECONDS = 0.5
+_ENDED = ("_COMPLETE", "_FAILED")
+
+
+class DemoFailed(Exception):
+    """A step of the demo ended badly; the message says which, and where to read on."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The CDK CLI to run, and where the app is."""
+
+    cdk: str
+    app_directory: Path
+
+    @staticmethod
+    def find(app_directory: Path) -> Toolchain:
+        """The CLI of the checkout, or else of the PATH.
+
+        Raises:
+            DemoFailed: where there is none.
+        """
+        local = app_directory / "node_modules" / ".bin" / "cdk"
+        found = str(local) if local.exists() else shutil.which("cdk")
+        if found is None:
+            raise DemoFailed(
+                "the CDK CLI is not installed: run `make install`, or `npm install aws-cdk@2.1148.1`"
+            )
+        if not (app_directory / "cdk.json").exists():
+            raise DemoFailed(f"{app_directory} has no cdk.json: run the demo in the directory of a CDK app")
+        return Toolchain(found, app_directory)
+
+
+def run_demo(app_directory: Path, console: Console | None = None) -> None:
+    """Deploy the app in ``app_directory``; print its progress and a table of the result.
+
+    Raises:
+        DemoFailed: when bootstrap or deployment failed.
+    """
+    console = console or Console()
+    tools = Toolchain.find(app_directory)
+    started = time.monotonic()
+    with LocalCloud() as cloud:
+        console.print(
+            Panel.fit(
+                f"A local cloud listens on {cloud.endpoint_url}.\n"
+                "It is a test ground and a way to try the library: jobs and endpoints pass through their real states,\n"
+                "but nothing is optimized and no model is served.",
+                title="constructs-optim local demo",
+            )
+        )
+        log = app_directory / "cdk.out" / "demo.log"
+        log.parent.mkdir(exist_ok=True)
+        with log.open("w") as output:
+            with _step(console, "cdk bootstrap"):
+                _finish(_cdk(tools, cloud, output, "bootstrap"), "cdk bootstrap", log)
+            _deploy(console, tools, cloud, output, log)
+        for stack in _stacks(cloud):
+            console.print(_summary(cloud, stack))
+    console.print(
+        f"[green]Done[/] in {time.monotonic() - started:.0f} s. The CDK CLI's own output is in {log}."
+    )
+    console.print(_next_commands(tools))
+
+
+def _next_commands(tools: Toolchain) -> Panel:
+    cdk = os.path.relpath(tools.cdk, tools.app_directory)
+    return Panel.fit(
+        "[bold].venv/bin/constructs-optim local start[/]      a local cloud that stays, and the variables to export\n"
+        f"[bold]{cdk} bootstrap && {cdk} deploy[/]   in a second terminal, with those variables\n"
+        f"[bold]{cdk} diff[/]                     there is no difference now; change app.py, and see it\n"
+        f"[bold]{cdk} deploy[/]                   a second time: the artifact is reused, no job runs",
+        title="Try next",
+    )
+
+
+@contextmanager
+def _step(console: Console, title: str) -> Iterator[None]:
+    started = time.monotonic()
+    with console.status(f"{title} ..."):
+        yield
+    console.print(f"[green]✓[/] {title} ({time.monotonic() - started:.0f} s)")
+
+
+def _cdk(tools: Toolchain, cloud: LocalCloud, output: IO[str], *arguments: str) -> subprocess.Popen[str]:
+    # A session of its own: Ctrl-C reaches this process alone, which then ends the CLI and the app below it.
+    return subprocess.Popen(
+        [tools.cdk, *arguments],
+        cwd=tools.app_directory,
+        env={**os.environ, **cloud.environment()},
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _finish(process: subprocess.Popen[str], title: str, log: Path) -> None:
+    try:
+        status = process.wait()
+    except BaseException:
+        _end(process)
+        raise
+    if status != 0:
+        raise DemoFailed(
+            f"{title} ended with exit status {status}:\n" + "\n".join(log.read_text().splitlines()[-30:])
+        )
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sign)
+            process.wait(timeout=5)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _deploy(console: Console, tools: Toolchain, cloud: LocalCloud, output: IO[str], log: Path) -> None:
+    started = time.monotonic()
+    process = _cdk(
+        tools, cloud, output, "deploy", "--all", "--require-approval", "never", "--progress", "events"
+    )
+    done = threading.Event()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("cdk deploy", total=None)
+        watcher = threading.Thread(target=_watch, args=(cloud, progress, bar, done), daemon=True)
+        watcher.start()
+        try:
+            _finish(process, "cdk deploy", log)
+        finally:
+            done.set()
+            watcher.join(timeout=5)
+    console.print(f"[green]✓[/] cdk deploy ({time.monotonic() - started:.0f} s)")
+
+
+def _watch(cloud: LocalCloud, progress: Progress, bar: Any, done: threading.Event) -> None:
+    """Print each new state of a job, endpoint or resource as it comes, and move the bar."""
+    cloudformation, seen = cloud.client("cloudformation"), set[str]()
+    while not done.wait(_POLL_SECONDS):
+        for job in cloud.jobs():
+            for entry in job["history"]:
+                key = f"{job['name']} {entry['status']}"
+                if key not in seen:
+                    seen.add(key)
+                    progress.console.print(f"  optimization job [bold]{job['name']}[/] {entry['status']}")
+        for stack in _stacks(cloud):
+            resources = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
+            complete = [r for r in resources if r["ResourceStatus"].endswith("_COMPLETE")]
+            for resource in complete:
+                if resource["LogicalResourceId"] not in seen and resource["ResourceType"].startswith(_TOLD):
+                    seen.add(resource["LogicalResourceId"])
+                    progress.console.print(f"  {resource['ResourceType']} {resource['LogicalResourceId']}")
+            body = cloudformation.get_template(StackName=stack)["TemplateBody"]
+            total = len((body if isinstance(body, dict) else json.loads(body)).get("Resources", {}))
+            progress.update(bar, completed=len(complete), total=total, description=f"cdk deploy {stack}")
+
+
+_TOLD = (
+    "AWS::SageMaker::",
+    "AWS::ApplicationAutoScaling::",
+    "AWS::CloudWatch::Dashboard",
+    "Custom::OptimizationJob",
+)
+
+
+def _stacks(cloud: LocalCloud) -> list[str]:
+    """The app's stacks, without the one that bootstrap made."""
+    stacks = cloud.client("cloudformation").describe_stacks()["Stacks"]
+    return [
+        s["StackName"] for s in stacks if s["StackName"] != "CDKToolkit" and "DELETE" not in s["StackStatus"]
+    ]
+
+
+def _summary(cloud: LocalCloud, stack: str) -> Table:
+    resources = cloud.client("cloudformation").describe_stack_resources(StackName=stack)["StackResources"]
+    by_type: dict[str, list[str]] = {}
+    for resource in resources:
+        by_type.setdefault(resource["ResourceType"], []).append(resource.get("PhysicalResourceId", ""))
+    histories = {job["name"]: [entry["status"] for entry in job["history"]] for job in cloud.jobs()}
+    table = Table(title=f"Stack {stack}", show_header=False, title_justify="left", show_lines=True)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    manifests = [_manifest(cloud, by_type, key) for key in by_type.get("Custom::OptimizationJob", [])]
+    for manifest in filter(None, manifests):
+        table.add_row("model", manifest["description"]["Model"])
+        table.add_row("techniques", "\n".join(manifest["description"]["Techniques"]))
+        table.add_row("artifact key", manifest["artifact_key"])
+        table.add_row("artifact", f"{manifest['model_data_uri']}\n{len(manifest['files'])} files")
+        statuses = histories.get(manifest["job_name"])
+        table.add_row("job", manifest["job_name"] + "\n" + (" → ".join(statuses) if statuses else "reused"))
+        table.add_row("container image", manifest["image"])
+    _endpoint_rows(cloud, by_type, table)
+    for name in by_type.get("AWS::CloudWatch::Dashboard", []):
+        table.add_row("dashboard", name)
+    return table
+
+
+def _manifest(cloud: LocalCloud, by_type: dict[str, list[str]], key: str) -> dict[str, Any] | None:
+    s3 = cloud.client("s3")
+    for bucket in by_type.get("AWS::S3::Bucket", []):
+        try:
+            body = s3.get_object(Bucket=bucket, Key=f"artifacts/{key}/manifest.json")["Body"].read()
+        except ClientError:
+            continue
+        return json.loads(body)
+    return None
+
+
+def _endpoint_rows(cloud: LocalCloud, by_type: dict[str, list[str]], table: Table) -> None:
+    for arn in by_type.get("AWS::SageMaker::Endpoint", []):
+        endpoint = cloud.client("sagemaker").describe_endpoint(EndpointName=arn.rpartition("/")[2])
+        variants = ", ".join(
+            f"{variant['VariantName']}: {variant.get('CurrentInstanceCount', '?')} instance(s)"
+            for variant in endpoint.get("ProductionVariants", [])
+        )
+        table.add_row("endpoint", f"{endpoint['EndpointName']}\n{endpoint['EndpointStatus']} · {variants}")
+    targets = cloud.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="sagemaker")
+    for target in targets["ScalableTargets"]:
+        table.add_row("scaling range", f"{target['MinCapacity']} to {target['MaxCapacity']} instances")

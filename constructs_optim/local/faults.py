@@ -1,0 +1,92 @@
+"""Faults asked for by name, so that a test can see what a deployment makes of them."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .api_error import ApiError
+
+NAMES = {
+    "job_fails": "optimization jobs end as FAILED; reason: their FailureReason",
+    "job_never_finishes": "optimization jobs stay INPROGRESS",
+    "job_writes_nothing": "optimization jobs complete without writing their output",
+    "throttled": "calls of operation answer ThrottlingException, the next count of them",
+    "server_error": "calls of operation answer 500, the next count of them",
+    "limit_exceeded": "calls of operation answer ResourceLimitExceeded; reason: the message",
+    "hub_unavailable": "DescribeHubContent answers 503",
+    "endpoint_fails": "endpoints that are created or updated fail; reason: their FailureReason",
+    "no_capacity": "endpoints that are created or updated fail for lack of capacity",
+}
+_NO_LIMIT_LEFT = "The account-level service limit is 0 Instances, with current utilization of 0 Instances"
+
+
+@dataclass
+class Fault:
+    """One fault. ``count`` is how often it strikes; None for until it is cleared."""
+
+    name: str
+    operation: str | None = None
+    count: int | None = None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The fault as the control interface shows it."""
+        return asdict(self)
+
+
+class Faults:
+    """The faults in force."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._active: list[Fault] = []
+
+    def inject(self, fault: Fault) -> None:
+        """Put a fault in force.
+
+        Raises:
+            ApiError: for a name that is none.
+        """
+        if fault.name not in NAMES:
+            raise ApiError("ValidationException", f"{fault.name!r} is no fault; there are {', '.join(NAMES)}")
+        with self._lock:
+            self._active.append(fault)
+
+    def clear(self) -> None:
+        """End them all."""
+        with self._lock:
+            self._active.clear()
+
+    def active(self) -> list[Fault]:
+        """Those in force."""
+        with self._lock:
+            return list(self._active)
+
+    def strikes(self, name: str, operation: str | None = None) -> Fault | None:
+        """The fault of that name if it is in force for ``operation``; one strike is used up."""
+        with self._lock:
+            for fault in self._active:
+                if fault.name == name and fault.operation in (None, operation):
+                    if fault.count is not None:
+                        fault.count -= 1
+                        if fault.count <= 0:
+                            self._active.remove(fault)
+                    return fault
+        return None
+
+    def before(self, operation: str) -> None:
+        """Fail a call of ``operation`` where a fault says so.
+
+        Raises:
+            ApiError: the fault's error.
+        """
+        if self.strikes("throttled", operation):
+            raise ApiError("ThrottlingException", "Rate exceeded")
+        if self.strikes("server_error", operation):
+            raise ApiError("InternalFailure", "We encountered an internal error. Please try again.", 500)
+        if limit := self.strikes("limit_exceeded", operation):
+            raise ApiError("ResourceLimitExceeded", limit.reason or _NO_LIMIT_LEFT)
+        if operation == "DescribeHubContent" and self.strikes("hub_unavailable"):
+            raise ApiError("ServiceUnavailable", "The service is temporarily unavailable", 503)

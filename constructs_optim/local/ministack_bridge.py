@@ -1,0 +1,141 @@
+"""All that touches ministack's private names: how services and resource types are added, and how it is served.
+
+These names are not an interface that ministack promises to keep, so the version is pinned and checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from typing import Any
+
+from .api_error import ApiError, validation_error
+from .resource_provider import OPERATIONS, ResourceProvider, Service
+from .sagemaker.service import to_json
+
+TESTED_VERSION = "1.5.33"
+ACCOUNT = "000000000000"
+_SERVED = "s3,iam,sts,lambda,states,cloudformation,monitoring,logs,ssm,ecr,kms,events,dynamodb,tagging,ec2"
+
+Answer = tuple[int, dict[str, str], bytes]
+Asgi = Callable[
+    [dict[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]
+]
+
+
+class UntestedMinistack(RuntimeError):
+    """Another ministack than the one whose private names this was written against."""
+
+
+def check_version(installed: str | None = None) -> None:
+    """Refuse an untested ministack.
+
+    Raises:
+        UntestedMinistack: saying which version is needed.
+    """
+    installed = installed or version("ministack")
+    if installed != TESTED_VERSION:
+        raise UntestedMinistack(
+            f"ministack {installed} is installed, and the local cloud was built on the insides of {TESTED_VERSION}: "
+            f'pip install "ministack=={TESTED_VERSION}"'
+        )
+
+
+def prepare_environment(*, port: int, region: str, directory: str) -> None:
+    """Set what ministack reads when it is imported: loopback only, no Docker, no other listeners, no files kept."""
+    os.environ |= {
+        "AUTH": "false",
+        "BIND_HOST": "127.0.0.1",
+        "GATEWAY_PORT": str(port),
+        "IOT_MTLS_ENABLED": "0",
+        "LAMBDA_EXECUTOR": "local",
+        "LOG_LEVEL": os.environ.get("LOG_LEVEL", "WARNING"),
+        "MINISTACK_ACCOUNT_ID": ACCOUNT,
+        "MINISTACK_HOST": "127.0.0.1",
+        "MINISTACK_REGION": region,
+        "PERSIST_STATE": "0",
+        "S3_PERSIST": "0",
+        "SERVICES": _SERVED,
+        "SFTP_ENABLED": "0",
+        "STATE_DIR": directory,
+        "TMPDIR": directory,
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": ACCOUNT,
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_DEFAULT_REGION": region,
+        "AWS_REGION": region,
+    }
+    os.environ.pop("AWS_SESSION_TOKEN", None)
+    os.environ.pop("DOCKER_HOST", None)
+
+
+def application(services: dict[str, Service]) -> Asgi:
+    """Ministack's ASGI application with ``services`` and their resource types added."""
+    check_version()
+    import ministack.app as ministack_app
+    from ministack.core.responses import get_account_id, get_region
+    from ministack.services.cloudformation import provisioners, stacks
+
+    def where() -> tuple[str, str]:
+        return get_account_id(), get_region()
+
+    for name, service in services.items():
+        ministack_app.SERVICE_HANDLERS[name] = _handler(service, where)
+    for type_name, operations in OPERATIONS.items():
+        provider = ResourceProvider(type_name, services[operations.service], where)
+        provisioners._RESOURCE_HANDLERS[type_name] = {
+            "create": provider.create,
+            "update": provider.update,
+            "update_with_logical_id": True,
+            "delete": provider.delete,
+        }
+        # Reported by change sets, and acted upon: a changed property of these is created anew.
+        provisioners._REPLACING_PROPERTIES[type_name] = provider.create_only
+
+    blocks = stacks._runs_on_worker_thread
+    # Endpoints take time to come into service; waiting for them must not hold the event loop up.
+    stacks._runs_on_worker_thread = lambda type_name: type_name in OPERATIONS or blocks(type_name)
+    return ministack_app.app
+
+
+def _handler(
+    service: Service, where: Callable[[], tuple[str, str]]
+) -> Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[Answer]]:
+    async def handle(
+        method: str, path: str, headers: dict[str, str], body: bytes, query_params: dict[str, Any]
+    ) -> Answer:
+        account, region = where()
+        target = headers.get("x-amz-target", "")
+        operation = target.rpartition(".")[2]
+
+        def answer() -> Answer:
+            try:
+                request = _decoded(body)
+                found = service.invoke(operation, request, account=account, region=region)
+            except ApiError as error:
+                return error.to_response()
+            return 200, {"Content-Type": "application/x-amz-json-1.1"}, to_json(found)
+
+        # In a thread: a job that completes writes its output through the S3 of this same server.
+        return await asyncio.to_thread(answer)
+
+    return handle
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    try:
+        request = json.loads(body or b"{}")
+    except ValueError:
+        raise ApiError("SerializationException", "The request is not JSON") from None
+    if not isinstance(request, dict):
+        raise validation_error("The request is not an object")
+    return request
+
+
+def is_ready_path(path: str) -> bool:
+    """Whether a path is ministack's own health check."""
+    return re.fullmatch(r"/_ministack/(health|ready)", path) is not None

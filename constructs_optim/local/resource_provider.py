@@ -1,0 +1,284 @@
+"""CloudFormation resource types, driven by their real schemas: what may be given, what replaces, what identifies.
+
+``resource_types.json`` holds what is used of the schemas; a test compares it with the schemas cfn-lint ships.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from .api_error import ApiError
+from .api_model import ApiModel
+
+_SETTLING_SECONDS = 300
+_LONGEST_NAME = 63
+
+Properties = dict[str, Any]
+
+
+class Service(Protocol):
+    """A service whose operations can be called in process."""
+
+    model: ApiModel
+
+    def invoke(self, operation: str, request: dict[str, Any], *, account: str, region: str) -> dict[str, Any]:
+        """Carry an operation out."""
+        ...
+
+
+@dataclass(frozen=True)
+class Operations:
+    """How a type's life is spelled in its service's API.
+
+    Attributes:
+        service: the service's name.
+        create: operation that creates.
+        delete: operation that deletes.
+        update: operation that updates in place; None where every change replaces.
+        describe: operation that tells ``status_member``; None where creating is immediate.
+        name: property that names the resource, made up where it is not given.
+        arn: member of the create operation's answer that has the ARN; None where there is none.
+        delete_members: members of the delete request, taken from the properties.
+        status_member: member of the describe operation's answer that has the status.
+        reference: what ``Ref`` gives, from properties and ARN.
+        normalize: what turns the properties into the request's.
+    """
+
+    service: str
+    create: str
+    delete: str
+    update: str | None = None
+    describe: str | None = None
+    name: str | None = None
+    arn: str | None = None
+    delete_members: tuple[str, ...] = ()
+    status_member: str | None = None
+    reference: Callable[[Properties, str], str] = field(default=lambda properties, arn: arn)
+    normalize: Callable[[Properties], Properties] = field(default=dict)
+
+
+def _target(properties: Properties) -> str:
+    return "|".join(str(properties[name]) for name in ("ResourceId", "ScalableDimension", "ServiceNamespace"))
+
+
+def _policy(properties: Properties) -> Properties:
+    request = dict(properties)
+    target = request.pop("ScalingTargetId", None)
+    if target:
+        resource, dimension, namespace = target.split("|")
+        request |= {"ResourceId": resource, "ScalableDimension": dimension, "ServiceNamespace": namespace}
+    return request
+
+
+_TARGET_MEMBERS = ("ServiceNamespace", "ResourceId", "ScalableDimension")
+_SAGEMAKER, _SCALING = "sagemaker", "application-autoscaling"
+OPERATIONS: dict[str, Operations] = {
+    "AWS::SageMaker::Model": Operations(
+        _SAGEMAKER,
+        "CreateModel",
+        "DeleteModel",
+        name="ModelName",
+        arn="ModelArn",
+        delete_members=("ModelName",),
+    ),
+    "AWS::SageMaker::EndpointConfig": Operations(
+        _SAGEMAKER,
+        "CreateEndpointConfig",
+        "DeleteEndpointConfig",
+        name="EndpointConfigName",
+        arn="EndpointConfigArn",
+        delete_members=("EndpointConfigName",),
+    ),
+    "AWS::SageMaker::Endpoint": Operations(
+        _SAGEMAKER,
+        "CreateEndpoint",
+        "DeleteEndpoint",
+        update="UpdateEndpoint",
+        describe="DescribeEndpoint",
+        name="EndpointName",
+        arn="EndpointArn",
+        delete_members=("EndpointName",),
+        status_member="EndpointStatus",
+    ),
+    "AWS::SageMaker::InferenceComponent": Operations(
+        _SAGEMAKER,
+        "CreateInferenceComponent",
+        "DeleteInferenceComponent",
+        update="UpdateInferenceComponent",
+        describe="DescribeInferenceComponent",
+        name="InferenceComponentName",
+        arn="InferenceComponentArn",
+        delete_members=("InferenceComponentName",),
+        status_member="InferenceComponentStatus",
+    ),
+    "AWS::ApplicationAutoScaling::ScalableTarget": Operations(
+        _SCALING,
+        "RegisterScalableTarget",
+        "DeregisterScalableTarget",
+        update="RegisterScalableTarget",
+        delete_members=_TARGET_MEMBERS,
+        reference=lambda properties, arn: _target(properties),
+    ),
+    "AWS::ApplicationAutoScaling::ScalingPolicy": Operations(
+        _SCALING,
+        "PutScalingPolicy",
+        "DeleteScalingPolicy",
+        update="PutScalingPolicy",
+        arn="PolicyARN",
+        delete_members=("PolicyName", *_TARGET_MEMBERS),
+        normalize=_policy,
+    ),
+}
+
+
+class ResourceError(ValueError):
+    """Why a resource could not be provisioned, as a stack event shows it."""
+
+
+class ResourceProvider:
+    """Creates, updates and deletes the resources of one type."""
+
+    def __init__(self, type_name: str, service: Service, where: Callable[[], tuple[str, str]]) -> None:
+        self._type, self._service, self._where = type_name, service, where
+        self._operations = OPERATIONS[type_name]
+        self._schema = schemas()[type_name]
+
+    @property
+    def create_only(self) -> tuple[str, ...]:
+        """The properties whose change replaces the resource."""
+        return tuple(self._schema["create_only"])
+
+    def create(self, logical_id: str, properties: Properties, stack_name: str) -> tuple[str, Properties]:
+        """Create a resource; its ``Ref`` and attributes."""
+        self._check(properties)
+        given = dict(properties)
+        name = self._operations.name
+        if name is not None and not given.get(name):
+            given[name] = f"{logical_id[: _LONGEST_NAME - 13]}-{secrets.token_hex(6)}"
+        answer = self._call(self._operations.create, self._operations.normalize(given))
+        reference, attributes = self._identity(given, answer)
+        try:
+            self._settle(given, reference)
+        except ResourceError:
+            # CloudFormation deletes what it created before it reports that creating failed.
+            self._remove(given)
+            raise
+        return reference, attributes
+
+    def update(
+        self,
+        physical_id: str,
+        old: Properties,
+        new: Properties,
+        stack_name: str,
+        logical_id: str | None = None,
+    ) -> tuple[str, Properties]:
+        """Update a resource in place, or replace it where its schema says so."""
+        self._check(new)
+        if any(old.get(name) != new.get(name) for name in self._schema["create_only"]):
+            return self.create(logical_id or physical_id, new, stack_name)
+        given = {**new, **self._names(physical_id, new)}
+        if self._operations.update is None or not self._differs(old, new):
+            return self._identity(given, {self._operations.arn or "": physical_id})
+        answer = self._call(self._operations.update, self._operations.normalize(given))
+        self._settle(given, physical_id)
+        return self._identity(given, {self._operations.arn or "": physical_id, **answer})
+
+    def delete(self, physical_id: str, properties: Properties) -> None:
+        """Delete a resource; one that is gone is deleted."""
+        self._remove({**properties, **self._names(physical_id, properties)})
+
+    def _differs(self, old: Properties, new: Properties) -> bool:
+        return any(old.get(name) != new.get(name) for name in {*old, *new} if name != "Tags")
+
+    def _names(self, physical_id: str, properties: Properties) -> Properties:
+        name = self._operations.name
+        return {name: properties.get(name) or physical_id.rpartition("/")[2]} if name is not None else {}
+
+    def _identity(self, given: Properties, answer: Properties) -> tuple[str, Properties]:
+        arn = answer.get(self._operations.arn or "", "")
+        reference = self._operations.reference(given, arn)
+        attributes: Properties = {
+            read_only: answer.get(read_only, arn) for read_only in self._schema["read_only"]
+        }
+        if "Id" in attributes:
+            attributes["Id"] = reference
+        name = self._operations.name
+        return reference, {**attributes, **({name: given[name]} if name is not None else {})}
+
+    def _check(self, properties: Properties) -> None:
+        unknown = sorted(set(properties) - set(self._schema["properties"]))
+        read_only = sorted(set(properties) & set(self._schema["read_only"]))
+        missing = sorted(set(self._schema["required"]) - set(properties))
+        problems = [
+            *(f"extraneous key [{name}] is not permitted" for name in unknown),
+            *(f"[{name}] is read-only" for name in read_only),
+            *(f"required key [{name}] not found" for name in missing),
+        ]
+        if problems:
+            raise ResourceError(
+                f"Properties validation failed for resource of type {self._type}: {'; '.join(problems)}"
+            )
+
+    def _call(self, operation: str, request: Properties) -> Properties:
+        account, region = self._where()
+        model = self._service.model
+        known = {key: value for key, value in request.items() if key in model.members(operation)}
+        try:
+            return self._service.invoke(
+                operation, model.typed(operation, known), account=account, region=region
+            )
+        except ApiError as error:
+            raise ResourceError(
+                f'Resource handler returned message: "{error.message} (Service: {self._service_name}, Status Code: '
+                f'{error.status})" (HandlerErrorCode: {error.code})'
+            ) from error
+
+    @property
+    def _service_name(self) -> str:
+        return {_SAGEMAKER: "SageMaker", _SCALING: "ApplicationAutoScaling"}[self._operations.service]
+
+    def _settle(self, given: Properties, reference: str) -> None:
+        operations = self._operations
+        if operations.describe is None or operations.status_member is None or operations.name is None:
+            return
+        deadline = time.monotonic() + _SETTLING_SECONDS
+        while time.monotonic() < deadline:
+            shown = self._call(operations.describe, {operations.name: given[operations.name]})
+            status = shown[operations.status_member]
+            if status in ("InService", "Failed"):
+                if shown.get("FailureReason"):
+                    raise ResourceError(
+                        f"Resource of type '{self._type}' with identifier '{reference}' did not stabilize: \"{shown['FailureReason']}\""
+                    )
+                return
+            time.sleep(0.1)
+        raise ResourceError(
+            f"Resource of type '{self._type}' with identifier '{reference}' did not stabilize."
+        )
+
+    def _remove(self, given: Properties) -> None:
+        request = self._operations.normalize(given)
+        try:
+            self._call(
+                self._operations.delete, {name: request[name] for name in self._operations.delete_members}
+            )
+        except ResourceError as error:
+            cause = error.__cause__
+            gone = isinstance(cause, ApiError) and (
+                cause.code in ("ResourceNotFound", "ObjectNotFoundException")
+                or "Could not find" in cause.message
+            )
+            if not gone:
+                raise
+
+
+def schemas() -> dict[str, dict[str, list[str]]]:
+    """What is used of each type's schema."""
+    return json.loads(Path(__file__).with_name("resource_types.json").read_text(encoding="utf-8"))

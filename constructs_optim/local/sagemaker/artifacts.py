@@ -1,0 +1,68 @@
+"""What an optimization job leaves behind: small files of the right names and forms, not a real model.
+
+Source of names and settings: the output of djl-serving's partition scripts, by kind of job.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+_SERVING = {
+    "ModelQuantizationConfig": {"awq": "awq", "fp8": "compressed-tensors"},
+    "ModelShardingConfig": "option.load_format=sagemaker_fast_model_loader\n",
+    "ModelCompilationConfig": "engine=MPI\n",
+}
+
+
+def files(job: dict[str, Any]) -> dict[str, bytes]:
+    """The output of a job, by name relative to its output location."""
+    if any("ModelSpeculativeDecodingConfig" in config for config in job["OptimizationConfigs"]):
+        return {
+            "draft/config.json": _json({"architectures": ["LlamaForCausalLMEagle3"]}),
+            "draft/model.safetensors": safetensors({"fc.weight": [4, 12]}),
+            **{
+                f"results/benchmark_trained_eagle_conc{n}.json": _json({"concurrency": n})
+                for n in (1, 2, 4, 8, 16)
+            },
+        }
+    settings = "".join(
+        _settings(member, config) for entry in job["OptimizationConfigs"] for member, config in entry.items()
+    )
+    return {
+        "config.json": _json(
+            {"architectures": ["LlamaForCausalLM"], "hidden_size": 8, "made_by": "a local cloud"}
+        ),
+        "model.safetensors": safetensors({"model.embed_tokens.weight": [16, 8]}),
+        "serving.properties": settings.encode(),
+        "tokenizer.json": _json({"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}}),
+        "tokenizer_config.json": _json({"tokenizer_class": "LlamaTokenizer"}),
+    }
+
+
+def safetensors(shapes: dict[str, list[int]]) -> bytes:
+    """A valid safetensors file of zeros in half precision."""
+    header: dict[str, Any] = {}
+    offset = 0
+    for name, shape in shapes.items():
+        size = 2
+        for dimension in shape:
+            size *= dimension
+        header[name] = {"dtype": "F16", "shape": shape, "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(offset)
+
+
+def _settings(member: str, config: dict[str, Any]) -> str:
+    environment = config.get("OverrideEnvironment", {})
+    known = _SERVING.get(member, "")
+    if isinstance(known, dict):
+        known = f"option.quantize={known.get(environment.get('OPTION_QUANTIZE', 'awq'), 'awq')}\n"
+    degree = environment.get("OPTION_TENSOR_PARALLEL_DEGREE")
+    return known + (f"option.tensor_parallel_degree={degree}\n" if degree else "")
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=1).encode()

@@ -1,0 +1,188 @@
+"""Optimization jobs: STARTING, INPROGRESS, COMPLETED; or FAILED, or STOPPING and STOPPED.
+
+A job has no thread of its own. Whenever somebody looks, it is moved to where it would be by then.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..api_error import ApiError, not_found, validation_error
+from ..faults import Faults
+from . import artifacts
+from .records import Record, Records, Scope, now
+
+_RUNNING = ("STARTING", "INPROGRESS")
+_STOPPING_SECONDS = 1.0
+_SUMMARY = (
+    "OptimizationJobName",
+    "OptimizationJobArn",
+    "CreationTime",
+    "OptimizationJobStatus",
+    "OptimizationStartTime",
+    "OptimizationEndTime",
+    "LastModifiedTime",
+    "DeploymentInstanceType",
+)
+
+PutObjects = Callable[[str, dict[str, bytes]], None]
+
+
+@dataclass(frozen=True)
+class JobDurations:
+    """How long a job is STARTING and INPROGRESS, in seconds."""
+
+    starting: float = 3.0
+    in_progress: float = 5.0
+
+
+class OptimizationJobs:
+    """The jobs of one account and region."""
+
+    def __init__(
+        self, scope: Scope, faults: Faults, put_objects: PutObjects, durations: JobDurations
+    ) -> None:
+        self._scope, self._faults, self._put_objects, self._durations = scope, faults, put_objects, durations
+        self._jobs = Records(
+            missing=lambda name: not_found(f"Optimization job {name} does not exist"),
+            taken=lambda name: ApiError("ResourceInUse", f"Optimization job {name} already exists"),
+        )
+        self._history: dict[str, list[dict[str, Any]]] = {}
+
+    def create(self, request: Record) -> Record:
+        """CreateOptimizationJob."""
+        name = request["OptimizationJobName"]
+        if not request["OptimizationConfigs"]:
+            raise validation_error("OptimizationConfigs must contain at least one configuration")
+        if not ({"S3", "SageMakerModel"} & set(request["ModelSource"])):
+            raise validation_error("ModelSource must have exactly one of S3, SageMakerModel")
+        arn, created = self._scope.arn("optimization-job", name), now()
+        self._jobs.add(
+            name,
+            {
+                **{key: value for key, value in request.items() if key != "Tags"},
+                "OptimizationJobArn": arn,
+                "CreationTime": created,
+                "LastModifiedTime": created,
+            },
+        )
+        self._scope.tag(arn, request.get("Tags"))
+        self._history[name] = []
+        self._enter(name, "STARTING", created)
+        return {"OptimizationJobArn": arn}
+
+    def describe(self, request: Record) -> Record:
+        """DescribeOptimizationJob."""
+        name = request["OptimizationJobName"]
+        self._jobs.get(name)
+        return dict(self._settled(name))
+
+    def stop(self, request: Record) -> Record:
+        """StopOptimizationJob."""
+        name = request["OptimizationJobName"]
+        self._jobs.get(name)
+        status = self._settled(name)["OptimizationJobStatus"]
+        if status not in _RUNNING:
+            raise validation_error(
+                f"The request was rejected because the optimization job is in status {status}"
+            )
+        self._enter(name, "STOPPING", now())
+        return {}
+
+    def delete(self, request: Record) -> Record:
+        """DeleteOptimizationJob."""
+        name = request["OptimizationJobName"]
+        self._jobs.get(name)
+        status = self._settled(name)["OptimizationJobStatus"]
+        if status in (*_RUNNING, "STOPPING"):
+            raise validation_error(f"Cannot delete an optimization job in status {status}; stop it first")
+        self._jobs.remove(name)
+        return {}
+
+    def list(self, request: Record) -> Record:
+        """ListOptimizationJobs."""
+        for name in list(self._jobs.by_name):
+            self._settled(name)
+        page = self._jobs.page("OptimizationJobSummaries", request, self._summary)
+        return page
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Each job with the statuses it went through, in the order of creation."""
+        return [
+            {
+                "name": name,
+                "status": self._settled(name)["OptimizationJobStatus"],
+                "history": list(self._history[name]),
+            }
+            for name in list(self._jobs.by_name)
+        ]
+
+    def _summary(self, job: Record) -> Record:
+        kinds = [member for config in job["OptimizationConfigs"] for member in config]
+        techniques = {"ModelQuantizationConfig": "Quantization", "ModelCompilationConfig": "Compilation"}
+        return {
+            **{key: job[key] for key in _SUMMARY if key in job},
+            "OptimizationTypes": [techniques.get(kind, kind) for kind in kinds],
+        }
+
+    def _settled(self, name: str) -> Record:
+        """The job as it is by now."""
+        while self._advance(name):
+            pass
+        return self._jobs.get(name)
+
+    def _advance(self, name: str) -> bool:
+        job = self._jobs.get(name)
+        since: dt.datetime = job["LastModifiedTime"]
+        age = (now() - since).total_seconds()
+        match job["OptimizationJobStatus"]:
+            case "STARTING" if age >= self._durations.starting:
+                at = since + dt.timedelta(seconds=self._durations.starting)
+                job["OptimizationStartTime"] = at
+                self._enter(name, "INPROGRESS", at)
+            case "INPROGRESS" if age >= job["StoppingCondition"].get("MaxRuntimeInSeconds", 86_400):
+                # The service ends an overlong job as it does a stopped one.
+                job["FailureReason"] = "Optimization job exceeded MaxRuntimeInSeconds"
+                self._end(name, "STOPPED", now())
+            case "INPROGRESS" if age >= self._durations.in_progress and not self._faults.strikes(
+                "job_never_finishes"
+            ):
+                self._finish(name, now())
+            case "STOPPING" if age >= _STOPPING_SECONDS:
+                self._end(name, "STOPPED", now())
+            case _:
+                return False
+        return True
+
+    def _finish(self, name: str, at: dt.datetime) -> None:
+        job = self._jobs.get(name)
+        if fault := self._faults.strikes("job_fails"):
+            job["FailureReason"] = fault.reason or "InternalServerError: we encountered an internal error"
+            self._end(name, "FAILED", at)
+            return
+        if not self._faults.strikes("job_writes_nothing"):
+            location = job["OutputConfig"]["S3OutputLocation"].rstrip("/")
+            output = {f"{location}/{file}": content for file, content in artifacts.files(job).items()}
+            try:
+                self._put_objects(name, output)
+            except Exception as error:
+                job["FailureReason"] = f"ClientError: the output could not be written to {location}: {error}"
+                self._end(name, "FAILED", at)
+                return
+        images = [config.get("Image") for entry in job["OptimizationConfigs"] for config in entry.values()]
+        image = next(filter(None, images), None)
+        if image:
+            job["OptimizationOutput"] = {"RecommendedInferenceImage": image}
+        self._end(name, "COMPLETED", at)
+
+    def _end(self, name: str, status: str, at: dt.datetime) -> None:
+        self._jobs.get(name)["OptimizationEndTime"] = at
+        self._enter(name, status, at)
+
+    def _enter(self, name: str, status: str, at: dt.datetime) -> None:
+        job = self._jobs.get(name)
+        job["OptimizationJobStatus"], job["LastModifiedTime"] = status, at
+        self._history[name].append({"status": status, "time": at.timestamp()})

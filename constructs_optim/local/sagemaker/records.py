@@ -1,0 +1,76 @@
+"""Named records, with tags by ARN: what every kind of SageMaker resource is kept as."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..api_error import ApiError
+
+Record = dict[str, Any]
+
+
+def now() -> dt.datetime:
+    """The time, in UTC."""
+    return dt.datetime.now(dt.UTC)
+
+
+@dataclass
+class Scope:
+    """An account in a region, and what all its resources share."""
+
+    account: str
+    region: str
+    tags: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+
+    def arn(self, kind: str, name: str) -> str:
+        """The ARN of a resource; SageMaker lower-cases the name."""
+        return f"arn:aws:sagemaker:{self.region}:{self.account}:{kind}/{name.lower()}"
+
+    def tag(self, arn: str, tags: list[dict[str, str]] | None) -> None:
+        """Add tags to a resource."""
+        self.tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags or []})
+
+
+@dataclass
+class Records:
+    """The resources of one kind. ``missing`` and ``taken`` make the errors AWS answers for that kind."""
+
+    missing: Callable[[str], ApiError]
+    taken: Callable[[str], ApiError]
+    by_name: dict[str, Record] = field(default_factory=dict[str, Record])
+
+    def add(self, name: str, record: Record) -> Record:
+        """Keep a new resource."""
+        if name in self.by_name:
+            raise self.taken(name)
+        self.by_name[name] = record
+        return record
+
+    def get(self, name: str) -> Record:
+        """The resource of that name."""
+        if name not in self.by_name:
+            raise self.missing(name)
+        return self.by_name[name]
+
+    def remove(self, name: str) -> Record:
+        """Take the resource away."""
+        record = self.get(name)
+        del self.by_name[name]
+        return record
+
+    def page(self, key: str, request: Record, summary: Callable[[Record], Record]) -> Record:
+        """A page of a List operation: newest first, NameContains, StatusEquals and MaxResults as given."""
+        rows = [summary(record) for record in reversed(self.by_name.values())]
+        contains, status = request.get("NameContains"), request.get("StatusEquals")
+        if contains:
+            rows = [
+                row for row in rows if any(contains in str(v) for k, v in row.items() if k.endswith("Name"))
+            ]
+        if status:
+            rows = [row for row in rows if status in row.values()]
+        start, most = int(request.get("NextToken") or 0), request.get("MaxResults") or 100
+        more = {"NextToken": str(start + most)} if start + most < len(rows) else {}
+        return {key: rows[start : start + most], **more}

@@ -1,0 +1,160 @@
+"""The service: which operation is whose, requests checked, calls logged, faults let strike."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..api_error import ApiError, validation_error
+from ..api_model import ApiModel
+from ..call_log import CallLog
+from ..faults import Faults
+from .hosting import Hosting
+from .hub import Hub
+from .inference_components import InferenceComponents
+from .optimization_jobs import JobDurations, OptimizationJobs, PutObjects
+from .records import Record, Scope
+
+Operation = Callable[[Record], Record]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long things take, in seconds."""
+
+    jobs: JobDurations = JobDurations()
+    endpoint: float = 1.0
+
+
+class SageMaker:
+    """SageMaker, for any account and region that calls it. Safe to call from several threads."""
+
+    name = "sagemaker"
+
+    def __init__(
+        self, hub: Hub, faults: Faults, calls: CallLog, put_objects: PutObjects, timing: Timing
+    ) -> None:
+        self.model = ApiModel("sagemaker")
+        self._hub, self._faults, self._calls, self._put_objects, self._timing = (
+            hub,
+            faults,
+            calls,
+            put_objects,
+            timing,
+        )
+        self._lock = threading.RLock()
+        self._scopes: dict[tuple[str, str], _Regional] = {}
+
+    def invoke(self, operation: str, request: Record, *, account: str, region: str) -> Record:
+        """Carry an operation out.
+
+        Raises:
+            ApiError: as AWS would answer.
+        """
+        try:
+            self._faults.before(operation)
+            self.model.check(operation, request)
+            with self._lock:
+                handler = self._regional(account, region).operations.get(operation)
+                if handler is None:
+                    raise ApiError(
+                        "UnknownOperationException", f"{operation} is not an operation of the local cloud"
+                    )
+                answer = handler(request)
+        except ApiError as error:
+            self._calls.add(self.name, operation, request, error.code)
+            raise
+        self._calls.add(self.name, operation, request, "OK")
+        return answer
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Every optimization job with its history."""
+        with self._lock:
+            return [job for regional in self._scopes.values() for job in regional.jobs.to_json()]
+
+    def _regional(self, account: str, region: str) -> _Regional:
+        key = (account, region)
+        if key not in self._scopes:
+            scope = Scope(account, region)
+            self._scopes[key] = _Regional(scope, self._hub, self._faults, self._put_objects, self._timing)
+        return self._scopes[key]
+
+
+class _Regional:
+    def __init__(
+        self, scope: Scope, hub: Hub, faults: Faults, put_objects: PutObjects, timing: Timing
+    ) -> None:
+        self._scope = scope
+        self.jobs = OptimizationJobs(scope, faults, put_objects, timing.jobs)
+        hosting = Hosting(scope, faults, timing.endpoint)
+        components = InferenceComponents(scope, hosting, timing.endpoint)
+        self.operations: dict[str, Operation] = {
+            "AddTags": self._add_tags,
+            "CreateEndpoint": hosting.create_endpoint,
+            "CreateEndpointConfig": hosting.create_config,
+            "CreateInferenceComponent": components.create,
+            "CreateModel": hosting.create_model,
+            "CreateOptimizationJob": self.jobs.create,
+            "DeleteEndpoint": hosting.delete_endpoint,
+            "DeleteEndpointConfig": hosting.delete_config,
+            "DeleteInferenceComponent": components.delete,
+            "DeleteModel": hosting.delete_model,
+            "DeleteOptimizationJob": self.jobs.delete,
+            "DeleteTags": self._delete_tags,
+            "DescribeEndpoint": hosting.describe_endpoint,
+            "DescribeEndpointConfig": hosting.describe_config,
+            "DescribeHubContent": lambda request: hub.describe(scope, request),
+            "DescribeInferenceComponent": components.describe,
+            "DescribeModel": hosting.describe_model,
+            "DescribeOptimizationJob": self.jobs.describe,
+            "ListEndpointConfigs": hosting.list_configs,
+            "ListEndpoints": hosting.list_endpoints,
+            "ListHubContents": lambda request: hub.contents(scope, request),
+            "ListHubContentVersions": lambda request: hub.versions(scope, request),
+            "ListInferenceComponents": components.list,
+            "ListModels": hosting.list_models,
+            "ListOptimizationJobs": self.jobs.list,
+            "ListTags": self._list_tags,
+            "StopOptimizationJob": self.jobs.stop,
+            "UpdateEndpoint": hosting.update_endpoint,
+            "UpdateEndpointWeightsAndCapacities": hosting.update_weights_and_capacities,
+            "UpdateInferenceComponent": components.update,
+        }
+
+    def _add_tags(self, request: Record) -> Record:
+        self._known(request["ResourceArn"])
+        self._scope.tag(request["ResourceArn"], request["Tags"])
+        return {"Tags": self._list_tags(request)["Tags"]}
+
+    def _delete_tags(self, request: Record) -> Record:
+        tags = self._known(request["ResourceArn"])
+        for key in request["TagKeys"]:
+            tags.pop(key, None)
+        return {}
+
+    def _list_tags(self, request: Record) -> Record:
+        return {
+            "Tags": [
+                {"Key": key, "Value": value} for key, value in self._known(request["ResourceArn"]).items()
+            ]
+        }
+
+    def _known(self, arn: str) -> dict[str, str]:
+        if arn not in self._scope.tags:
+            raise validation_error(f"Could not find resource {arn}")
+        return self._scope.tags[arn]
+
+
+def to_json(answer: Record) -> bytes:
+    """An answer as the JSON 1.1 protocol writes it: times are seconds since 1970."""
+    return json.dumps(answer, default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dt.datetime):
+        return round(value.timestamp(), 3)
+    raise TypeError(f"{type(value).__name__} has no place in an answer")

@@ -1,0 +1,101 @@
+"""The local cloud's process: ``python -m constructs_optim.local.server``, started by :class:`LocalCloud`.
+
+It ends when its standard input does: a parent that dies, however it dies, takes the local cloud with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from .call_log import CallLog
+from .control import Control
+from .faults import Faults
+from .ministack_bridge import application, prepare_environment
+from .sagemaker.hub import Hub
+from .sagemaker.optimization_jobs import JobDurations
+from .sagemaker.service import SageMaker, Timing
+
+
+def main() -> None:
+    """Serve until standard input ends or a signal comes."""
+    settings = json.loads(sys.argv[1])
+    with tempfile.TemporaryDirectory(prefix="constructs-optim-local-") as directory:
+        prepare_environment(port=settings["port"], region=settings["region"], directory=directory)
+        # ministack's Lambda workers keep their unpacked code below the temporary directory.
+        tempfile.tempdir = directory
+        asyncio.run(_serve(settings))
+
+
+async def _serve(settings: dict[str, Any]) -> None:
+    from hypercorn.asyncio import serve
+    from hypercorn.config import Config
+
+    from .application_autoscaling import ApplicationAutoScaling
+
+    faults, calls = Faults(), CallLog()
+    timing = Timing(
+        JobDurations(settings["starting_seconds"], settings["in_progress_seconds"]),
+        settings["endpoint_seconds"],
+    )
+    hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
+    sagemaker = SageMaker(hub, faults, calls, _s3_writer(), timing)
+    inner = application(
+        {"sagemaker": sagemaker, "application-autoscaling": ApplicationAutoScaling(faults, calls)}
+    )
+    config = Config()
+    config.bind = [f"127.0.0.1:{settings['port']}"]
+    config.loglevel = os.environ["LOG_LEVEL"]
+    config.keep_alive_timeout = 75
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(sign, stop.set)
+    threading.Thread(target=_until_parent_ends, args=(loop, stop), daemon=True).start()
+    app: Any = Control(inner, sagemaker=sagemaker, faults=faults, calls=calls)
+    serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
+    await stop.wait()
+    # A stack that waits for a condition holds a worker thread for hours: the process does not wait for it.
+    threading.Timer(2.0, _end_group).start()
+    await serving
+    _end_group()
+
+
+def _until_parent_ends(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    sys.stdin.buffer.read()
+    loop.call_soon_threadsafe(stop.set)
+
+
+def _end_group() -> None:
+    """End this process and the Lambda workers it started, which share its process group."""
+    import shutil
+
+    shutil.rmtree(tempfile.gettempdir(), ignore_errors=True)
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+def _s3_writer() -> Any:
+    import boto3
+    from botocore.config import Config as ClientConfig
+
+    client = boto3.client(
+        "s3", config=ClientConfig(s3={"addressing_style": "path"}, retries={"max_attempts": 1})
+    )
+
+    def put(job: str, objects: dict[str, bytes]) -> None:
+        for uri, content in objects.items():
+            bucket, _, key = uri.removeprefix("s3://").partition("/")
+            client.put_object(Bucket=bucket, Key=key, Body=content)
+
+    return put
+
+
+if __name__ == "__main__":
+    main()

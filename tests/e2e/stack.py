@@ -1,0 +1,127 @@
+"""A stack that a test deploys with the unmodified CDK CLI, and what it looks at afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from constructs_optim.local.cloud import LocalCloud
+
+CHECKOUT = Path(__file__).parent.parent.parent
+CDK = CHECKOUT / "node_modules" / ".bin" / "cdk"
+_LONGEST = 300
+
+
+@dataclass(frozen=True)
+class DeployedStack:
+    """The app of ``endpoint_app.py`` with its settings."""
+
+    cloud: LocalCloud
+    output: Path
+    name: str
+    bucket: str = ""
+    group_size: int = 128
+    max_capacity: int = 4
+    model_uri: str = ""
+    _clients: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
+
+    def changed(self, **settings: Any) -> DeployedStack:
+        return replace(self, **settings)
+
+    def client(self, service: str) -> Any:
+        return self._clients.setdefault(service, self.cloud.client(service))
+
+    def start(self, command: str, *arguments: str) -> subprocess.Popen[str]:
+        app = {name: getattr(self, name) for name in ("bucket", "group_size", "max_capacity", "model_uri")}
+        environment = {
+            **os.environ,
+            **self.cloud.environment(),
+            "ENDPOINT_APP": json.dumps({"stack": self.name, **app}),
+        }
+        return subprocess.Popen(
+            [
+                str(CDK),
+                command,
+                *(() if command == "bootstrap" else (self.name,)),
+                "--app",
+                f"{sys.executable} {Path(__file__).with_name('endpoint_app.py')}",
+                "--output",
+                str(self.output / self.name),
+                *arguments,
+            ],
+            cwd=CHECKOUT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def cdk(self, command: str, *arguments: str, fails: bool = False) -> str:
+        process = self.start(command, *arguments)
+        output, _ = process.communicate(timeout=_LONGEST)
+        assert (process.returncode != 0) == fails, output
+        return re.sub(r"\x1b\[[0-9;]*m", "", output)
+
+    def deploy(self, *, fails: bool = False) -> str:
+        return self.cdk("deploy", "--require-approval", "never", "--progress", "events", fails=fails)
+
+    def diff(self) -> str:
+        return self.cdk("diff")
+
+    def destroy(self) -> str:
+        return self.cdk("destroy", "--force")
+
+    @property
+    def resources(self) -> dict[str, list[str]]:
+        """Physical ids by resource type."""
+        found: dict[str, list[str]] = {}
+        for resource in self.client("cloudformation").describe_stack_resources(StackName=self.name)[
+            "StackResources"
+        ]:
+            found.setdefault(resource["ResourceType"], []).append(resource["PhysicalResourceId"])
+        return found
+
+    @property
+    def status(self) -> str:
+        return self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"][0]["StackStatus"]
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return self.client("cloudformation").describe_stack_events(StackName=self.name)["StackEvents"]
+
+    @property
+    def reasons(self) -> str:
+        """All that the stack's events give as reasons."""
+        return "\n".join(event.get("ResourceStatusReason", "") for event in self.events)
+
+    @property
+    def endpoint(self) -> dict[str, Any]:
+        (arn,) = self.resources["AWS::SageMaker::Endpoint"]
+        return self.client("sagemaker").describe_endpoint(EndpointName=arn.rpartition("/")[2])
+
+    @property
+    def served_container(self) -> dict[str, Any]:
+        """The container of the model that the endpoint's current configuration names."""
+        sagemaker = self.client("sagemaker")
+        config = sagemaker.describe_endpoint_config(EndpointConfigName=self.endpoint["EndpointConfigName"])
+        model = sagemaker.describe_model(ModelName=config["ProductionVariants"][0]["ModelName"])
+        return model["PrimaryContainer"]
+
+    @property
+    def artifact_key(self) -> str:
+        (key,) = self.resources["Custom::OptimizationJob"]
+        return key
+
+    def manifest(self, key: str, bucket: str | None = None) -> dict[str, Any]:
+        body = self.client("s3").get_object(
+            Bucket=bucket or self.bucket, Key=f"artifacts/{key}/manifest.json"
+        )["Body"]
+        return json.loads(body.read())

@@ -1,0 +1,97 @@
+"""What becomes of a deployment when a job fails, or nobody wants it any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from constructs_optim.local.cloud import LocalCloud
+
+from .stack import DeployedStack
+from .test_lifecycle import job_names, wait_for_job
+
+pytestmark = pytest.mark.e2e
+
+MakeStack = Callable[..., DeployedStack]
+
+
+def test_a_failed_job_rolls_the_stack_back_with_the_services_reason(
+    a_stack: MakeStack, cloud: LocalCloud
+) -> None:
+    reason = "ClientError: the weights have a shape that AWQ cannot group by 256"
+    cloud.inject("job_fails", reason=reason)
+    stack = a_stack("Failing", group_size=256)
+    output = stack.deploy(fails=True)
+    assert stack.status == "ROLLBACK_COMPLETE"
+    assert reason in stack.reasons
+    assert reason in output, "the CLI shows it as well"
+
+    cloud.clear_faults()
+    stack.deploy()
+    assert stack.endpoint["EndpointStatus"] == "InService", "deploying again runs another attempt"
+
+
+def test_a_failed_job_of_an_update_leaves_the_endpoint_as_it_was(
+    a_stack: MakeStack, cloud: LocalCloud
+) -> None:
+    stack = a_stack("Updated")
+    stack.deploy()
+    before = stack.served_container
+    cloud.inject("job_fails", reason="InternalServerError: try again later")
+    changed = stack.changed(group_size=16)
+    changed.deploy(fails=True)
+    assert changed.status == "UPDATE_ROLLBACK_COMPLETE"
+    assert "InternalServerError: try again later" in changed.reasons
+    assert changed.served_container == before
+    assert changed.endpoint["EndpointStatus"] == "InService"
+
+
+def test_destroying_a_stack_stops_the_job_it_waits_for(a_stack: MakeStack, cloud: LocalCloud) -> None:
+    known = job_names(cloud)
+    cloud.inject("job_never_finishes")
+    stack = a_stack("Abandoned", group_size=48)
+    deployment = stack.start("deploy", "--require-approval", "never")
+    try:
+        name = wait_for_job(cloud, known, "INPROGRESS")
+        stack.destroy()
+        assert wait_for_job(cloud, known, "STOPPED") == name
+    finally:
+        deployment.communicate(timeout=120)
+
+
+def test_a_job_that_another_stack_waits_for_survives_the_end_of_the_first(
+    a_stack: MakeStack, cloud: LocalCloud
+) -> None:
+    known = job_names(cloud)
+    cloud.inject("job_never_finishes")
+    first, second = a_stack("FirstOfTwo", group_size=96), a_stack("SecondOfTwo", group_size=96)
+    deployments = [first.start("deploy", "--require-approval", "never")]
+    name = wait_for_job(cloud, known, "INPROGRESS")
+    deployments.append(second.start("deploy", "--require-approval", "never"))
+    try:
+        second_waits(second)
+        first.destroy()
+        cloud.clear_faults()
+        assert wait_for_job(cloud, known, "COMPLETED") == name
+    finally:
+        outputs = [deployment.communicate(timeout=200)[0] for deployment in deployments]
+    assert deployments[1].returncode == 0, outputs[1]
+    assert second.manifest(second.artifact_key)["job_name"] == name
+
+
+def second_waits(stack: DeployedStack) -> None:
+    """Until the stack's own custom resource has answered, so that it has joined the claim."""
+    import time
+
+    from botocore.exceptions import ClientError
+
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        try:
+            if "Custom::OptimizationJob" in stack.resources and stack.artifact_key:
+                return
+        except (ClientError, KeyError, ValueError):
+            pass
+        time.sleep(0.3)
+    raise AssertionError("the second stack never got to its job")
