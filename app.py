@@ -10,9 +10,7 @@ app = App()
 stack = Stack(
     app,
     "Chat",
-    env=Environment(
-        account=os.environ.get("CDK_DEFAULT_ACCOUNT"), region=os.environ.get("CDK_DEFAULT_REGION")
-    ),
+    env=Environment(account=os.environ.get("CDK_DEFAULT_ACCOUNT"), region=os.environ.get("CDK_DEFAULT_REGION")),
 )
 
 store = ArtifactStore(stack, "Artifacts")

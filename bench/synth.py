@@ -32,9 +32,7 @@ HANDLERS = ("job_handler", "job_watcher")
 ENDPOINTS_A_STACK = 25
 
 MOST_TIMES_RAW = {1: 1.3, 50: 2.0}
-MOST_GROWTH = (
-    1.5  # seconds an added endpoint may cost between the last two counts, against between the first two
-)
+MOST_GROWTH = 1.5  # seconds an added endpoint may cost between the last two counts, against between the first two
 MOST_IMPORT_MS = 50.0
 MOST_ZIP_KB = 100.0
 
@@ -103,9 +101,7 @@ class Bench:
         self.directory = directory
         self.environment = {
             **os.environ,
-            "CDK_CONTEXT_JSON": json.dumps(
-                json.loads((CHECKOUT / "cdk.json").read_text()).get("context", {})
-            ),
+            "CDK_CONTEXT_JSON": json.dumps(json.loads((CHECKOUT / "cdk.json").read_text()).get("context", {})),
             "JSII_NODE": os.environ.get("JSII_NODE") or str(Path(sys.executable).with_name("node")),
             "PYTHONPATH": str(CHECKOUT),
         }
@@ -152,9 +148,7 @@ class Bench:
         # In Lambda the folder stands alone: a copy shows that it needs nothing beside it.
         root = self.directory / "lambda"
         if not root.exists():
-            shutil.copytree(
-                PACKAGE / "runtime", root / "runtime", ignore=shutil.ignore_patterns("__pycache__")
-            )
+            shutil.copytree(PACKAGE / "runtime", root / "runtime", ignore=shutil.ignore_patterns("__pycache__"))
         environment = {**self.environment, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
         environment.setdefault("AWS_DEFAULT_REGION", "us-west-2")
         measured = [
@@ -199,9 +193,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--repeats", type=int, default=5, help="runs of each app; the median counts (default: 5)"
-    )
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each app; the median counts (default: 5)")
     parser.add_argument("--endpoints", type=int, nargs="+", default=[1, 10, 50], help="default: 1 10 50")
     parser.add_argument("--raw-only", action="store_true", help="only the raw L1 constructs, as a baseline")
     return parser.parse_args()
@@ -225,8 +217,7 @@ def _synth(
                     runs[kind][count].append(bench.synth_seconds(kind, app, count))
                 resources[kind][count] = bench.resources(kind)
     medians = {
-        kind: {count: statistics.median(timed) for count, timed in by_count.items()}
-        for kind, by_count in runs.items()
+        kind: {count: statistics.median(timed) for count, timed in by_count.items()} for kind, by_count in runs.items()
     }
     return medians, resources
 
@@ -239,9 +230,7 @@ def _synth_table(seconds: Seconds, resources: dict[str, dict[int, int]]) -> Tabl
         table.add_column("resources", justify="right")
     table.add_column("ours / raw", justify="right")
     for count in next(iter(seconds.values())):
-        cells = [
-            cell for kind in seconds for cell in (f"{seconds[kind][count]:.2f}", str(resources[kind][count]))
-        ]
+        cells = [cell for kind in seconds for cell in (f"{seconds[kind][count]:.2f}", str(resources[kind][count]))]
         ratio = f"{seconds['ours'][count] / seconds['raw L1'][count]:.2f}" if "ours" in seconds else "-"
         table.add_row(str(count), *cells, ratio)
     return table
@@ -287,9 +276,7 @@ def _runtime_targets(bench: Bench, repeats: int) -> list[Target]:
                 )
             )
     size = bench.runtime_zip_kb()
-    targets.append(
-        Target("handlers, zipped", f"{size:.0f} KB", f"< {MOST_ZIP_KB:.0f} KB", size < MOST_ZIP_KB)
-    )
+    targets.append(Target("handlers, zipped", f"{size:.0f} KB", f"< {MOST_ZIP_KB:.0f} KB", size < MOST_ZIP_KB))
     return targets
 
 
@@ -298,9 +285,7 @@ def _target_table(targets: list[Target]) -> Table:
     for heading in ("what", "measured", "target", "holds"):
         table.add_column(heading)
     for target in targets:
-        table.add_row(
-            target.name, target.measured, target.limit, "[green]yes[/]" if target.holds else "[red]no[/]"
-        )
+        table.add_row(target.name, target.measured, target.limit, "[green]yes[/]" if target.holds else "[red]no[/]")
     return table
 
 

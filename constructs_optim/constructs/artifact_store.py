@@ -68,9 +68,7 @@ class ArtifactStore(Construct):
             bucket_name=bucket_name,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             bucket_key_enabled=True if encryption_key is not None else None,
-            encryption=s3.BucketEncryption.KMS
-            if encryption_key is not None
-            else s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.KMS if encryption_key is not None else s3.BucketEncryption.S3_MANAGED,
             encryption_key=encryption_key,
             enforce_ssl=True,
             minimum_tls_version=1.2,

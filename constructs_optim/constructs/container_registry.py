@@ -31,13 +31,11 @@ class ContainerRegistry:
             # An unknown region is the planner's to report, together with all else that is wrong.
             return ContainerRegistry(account or "", images.registry_host(stack.region) or "")
         mapping = stack.node.try_find_child(_MAPPING_ID)
-        if mapping is None:
+        if not isinstance(mapping, CfnMapping):
             mapping = CfnMapping(
                 stack,
                 _MAPPING_ID,
-                mapping={
-                    region: {_ACCOUNT: account} for region, account in images.registry_accounts().items()
-                },
+                mapping={region: {_ACCOUNT: account} for region, account in images.registry_accounts().items()},
             )
         account = mapping.find_in_map(Aws.REGION, _ACCOUNT)
         return ContainerRegistry(account, f"{account}.dkr.ecr.{Aws.REGION}.{Aws.URL_SUFFIX}")

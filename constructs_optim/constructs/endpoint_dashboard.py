@@ -21,9 +21,7 @@ _WIDTH, _HEIGHT = 8, 6
 class EndpointDashboard(Construct):
     """Traffic, latency, concurrency, errors and accelerators of one endpoint."""
 
-    def __init__(
-        self, scope: Construct, id: str, *, endpoint_name: str, variant_name: str, plan: Plan
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, *, endpoint_name: str, variant_name: str, plan: Plan) -> None:
         super().__init__(scope, id)
         body = {"start": "-PT3H", "periodOverride": "inherit", "widgets": _widgets(variant_name, plan)}
         self._resource = cloudwatch.CfnDashboard(
@@ -122,8 +120,7 @@ def _graph(title: str, variant_name: str, namespace: str, metrics: list[tuple[st
             "region": "${AWS::Region}",
             "period": 60,
             "metrics": [
-                [namespace, name, *dimensions, {"stat": stat, "label": f"{name} {stat}"}]
-                for name, stat in metrics
+                [namespace, name, *dimensions, {"stat": stat, "label": f"{name} {stat}"}] for name, stat in metrics
             ],
             "yAxis": {"left": {"min": 0}},
         },

@@ -65,9 +65,7 @@ def execution_statements(
             "PullImages",
             ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
             tuple(
-                sub(
-                    f"arn:${{AWS::Partition}}:ecr:${{AWS::Region}}:{registry.account}:repository/{repository}"
-                )
+                sub(f"arn:${{AWS::Partition}}:ecr:${{AWS::Region}}:{registry.account}:repository/{repository}")
                 for repository in repositories
             ),
         ),
@@ -100,9 +98,7 @@ class ExecutionRole(Construct):
             "Resource",
             type="AWS::IAM::Role",
             properties={
-                "AssumeRolePolicyDocument": trust_policy(
-                    "sagemaker.amazonaws.com", source_arn=sub(_ACCOUNT_ARN)
-                ),
+                "AssumeRolePolicyDocument": trust_policy("sagemaker.amazonaws.com", source_arn=sub(_ACCOUNT_ARN)),
                 "Description": "What SageMaker may do for optimization jobs and the models they yield",
             },
         )

@@ -33,9 +33,7 @@ class Network:
         """
         if vpc is None:
             if subnets is not None or security_groups is not None:
-                raise ValueError(
-                    "vpc_subnets and security_groups need the vpc they belong to: pass vpc as well"
-                )
+                raise ValueError("vpc_subnets and security_groups need the vpc they belong to: pass vpc as well")
             return None
         chosen = vpc.select_subnets(**(subnets._values if subnets is not None else {}))  # noqa: SLF001
         if security_groups is None:

@@ -100,9 +100,7 @@ class OptimizationJob(Construct):
         self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(stack)
         self.network = Network.of(self, vpc, vpc_subnets, security_groups)
         service = OptimizationService.of(self)
-        statements = execution_statements(
-            self.plan, self.artifact_store, registry, in_vpc=self.network is not None
-        )
+        statements = execution_statements(self.plan, self.artifact_store, registry, in_vpc=self.network is not None)
         if role is None:
             service.execution_role.permit(statements)
             self.role_arn = service.execution_role.role_arn
@@ -121,7 +119,7 @@ class OptimizationJob(Construct):
             self._ready = self._internal(
                 "Ready", "AWS::CloudFormation::WaitCondition", {"Handle": handle.ref, "Timeout": str(seconds)}
             )
-            self._ready.add_dependency(self._resource)
+            self._ready.add_resource_dependency(self._resource)
 
     @property
     def artifact_key(self) -> str:
@@ -131,23 +129,17 @@ class OptimizationJob(Construct):
     @property
     def job_name(self) -> str:
         """The name of the SageMaker job that makes or made the artifact (a token)."""
-        return (
-            self._signalled(3) if self._ready is not None else self._resource.get_att("JobName").to_string()
-        )
+        return self._signalled(self._ready, 3) if self._ready else self._resource.get_att("JobName").to_string()
 
     @property
     def model_data_uri(self) -> str:
         """The artifact's S3 prefix (a token). Whatever uses it waits for the artifact."""
-        return (
-            self._signalled(2)
-            if self._ready is not None
-            else self._resource.get_att("ModelDataUri").to_string()
-        )
+        return self._signalled(self._ready, 2) if self._ready else self._resource.get_att("ModelDataUri").to_string()
 
     @property
     def image_uri(self) -> str:
         """The container image the service recommends for the artifact (a token), or the job's own without a wait."""
-        return self._signalled(1) if self._ready is not None else self.plan.container.image
+        return self._signalled(self._ready, 1) if self._ready else self.plan.container.image
 
     def _internal(self, id: str, type: str, properties: Mapping[str, Any]) -> CfnResource:
         """A wait condition cannot be updated: with the generation in its id, a changed plan or store is a new one."""
@@ -178,8 +170,7 @@ class OptimizationJob(Construct):
             },
         )
 
-    def _signalled(self, part: int) -> str:
+    def _signalled(self, ready: CfnResource, part: int) -> str:
         """A part of the signal's data, ``|image|model data URI|job name|``, wrapped in JSON by CloudFormation."""
-        assert self._ready is not None
-        data = {"Fn::GetAtt": [Stack.of(self).get_logical_id(self._ready), "Data"]}
+        data = {"Fn::GetAtt": [Stack.of(self).get_logical_id(ready), "Data"]}
         return Token.as_string({"Fn::Select": [part, {"Fn::Split": ["|", data]}]})

@@ -49,9 +49,7 @@ class OptimizationService(Construct):
             "Looks at a running optimization job",
             self._watcher_policy,
         )
-        self._watcher_policy.add(
-            [Statement("WatchJobs", ("sagemaker:DescribeOptimizationJob",), (sub(_JOBS_ARN),))]
-        )
+        self._watcher_policy.add([Statement("WatchJobs", ("sagemaker:DescribeOptimizationJob",), (sub(_JOBS_ARN),))])
         self._state_machine = self._watching(watcher)
         self._handler_policy = PolicyBuilder()
         self._handler_role, handler = self._function(
@@ -182,9 +180,7 @@ class OptimizationService(Construct):
             properties={
                 "AssumeRolePolicyDocument": trust_policy(
                     "states.amazonaws.com",
-                    source_arn=sub(
-                        "arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*"
-                    ),
+                    source_arn=sub("arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*"),
                 ),
                 "Description": "Watches optimization jobs until they end",
                 "Policies": policy.to_json(),
@@ -205,9 +201,7 @@ class OptimizationService(Construct):
                 "Definition": _DEFINITION,
                 "DefinitionSubstitutions": {"WatcherArn": watcher_arn},
                 "LoggingConfiguration": {
-                    "Destinations": [
-                        {"CloudWatchLogsLogGroup": {"LogGroupArn": logs.get_att("Arn").to_string()}}
-                    ],
+                    "Destinations": [{"CloudWatchLogsLogGroup": {"LogGroupArn": logs.get_att("Arn").to_string()}}],
                     # The input carries the wait condition's pre-signed URL.
                     "IncludeExecutionData": False,
                     "Level": "ALL",

@@ -172,9 +172,7 @@ class OptimizedEndpoint(Construct):
             ValueError: when the range is none, or the endpoint is scaled already.
         """
         if self._scaling is not None:
-            raise ValueError(
-                f"{self.node.path} is scaled already: call auto_scale once and add policies to its result"
-            )
+            raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
         self._scaling = EndpointScaling(
             self,
             "Scaling",
@@ -188,6 +186,4 @@ class OptimizedEndpoint(Construct):
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` invoke this endpoint, with or without response streaming."""
-        return iam.Grant.add_to_principal(
-            grantee=grantee, actions=_INVOKE_ACTIONS, resource_arns=[self.endpoint_arn]
-        )
+        return iam.Grant.add_to_principal(grantee=grantee, actions=_INVOKE_ACTIONS, resource_arns=[self.endpoint_arn])

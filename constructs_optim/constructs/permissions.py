@@ -6,7 +6,7 @@ statements that exist, it does not add policies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,12 +31,12 @@ class Statement:
 
     def to_json(self) -> dict[str, Any]:
         """The statement as a policy document has it."""
-        resources: Sequence[Arn] = self.resources
+        resources: list[Arn] = list(self.resources)
         return {
             "Sid": self.sid,
             "Effect": "Allow",
             "Action": list(self.actions),
-            "Resource": list(resources) if len(resources) > 1 else resources[0],
+            "Resource": resources if len(resources) > 1 else resources[0],
             **({"Condition": self.condition} if self.condition else {}),
         }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import botocore.session
-from botocore.model import OperationModel, Shape
+from botocore.model import OperationModel
 from botocore.validate import ParamValidator
 
 from .api_error import ApiError, validation_error
@@ -18,7 +18,8 @@ class ApiModel:
     """The model of one service."""
 
     def __init__(self, service: str) -> None:
-        self._model = botocore.session.get_session().get_service_model(service)
+        # botocore is untyped where its shapes are.
+        self._model: Any = botocore.session.get_session().get_service_model(service)
         self.target_prefix: str = self._model.metadata["targetPrefix"]
 
     def operation(self, name: str) -> OperationModel:
@@ -59,17 +60,15 @@ class ApiModel:
         return frozenset(getattr(shape, "members", {}))
 
 
-def _typed(value: Any, shape: Shape) -> Any:
+def _typed(value: Any, shape: Any) -> Any:
     match shape.type_name:
         case "structure" if isinstance(value, dict):
-            members: dict[str, Shape] = getattr(shape, "members", {})
-            return {
-                key: _typed(item, members[key]) if key in members else item for key, item in value.items()
-            }
+            members: dict[str, Any] = shape.members
+            return {key: _typed(item, members[key]) if key in members else item for key, item in value.items()}
         case "list" if isinstance(value, list):
-            return [_typed(item, getattr(shape, "member")) for item in value]  # noqa: B009 - absent from the base
+            return [_typed(item, shape.member) for item in value]
         case "map" if isinstance(value, dict):
-            return {key: _typed(item, getattr(shape, "value")) for key, item in value.items()}  # noqa: B009
+            return {key: _typed(item, shape.value) for key, item in value.items()}
         case "integer" | "long" if isinstance(value, str) and re.fullmatch(r"-?\d+", value):
             return int(value)
         case "float" | "double" if isinstance(value, str):
@@ -84,21 +83,21 @@ def _typed(value: Any, shape: Shape) -> Any:
             return value
 
 
-def _constraint_problems(value: Any, shape: Shape, path: str) -> Iterator[str]:
+def _constraint_problems(value: Any, shape: Any, path: str) -> Iterator[str]:
     """What ParamValidator leaves to the service: enums, patterns, maxima."""
     match shape.type_name:
         case "structure":
             for key, item in value.items():
-                member = getattr(shape, "members")[key]  # noqa: B009
+                member = shape.members[key]
                 yield from _constraint_problems(item, member, f"{path}.{key}" if path else key)
         case "list":
             yield from _size_problems(len(value), shape, path, value)
             for index, item in enumerate(value, 1):
-                yield from _constraint_problems(item, getattr(shape, "member"), f"{path}.{index}.member")  # noqa: B009
+                yield from _constraint_problems(item, shape.member, f"{path}.{index}.member")
         case "map":
             yield from _size_problems(len(value), shape, path, value)
             for key, item in value.items():
-                yield from _constraint_problems(item, getattr(shape, "value"), f"{path}.{key}")  # noqa: B009
+                yield from _constraint_problems(item, shape.value, f"{path}.{key}")
         case "string":
             yield from _size_problems(len(value), shape, path, value)
             enum = shape.metadata.get("enum")
@@ -114,7 +113,7 @@ def _constraint_problems(value: Any, shape: Shape, path: str) -> Iterator[str]:
             pass
 
 
-def _size_problems(size: float, shape: Shape, path: str, value: Any) -> Iterator[str]:
+def _size_problems(size: float, shape: Any, path: str, value: Any) -> Iterator[str]:
     kind = "value" if shape.type_name in ("integer", "long", "float", "double") else "length"
     low, high = shape.metadata.get("min"), shape.metadata.get("max")
     if low is not None and size < low:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -21,7 +22,7 @@ import boto3
 from botocore.config import Config
 
 from .control import PREFIX
-from .ministack_bridge import ACCOUNT, check_version
+from .ministack_bridge import ACCOUNT, SECRET, check_version
 
 DEFAULT_REGION = "us-west-2"
 _START_SECONDS = 60
@@ -84,7 +85,7 @@ class LocalCloud:
         """The variables that point the CDK CLI and AWS clients at it. The credentials are those of nobody."""
         return {
             "AWS_ACCESS_KEY_ID": ACCOUNT,
-            "AWS_SECRET_ACCESS_KEY": "local",
+            "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_SESSION_TOKEN": "",
             "AWS_PROFILE": "",
             "AWS_REGION": self.region,
@@ -139,10 +140,8 @@ class LocalCloud:
         except subprocess.TimeoutExpired:
             pass
         finally:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             process.wait(timeout=5)
             if process.stdin is not None:
                 process.stdin.close()
@@ -157,9 +156,9 @@ class LocalCloud:
 
     def client(self, service: str) -> Any:
         """A boto3 client for it."""
-        session = boto3.session.Session(
+        session = boto3.Session(
             aws_access_key_id=ACCOUNT,
-            aws_secret_access_key="local",
+            aws_secret_access_key=SECRET,
             region_name=self.region,
         )
         config = Config(s3={"addressing_style": "path"}, retries={"mode": "standard", "max_attempts": 2})
@@ -174,13 +173,9 @@ class LocalCloud:
         query = f"?{urllib.parse.urlencode({'operation': operation})}" if operation else ""
         return self._control("GET", f"calls{query}")
 
-    def inject(
-        self, name: str, *, operation: str | None = None, count: int | None = None, reason: str = ""
-    ) -> None:
+    def inject(self, name: str, *, operation: str | None = None, count: int | None = None, reason: str = "") -> None:
         """Put a fault in force; :data:`constructs_optim.local.faults.NAMES` lists them."""
-        self._control(
-            "POST", "faults", {"name": name, "operation": operation, "count": count, "reason": reason}
-        )
+        self._control("POST", "faults", {"name": name, "operation": operation, "count": count, "reason": reason})
 
     def clear_faults(self) -> None:
         """End all faults."""
@@ -188,7 +183,7 @@ class LocalCloud:
 
     def _control(self, method: str, path: str, body: Any = None) -> Any:
         data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(f"{self.endpoint_url}{PREFIX}{path}", data=data, method=method)
+        request = urllib.request.Request(f"{self.endpoint_url}{PREFIX}{path}", data=data, method=method)  # noqa: S310 - always http to loopback
         try:
             with _OPENER.open(request, timeout=30) as answer:
                 return json.loads(answer.read())

@@ -55,9 +55,7 @@ class Toolchain:
         local = app_directory / "node_modules" / ".bin" / "cdk"
         found = str(local) if local.exists() else shutil.which("cdk")
         if found is None:
-            raise DemoFailed(
-                "the CDK CLI is not installed: run `make install`, or `npm install aws-cdk@2.1148.1`"
-            )
+            raise DemoFailed("the CDK CLI is not installed: run `make install`, or `npm install aws-cdk@2.1148.1`")
         if not (app_directory / "cdk.json").exists():
             raise DemoFailed(f"{app_directory} has no cdk.json: run the demo in the directory of a CDK app")
         return Toolchain(found, app_directory)
@@ -89,9 +87,7 @@ def run_demo(app_directory: Path, console: Console | None = None) -> None:
             _deploy(console, tools, cloud, output, log)
         for stack in _stacks(cloud):
             console.print(_summary(cloud, stack))
-    console.print(
-        f"[green]Done[/] in {time.monotonic() - started:.0f} s. The CDK CLI's own output is in {log}."
-    )
+    console.print(f"[green]Done[/] in {time.monotonic() - started:.0f} s. The CDK CLI's own output is in {log}.")
     console.print(_next_commands(tools))
 
 
@@ -135,9 +131,7 @@ def _finish(process: subprocess.Popen[str], title: str, log: Path) -> None:
         _end(process)
         raise
     if status != 0:
-        raise DemoFailed(
-            f"{title} ended with exit status {status}:\n" + "\n".join(log.read_text().splitlines()[-30:])
-        )
+        raise DemoFailed(f"{title} ended with exit status {status}:\n" + "\n".join(log.read_text().splitlines()[-30:]))
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -153,9 +147,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 def _deploy(console: Console, tools: Toolchain, cloud: LocalCloud, output: IO[str], log: Path) -> None:
     started = time.monotonic()
-    process = _cdk(
-        tools, cloud, output, "deploy", "--all", "--require-approval", "never", "--progress", "events"
-    )
+    process = _cdk(tools, cloud, output, "deploy", "--all", "--require-approval", "never", "--progress", "events")
     done = threading.Event()
     columns = (
         SpinnerColumn(),
@@ -209,9 +201,7 @@ _TOLD = (
 def _stacks(cloud: LocalCloud) -> list[str]:
     """The app's stacks, without the one that bootstrap made."""
     stacks = cloud.client("cloudformation").describe_stacks()["Stacks"]
-    return [
-        s["StackName"] for s in stacks if s["StackName"] != "CDKToolkit" and "DELETE" not in s["StackStatus"]
-    ]
+    return [s["StackName"] for s in stacks if s["StackName"] != "CDKToolkit" and "DELETE" not in s["StackStatus"]]
 
 
 def _summary(cloud: LocalCloud, stack: str) -> Table:

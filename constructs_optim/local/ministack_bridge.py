@@ -19,12 +19,11 @@ from .sagemaker.service import to_json
 
 TESTED_VERSION = "1.5.33"
 ACCOUNT = "000000000000"
+SECRET = "local"  # noqa: S105 - credentials of nobody: the local cloud checks none
 _SERVED = "s3,iam,sts,lambda,states,cloudformation,monitoring,logs,ssm,ecr,kms,events,dynamodb,tagging,ec2"
 
 Answer = tuple[int, dict[str, str], bytes]
-Asgi = Callable[
-    [dict[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]
-]
+Asgi = Callable[[dict[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]]
 
 
 class UntestedMinistack(RuntimeError):
@@ -65,7 +64,7 @@ def prepare_environment(*, port: int, region: str, directory: str) -> None:
         "TMPDIR": directory,
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ACCESS_KEY_ID": ACCOUNT,
-        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_DEFAULT_REGION": region,
         "AWS_REGION": region,
     }
@@ -84,7 +83,8 @@ def application(services: dict[str, Service]) -> Asgi:
         return get_account_id(), get_region()
 
     for name, service in services.items():
-        ministack_app.SERVICE_HANDLERS[name] = _handler(service, where)
+        handlers: dict[str, Any] = ministack_app.SERVICE_HANDLERS
+        handlers[name] = _handler(service, where)
     for type_name, operations in OPERATIONS.items():
         provider = ResourceProvider(type_name, services[operations.service], where)
         provisioners._RESOURCE_HANDLERS[type_name] = {

@@ -204,9 +204,7 @@ class ResourceProvider:
     def _identity(self, given: Properties, answer: Properties) -> tuple[str, Properties]:
         arn = answer.get(self._operations.arn or "", "")
         reference = self._operations.reference(given, arn)
-        attributes: Properties = {
-            read_only: answer.get(read_only, arn) for read_only in self._schema["read_only"]
-        }
+        attributes: Properties = {read_only: answer.get(read_only, arn) for read_only in self._schema["read_only"]}
         if "Id" in attributes:
             attributes["Id"] = reference
         name = self._operations.name
@@ -231,9 +229,7 @@ class ResourceProvider:
         model = self._service.model
         known = {key: value for key, value in request.items() if key in model.members(operation)}
         try:
-            return self._service.invoke(
-                operation, model.typed(operation, known), account=account, region=region
-            )
+            return self._service.invoke(operation, model.typed(operation, known), account=account, region=region)
         except ApiError as error:
             raise ResourceError(
                 f'Resource handler returned message: "{error.message} (Service: {self._service_name}, Status Code: '
@@ -248,32 +244,26 @@ class ResourceProvider:
         operations = self._operations
         if operations.describe is None or operations.status_member is None or operations.name is None:
             return
+        unstable = f"Resource of type '{self._type}' with identifier '{reference}' did not stabilize"
         deadline = time.monotonic() + _SETTLING_SECONDS
         while time.monotonic() < deadline:
             shown = self._call(operations.describe, {operations.name: given[operations.name]})
             status = shown[operations.status_member]
             if status in ("InService", "Failed"):
                 if shown.get("FailureReason"):
-                    raise ResourceError(
-                        f"Resource of type '{self._type}' with identifier '{reference}' did not stabilize: \"{shown['FailureReason']}\""
-                    )
+                    raise ResourceError(f'{unstable}: "{shown["FailureReason"]}"')
                 return
             time.sleep(0.1)
-        raise ResourceError(
-            f"Resource of type '{self._type}' with identifier '{reference}' did not stabilize."
-        )
+        raise ResourceError(f"{unstable}.")
 
     def _remove(self, given: Properties) -> None:
         request = self._operations.normalize(given)
         try:
-            self._call(
-                self._operations.delete, {name: request[name] for name in self._operations.delete_members}
-            )
+            self._call(self._operations.delete, {name: request[name] for name in self._operations.delete_members})
         except ResourceError as error:
             cause = error.__cause__
             gone = isinstance(cause, ApiError) and (
-                cause.code in ("ResourceNotFound", "ObjectNotFoundException")
-                or "Could not find" in cause.message
+                cause.code in ("ResourceNotFound", "ObjectNotFoundException") or "Could not find" in cause.message
             )
             if not gone:
                 raise

@@ -47,9 +47,7 @@ async def _serve(settings: dict[str, Any]) -> None:
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
     sagemaker = SageMaker(hub, faults, calls, _s3_writer(), timing)
-    inner = application(
-        {"sagemaker": sagemaker, "application-autoscaling": ApplicationAutoScaling(faults, calls)}
-    )
+    inner = application({"sagemaker": sagemaker, "application-autoscaling": ApplicationAutoScaling(faults, calls)})
     config = Config()
     config.bind = [f"127.0.0.1:{settings['port']}"]
     config.loglevel = os.environ["LOG_LEVEL"]
@@ -85,9 +83,7 @@ def _s3_writer() -> Any:
     import boto3
     from botocore.config import Config as ClientConfig
 
-    client = boto3.client(
-        "s3", config=ClientConfig(s3={"addressing_style": "path"}, retries={"max_attempts": 1})
-    )
+    client = boto3.client("s3", config=ClientConfig(s3={"addressing_style": "path"}, retries={"max_attempts": 1}))
 
     def put(job: str, objects: dict[str, bytes]) -> None:
         for uri, content in objects.items():

@@ -11,7 +11,7 @@ from .catalog import images
 from .errors import RecipeError, Violation
 from .keys import KEY_SCHEMA, artifact_key, canonical, sha256
 from .model import Model, is_token
-from .recipe import Recipe
+from .recipe import TENSOR_PARALLEL_DEGREE, Recipe
 from .rules import Advice, check, warnings
 from .techniques import Technique, settings
 
@@ -173,26 +173,24 @@ def plan(
     host = registry or (images.registry_host(region) if region else None)
     if host is None:
         raise ValueError("plan() needs a region, or the registry that container images are pulled from")
-    instance, image = recipe.instance, recipe.image
+    instance, image, degree = recipe.instance, recipe.image, recipe.tensor_parallel_degree
     assert instance is not None  # noqa: S101 - OPT010 refused the recipe otherwise
     assert image is not None  # noqa: S101 - OPT030 likewise
+    assert degree is not None  # noqa: S101 - an instance has a number of accelerators
 
     chosen = [type(technique).model_validate(settings(technique)) for technique in techniques]
-    degree = next((t.tensor_parallel for t in chosen if t.tensor_parallel), instance.accelerator_count)
     recipe_key = sha256(
         canonical(
             {
                 "schema": KEY_SCHEMA,
-                "techniques": [
-                    [t.kind, t.method, {**settings(t), "tensor_parallel_degree": degree}] for t in chosen
-                ],
+                "techniques": [[t.kind, t.method, {**settings(t), "tensor_parallel_degree": degree}] for t in chosen],
                 "accelerator": instance.accelerator,
                 "image": image.name,
                 "tensor_parallel_degree": degree,
             }
         )
     )
-    shared = {"OPTION_TENSOR_PARALLEL_DEGREE": str(degree)}
+    shared = {TENSOR_PARALLEL_DEGREE: str(degree)}
     job = OptimizationJobPlan(
         recipe_key=recipe_key,
         artifact_key=_artifact_key(recipe_key, model),

@@ -11,6 +11,9 @@ from .catalog import images, instances, models
 from .model import Model
 from .techniques import Technique
 
+TENSOR_PARALLEL_DEGREE = "OPTION_TENSOR_PARALLEL_DEGREE"
+"""The variable by which job and container are told how many accelerators a copy takes."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -38,22 +41,22 @@ class Recipe:
     def known_techniques(self) -> list[tuple[int, Technique]]:
         """The techniques among what was given, with their places."""
         given = self.techniques if isinstance(self.techniques, Sequence) else ()
-        return [
-            (place, technique) for place, technique in enumerate(given) if isinstance(technique, Technique)
-        ]
+        return [(place, technique) for place, technique in enumerate(given) if isinstance(technique, Technique)]
+
+    @cached_property
+    def tensor_parallel_degree(self) -> int | None:
+        """Accelerators that one copy of the model takes; None without an instance."""
+        asked = (technique.tensor_parallel for _, technique in self.known_techniques)
+        return next(filter(None, asked), self.instance.accelerator_count if self.instance else None)
 
     @cached_property
     def image(self) -> images.ImageRow | None:
         """The preferred image that has what every technique needs."""
-        return images.select(
-            {need for _, technique in self.known_techniques for need in technique.capabilities}
-        )
+        return images.select({need for _, technique in self.known_techniques for need in technique.capabilities})
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
         """The given environment, where it is one."""
         given = self.environment
-        sound = isinstance(given, Mapping) and all(
-            isinstance(item, str) for pair in given.items() for item in pair
-        )
+        sound = isinstance(given, Mapping) and all(isinstance(item, str) for pair in given.items() for item in pair)
         return given if sound else {}

@@ -51,7 +51,9 @@ class Technique(BaseModel):
 class AwqQuantization(Technique):
     """Activation-aware weight quantization of the weights to INT4.
 
-    Source of settings and defaults: ``sm_neo_quantize.py`` and ``partition.py`` of djl-serving (LMI 10 to 27).
+    Source of settings and defaults: ``sm_neo_quantize.py`` and ``partition.py`` of djl-serving (LMI 10 to 27). Three
+    of the container's settings have one value that works, so they are none here: 4 bits, a zero point (AutoAWQ
+    refuses to quantize without one) and GEMM packing (vLLM does not load GEMV's).
     """
 
     kind: ClassVar[str] = "quantization"
@@ -63,37 +65,33 @@ class AwqQuantization(Technique):
     other_families: ClassVar[frozenset[str]] = frozenset({"g4dn", "g6e", "p5e", "p5en"})
 
     group_size: Literal[32, 64, 128] = 128
-    zero_point: bool = True
-    weight_bits: Literal[4] = 4
-    version: Literal["GEMM", "GEMV"] = "GEMM"
     ignored_layers: tuple[str, ...] = ()
     tensor_parallel_degree: int | None = Field(default=None, ge=1)
 
     @property
     def label(self) -> str:
-        return f"AWQ INT{self.weight_bits} (group size {self.group_size})"
+        """For instance ``AWQ INT4 (group size 128)``."""
+        return f"AWQ INT4 (group size {self.group_size})"
 
     @property
     def tensor_parallel(self) -> int | None:
+        """The degree that was chosen, if any."""
         return self.tensor_parallel_degree
 
     @property
     def job_member(self) -> str:
+        """Quantization is a job configuration of its own."""
         return "ModelQuantizationConfig"
 
     def job_environment(self) -> dict[str, str]:
+        """``OPTION_QUANTIZE``, and the settings that differ from the container's own."""
         given = {
             "OPTION_AWQ_BLOCK_SIZE": (self.group_size, "group_size"),
-            "OPTION_AWQ_ZERO_POINT": (str(self.zero_point).lower(), "zero_point"),
-            "OPTION_AWQ_WEIGHT_BIT_WIDTH": (self.weight_bits, "weight_bits"),
-            "OPTION_AWQ_MM_VERSION": (self.version, "version"),
             "OPTION_AWQ_IGNORE_LAYERS": (",".join(self.ignored_layers), "ignored_layers"),
         }
         defaults = {name: info.default for name, info in type(self).model_fields.items()}
         # A default that the container has by itself is left out: the request shows what was chosen.
-        chosen = {
-            key: str(value) for key, (value, name) in given.items() if getattr(self, name) != defaults[name]
-        }
+        chosen = {key: str(value) for key, (value, name) in given.items() if getattr(self, name) != defaults[name]}
         return {"OPTION_QUANTIZE": self.method, **chosen}
 
 
@@ -104,9 +102,6 @@ class Quantization:
     def awq(
         *,
         group_size: Literal[32, 64, 128] = 128,
-        zero_point: bool = True,
-        weight_bits: Literal[4] = 4,
-        version: Literal["GEMM", "GEMV"] = "GEMM",
         ignored_layers: tuple[str, ...] | list[str] = (),
         tensor_parallel_degree: int | None = None,
     ) -> Technique:
@@ -114,18 +109,12 @@ class Quantization:
 
         Args:
             group_size: weights that share a scale. Default: 128.
-            zero_point: whether quantization is asymmetric. Default: it is.
-            weight_bits: bits of a weight. Default, and all that the serving kernels support: 4.
-            version: packing of the weights: GEMM, or GEMV for batches of one. Default: GEMM.
             ignored_layers: names of layers left as they are. Default: none.
             tensor_parallel_degree: accelerators one copy is spread over. Default: all of the instance.
         """
         # Not validated here: planning reports a bad setting together with all else that is wrong.
         return AwqQuantization.model_construct(
             group_size=group_size,
-            zero_point=zero_point,
-            weight_bits=weight_bits,
-            version=version,
             ignored_layers=tuple(ignored_layers) if isinstance(ignored_layers, list) else ignored_layers,
             tensor_parallel_degree=tensor_parallel_degree,
         )

@@ -57,10 +57,12 @@ class Claim:
     description: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def to_json(self) -> str:
+        """The content of ``claim.json``."""
         return json.dumps({"schema": 1, **asdict(self)}, sort_keys=True, indent=1)
 
     @staticmethod
     def from_json(text: bytes | str) -> Claim:
+        """Read the content of ``claim.json``."""
         raw = json.loads(text)
         raw.pop("schema", None)
         raw["owners"] = tuple(Owner(**owner) for owner in raw.get("owners", ()))
@@ -73,9 +75,7 @@ class ArtifactStore:
     def __init__(self, s3: Any, bucket: str, kms_key_arn: str | None = None) -> None:
         self._s3 = s3
         self.bucket = bucket
-        self._encryption = (
-            {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {}
-        )
+        self._encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {}
 
     def model_uri(self, key: str, attempt: int) -> str:
         """Where attempt number ``attempt`` writes the artifact: an ``s3://`` prefix that ends in a slash."""
@@ -86,10 +86,11 @@ class ArtifactStore:
         body = self._read(f"{_prefix(key)}manifest.json")
         try:
             manifest = json.loads(body[0]) if body else None
-            complete = manifest is not None and {"model_data_uri", "image"} <= set(manifest)
         except ValueError:
             return None
-        return manifest if complete and self.files(manifest["model_data_uri"]) else None
+        if not isinstance(manifest, dict) or not {"model_data_uri", "image", "job_name"} <= set(manifest):
+            return None
+        return manifest if self.files(manifest["model_data_uri"]) else None
 
     def write_manifest(self, key: str, manifest: dict[str, Any]) -> None:
         """Write the manifest, which completes the artifact."""
@@ -132,11 +133,7 @@ class ArtifactStore:
 
         def advanced(claim: Claim | None) -> Claim:
             current = claim or failed
-            return (
-                replace(current, attempt=current.attempt + 1)
-                if current.attempt == failed.attempt
-                else current
-            )
+            return replace(current, attempt=current.attempt + 1) if current.attempt == failed.attempt else current
 
         return self._swap(key, advanced)
 
@@ -168,7 +165,7 @@ class ArtifactStore:
                 # 404: the claim was deleted between the read and the write, so read it again.
                 if error.response["ResponseMetadata"]["HTTPStatusCode"] not in (404, 409, 412):
                     raise
-            time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
+            time.sleep(random.uniform(0, 0.05 * (attempt + 1)))  # noqa: S311 - jitter, no secret
         raise DeploymentError(
             f"the claim s3://{self.bucket}/{name} is being changed by too many deployments at once; deploy again"
         )

@@ -85,9 +85,7 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         if not referred_before:
             _abandon(store, jobs, key, owner)
         raise
-    return key, _attributes(
-        key, job_name(wanted.bucket, key, claim.attempt), store.model_uri(key, claim.attempt)
-    )
+    return key, _attributes(key, job_name(wanted.bucket, key, claim.attempt), store.model_uri(key, claim.attempt))
 
 
 def _key(event: Mapping[str, Any], wanted: JobProperties, source: ResolvedSource) -> str:
@@ -212,9 +210,7 @@ def _explained(error: ClientError | BotoCoreError) -> str:
         "AccessDenied": "check permissions boundaries and service control policies of the stack's roles",
         "AccessDeniedException": "check permissions boundaries and service control policies of the stack's roles",
     }.get(code, "")
-    return f"{error.operation_name} answered {code}: {message}" + (
-        f". Next: {next_step}" if next_step else ""
-    )
+    return f"{error.operation_name} answered {code}: {message}" + (f". Next: {next_step}" if next_step else "")
 
 
 def _clients() -> dict[str, Any]:

@@ -55,9 +55,7 @@ def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
     status = job["OptimizationJobStatus"]
     log("looked", job=name, status=status)
     if status == COMPLETED:
-        _complete(
-            event, ArtifactStore(boto3.client("s3", config=_CLIENT), bucket, event.get("KmsKeyArn")), job
-        )
+        _complete(event, ArtifactStore(boto3.client("s3", config=_CLIENT), bucket, event.get("KmsKeyArn")), job)
         return _DONE
     if status in _ENDED_BADLY:
         reason = job.get("FailureReason") or "it was stopped from outside this deployment"
@@ -83,9 +81,7 @@ def _complete(event: Mapping[str, Any], store: ArtifactStore, job: Mapping[str, 
     files = store.files(uri)
     if not files:
         name = job["OptimizationJobName"]
-        _tell(
-            event, failure=f"the optimization job {name} completed but wrote nothing to {uri}; deploy again"
-        )
+        _tell(event, failure=f"the optimization job {name} completed but wrote nothing to {uri}; deploy again")
         return
     claim = store.claim(key)
     started = job.get("OptimizationStartTime") or job["CreationTime"]

@@ -80,6 +80,5 @@ def _is_not_found(error: ClientError) -> bool:
     code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
     return code in ("ResourceNotFound", "ResourceNotFoundException") or (
         # Several SageMaker operations answer so for a name they do not know.
-        code == "ValidationException"
-        and ("could not find" in message.lower() or "does not exist" in message.lower())
+        code == "ValidationException" and ("could not find" in message.lower() or "does not exist" in message.lower())
     )

@@ -53,6 +53,7 @@ class S3Source:
 
     @property
     def uri(self) -> str:
+        """``s3://bucket/prefix``."""
         return f"s3://{self.bucket}/{self.prefix}"
 
 
@@ -99,9 +100,7 @@ def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
         problems.append("WaitHandle")
     source = _source(properties.get("Source"), problems)
     tags = properties.get("Tags") or []
-    if not isinstance(tags, list) or not all(
-        isinstance(tag, dict) and {"Key", "Value"} == set(tag) for tag in tags
-    ):
+    if not isinstance(tags, list) or not all(isinstance(tag, dict) and {"Key", "Value"} == set(tag) for tag in tags):
         problems.append("Tags")
         tags = []
     parsed = JobProperties(

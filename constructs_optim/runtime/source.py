@@ -84,9 +84,7 @@ def _default_configuration(document: dict[str, Any]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for name in configuration.get("componentnames", []):
         merged |= document.get("inferenceconfigcomponents", {}).get(_folded(name), {})
-    artifact = {
-        key: merged[key] for key in ("hostingprepackedartifacturi", "hostingartifacturi") if key in merged
-    }
+    artifact = {key: merged[key] for key in ("hostingprepackedartifacturi", "hostingartifacturi") if key in merged}
     # A configuration that names only one of the two must not be joined with the base document's other one.
     return {"hostingprepackedartifacturi": None, "hostingartifacturi": None, **artifact} if artifact else {}
 

@@ -15,10 +15,8 @@ BUCKET = "shared-artifacts"
 @pytest.fixture(scope="session")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A bootstrapped local cloud with one bucket for artifacts."""
-    with LocalCloud() as running:
-        running.client("s3").create_bucket(
-            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"}
-        )
+    with LocalCloud(job_seconds=(1, 2)) as running:
+        running.client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
         DeployedStack(running, tmp_path_factory.mktemp("bootstrap"), "Bootstrap").cdk("bootstrap")
         yield running
 

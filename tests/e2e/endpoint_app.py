@@ -27,7 +27,7 @@ endpoint = OptimizedEndpoint(
     stack,
     "Llama70B",
     model=model,
-    techniques=[Quantization.awq(group_size=given["group_size"])],
+    techniques=[Quantization.awq(group_size=given["group_size"], ignored_layers=given["ignored_layers"])],
     instance_type="ml.g5.12xlarge",
     artifact_store=store,
 )

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ class DeployedStack:
     name: str
     bucket: str = ""
     group_size: int = 128
+    ignored_layers: tuple[str, ...] = ()
     max_capacity: int = 4
     model_uri: str = ""
     _clients: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
@@ -38,7 +40,10 @@ class DeployedStack:
         return self._clients.setdefault(service, self.cloud.client(service))
 
     def start(self, command: str, *arguments: str) -> subprocess.Popen[str]:
-        app = {name: getattr(self, name) for name in ("bucket", "group_size", "max_capacity", "model_uri")}
+        app = {
+            name: getattr(self, name)
+            for name in ("bucket", "group_size", "ignored_layers", "max_capacity", "model_uri")
+        }
         environment = {
             **os.environ,
             **self.cloud.environment(),
@@ -52,7 +57,8 @@ class DeployedStack:
                 "--app",
                 f"{sys.executable} {Path(__file__).with_name('endpoint_app.py')}",
                 "--output",
-                str(self.output / self.name),
+                # One CLI at a time reads an assembly, and some tests run two.
+                tempfile.mkdtemp(prefix=self.name, dir=self.output),
                 *arguments,
             ],
             cwd=CHECKOUT,
@@ -83,9 +89,7 @@ class DeployedStack:
     def resources(self) -> dict[str, list[str]]:
         """Physical ids by resource type."""
         found: dict[str, list[str]] = {}
-        for resource in self.client("cloudformation").describe_stack_resources(StackName=self.name)[
-            "StackResources"
-        ]:
+        for resource in self.client("cloudformation").describe_stack_resources(StackName=self.name)["StackResources"]:
             found.setdefault(resource["ResourceType"], []).append(resource["PhysicalResourceId"])
         return found
 
@@ -121,7 +125,5 @@ class DeployedStack:
         return key
 
     def manifest(self, key: str, bucket: str | None = None) -> dict[str, Any]:
-        body = self.client("s3").get_object(
-            Bucket=bucket or self.bucket, Key=f"artifacts/{key}/manifest.json"
-        )["Body"]
+        body = self.client("s3").get_object(Bucket=bucket or self.bucket, Key=f"artifacts/{key}/manifest.json")["Body"]
         return json.loads(body.read())

@@ -16,12 +16,10 @@ pytestmark = pytest.mark.e2e
 MakeStack = Callable[..., DeployedStack]
 
 
-def test_a_failed_job_rolls_the_stack_back_with_the_services_reason(
-    a_stack: MakeStack, cloud: LocalCloud
-) -> None:
-    reason = "ClientError: the weights have a shape that AWQ cannot group by 256"
+def test_a_failed_job_rolls_the_stack_back_with_the_services_reason(a_stack: MakeStack, cloud: LocalCloud) -> None:
+    reason = "ClientError: the weights have a shape that AWQ cannot group"
     cloud.inject("job_fails", reason=reason)
-    stack = a_stack("Failing", group_size=256)
+    stack = a_stack("Failing", ignored_layers=("failing",))
     output = stack.deploy(fails=True)
     assert stack.status == "ROLLBACK_COMPLETE"
     assert reason in stack.reasons
@@ -32,14 +30,12 @@ def test_a_failed_job_rolls_the_stack_back_with_the_services_reason(
     assert stack.endpoint["EndpointStatus"] == "InService", "deploying again runs another attempt"
 
 
-def test_a_failed_job_of_an_update_leaves_the_endpoint_as_it_was(
-    a_stack: MakeStack, cloud: LocalCloud
-) -> None:
+def test_a_failed_job_of_an_update_leaves_the_endpoint_as_it_was(a_stack: MakeStack, cloud: LocalCloud) -> None:
     stack = a_stack("Updated")
     stack.deploy()
     before = stack.served_container
     cloud.inject("job_fails", reason="InternalServerError: try again later")
-    changed = stack.changed(group_size=16)
+    changed = stack.changed(ignored_layers=("updated",))
     changed.deploy(fails=True)
     assert changed.status == "UPDATE_ROLLBACK_COMPLETE"
     assert "InternalServerError: try again later" in changed.reasons
@@ -50,7 +46,7 @@ def test_a_failed_job_of_an_update_leaves_the_endpoint_as_it_was(
 def test_destroying_a_stack_stops_the_job_it_waits_for(a_stack: MakeStack, cloud: LocalCloud) -> None:
     known = job_names(cloud)
     cloud.inject("job_never_finishes")
-    stack = a_stack("Abandoned", group_size=48)
+    stack = a_stack("Abandoned", ignored_layers=("abandoned",))
     deployment = stack.start("deploy", "--require-approval", "never")
     try:
         name = wait_for_job(cloud, known, "INPROGRESS")
@@ -65,7 +61,10 @@ def test_a_job_that_another_stack_waits_for_survives_the_end_of_the_first(
 ) -> None:
     known = job_names(cloud)
     cloud.inject("job_never_finishes")
-    first, second = a_stack("FirstOfTwo", group_size=96), a_stack("SecondOfTwo", group_size=96)
+    first, second = (
+        a_stack("FirstOfTwo", ignored_layers=("shared",)),
+        a_stack("SecondOfTwo", ignored_layers=("shared",)),
+    )
     deployments = [first.start("deploy", "--require-approval", "never")]
     name = wait_for_job(cloud, known, "INPROGRESS")
     deployments.append(second.start("deploy", "--require-approval", "never"))

@@ -70,9 +70,7 @@ def test_the_endpoint_scales_in_the_declared_range_and_has_a_dashboard(chat: Dep
     assert chat.endpoint["EndpointName"] in body
 
 
-def test_deploying_again_unchanged_is_an_empty_diff_and_no_job(
-    chat: DeployedStack, cloud: LocalCloud
-) -> None:
+def test_deploying_again_unchanged_is_an_empty_diff_and_no_job(chat: DeployedStack, cloud: LocalCloud) -> None:
     jobs = job_names(cloud)
     assert "There were no differences" in chat.diff()
     assert "no changes" in chat.deploy()
@@ -117,14 +115,11 @@ def test_a_changed_setting_runs_one_job_and_moves_the_endpoint_to_its_artifact(
     assert back.artifact_key == old_key
     assert len(job_names(cloud)) == len(jobs) + 1, "going back needs no job"
     assert (
-        back.served_container["ModelDataSource"]["S3DataSource"]["S3Uri"]
-        == stack.manifest(old_key)["model_data_uri"]
+        back.served_container["ModelDataSource"]["S3DataSource"]["S3Uri"] == stack.manifest(old_key)["model_data_uri"]
     )
 
 
-def test_new_weights_under_the_same_prefix_are_another_artifact(
-    a_stack: MakeStack, cloud: LocalCloud
-) -> None:
+def test_new_weights_under_the_same_prefix_are_another_artifact(a_stack: MakeStack, cloud: LocalCloud) -> None:
     s3 = cloud.client("s3")
     s3.put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"the first weights")
     first = a_stack("MineFirst", model_uri=f"s3://{BUCKET}/models/mine/")
@@ -135,9 +130,7 @@ def test_new_weights_under_the_same_prefix_are_another_artifact(
     assert first.artifact_key != second.artifact_key
 
 
-def test_destroying_a_stack_leaves_nothing_but_what_the_store_retains(
-    a_stack: MakeStack, cloud: LocalCloud
-) -> None:
+def test_destroying_a_stack_leaves_nothing_but_what_the_store_retains(a_stack: MakeStack, cloud: LocalCloud) -> None:
     stack = a_stack("Ephemeral", bucket="", group_size=32)
     stack.deploy()
     name, key = stack.endpoint["EndpointName"], stack.artifact_key
@@ -147,9 +140,7 @@ def test_destroying_a_stack_leaves_nothing_but_what_the_store_retains(
     sagemaker = cloud.client("sagemaker")
     with pytest.raises(ClientError):
         sagemaker.describe_endpoint(EndpointName=name)
-    assert not {m["ModelName"] for m in sagemaker.list_models()["Models"]} & set(
-        made["AWS::SageMaker::Model"]
-    )
+    assert not {m["ModelName"] for m in sagemaker.list_models()["Models"]} & set(made["AWS::SageMaker::Model"])
     targets = cloud.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="sagemaker")
     assert not [t for t in targets["ScalableTargets"] if f"endpoint/{name}/" in t["ResourceId"]]
     roles = {role["RoleName"] for role in cloud.client("iam").list_roles()["Roles"]}
@@ -160,9 +151,7 @@ def test_destroying_a_stack_leaves_nothing_but_what_the_store_retains(
 
 
 def test_the_store_says_which_stacks_refer_to_an_artifact(chat: DeployedStack) -> None:
-    body = chat.client("s3").get_object(Bucket=BUCKET, Key=f"artifacts/{chat.artifact_key}/claim.json")[
-        "Body"
-    ]
+    body = chat.client("s3").get_object(Bucket=BUCKET, Key=f"artifacts/{chat.artifact_key}/claim.json")["Body"]
     assert "stack/Chat/" in body.read().decode()
 
 

@@ -73,9 +73,7 @@ def test_a_malformed_property_is_refused_by_name(change: dict[str, Any], named: 
 
 
 def test_all_malformed_properties_are_named_at_once() -> None:
-    with pytest.raises(
-        InvalidEvent, match=r"Bucket, RecipeKey, Request, RoleArn, Source\.Kind, StateMachineArn"
-    ):
+    with pytest.raises(InvalidEvent, match=r"Bucket, RecipeKey, Request, RoleArn, Source\.Kind, StateMachineArn"):
         parse_job_properties({})
 
 

@@ -45,8 +45,7 @@ def test_a_jumpstart_model_is_read_from_its_prepacked_artifact() -> None:
 def test_the_documents_keys_are_read_whatever_their_case() -> None:
     document = {"hosting_prepacked_artifact_uri": "s3://jumpstart/lower/"}
     assert (
-        resolve(hub_source(), sagemaker=Hub(document), s3=None).model_source["S3"]["S3Uri"]
-        == "s3://jumpstart/lower/"
+        resolve(hub_source(), sagemaker=Hub(document), s3=None).model_source["S3"]["S3Uri"] == "s3://jumpstart/lower/"
     )
 
 
@@ -57,10 +56,7 @@ def test_the_default_configuration_lies_over_the_base_document() -> None:
         "InferenceConfigs": {"lmi-fast": {"ComponentNames": ["lmi"]}, "tgi": {"ComponentNames": ["tgi"]}},
         "InferenceConfigComponents": {"lmi": {"HostingArtifactUri": "s3://jumpstart/lmi/"}, "tgi": {}},
     }
-    assert (
-        resolve(hub_source(), sagemaker=Hub(document), s3=None).model_source["S3"]["S3Uri"]
-        == "s3://jumpstart/lmi/"
-    )
+    assert resolve(hub_source(), sagemaker=Hub(document), s3=None).model_source["S3"]["S3Uri"] == "s3://jumpstart/lmi/"
 
 
 def test_without_a_version_the_newest_one_is_part_of_the_identity() -> None:

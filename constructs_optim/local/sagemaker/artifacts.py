@@ -22,18 +22,13 @@ def files(job: dict[str, Any]) -> dict[str, bytes]:
         return {
             "draft/config.json": _json({"architectures": ["LlamaForCausalLMEagle3"]}),
             "draft/model.safetensors": safetensors({"fc.weight": [4, 12]}),
-            **{
-                f"results/benchmark_trained_eagle_conc{n}.json": _json({"concurrency": n})
-                for n in (1, 2, 4, 8, 16)
-            },
+            **{f"results/benchmark_trained_eagle_conc{n}.json": _json({"concurrency": n}) for n in (1, 2, 4, 8, 16)},
         }
     settings = "".join(
         _settings(member, config) for entry in job["OptimizationConfigs"] for member, config in entry.items()
     )
     return {
-        "config.json": _json(
-            {"architectures": ["LlamaForCausalLM"], "hidden_size": 8, "made_by": "a local cloud"}
-        ),
+        "config.json": _json({"architectures": ["LlamaForCausalLM"], "hidden_size": 8, "made_by": "a local cloud"}),
         "model.safetensors": safetensors({"model.embed_tokens.weight": [16, 8]}),
         "serving.properties": settings.encode(),
         "tokenizer.json": _json({"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}}),

@@ -34,9 +34,7 @@ class Hosting:
             _could_not_find("endpoint configuration", scope, "endpoint-config"),
             _exists("endpoint configuration", scope, "endpoint-config"),
         )
-        self.endpoints = Records(
-            _could_not_find("endpoint", scope, "endpoint"), _exists("endpoint", scope, "endpoint")
-        )
+        self.endpoints = Records(_could_not_find("endpoint", scope, "endpoint"), _exists("endpoint", scope, "endpoint"))
 
     def create_model(self, request: Record) -> Record:
         """CreateModel."""
@@ -116,19 +114,13 @@ class Hosting:
         for desired in request["DesiredWeightsAndCapacities"]:
             for variant in endpoint.get("ProductionVariants", []):
                 if variant["VariantName"] == desired["VariantName"] and "DesiredInstanceCount" in desired:
-                    variant["CurrentInstanceCount"] = variant["DesiredInstanceCount"] = desired[
-                        "DesiredInstanceCount"
-                    ]
+                    variant["CurrentInstanceCount"] = variant["DesiredInstanceCount"] = desired["DesiredInstanceCount"]
         return {"EndpointArn": endpoint["EndpointArn"]}
 
     def describe_endpoint(self, request: Record) -> Record:
         """DescribeEndpoint."""
         shown = copy.deepcopy(self._settled(request["EndpointName"]))
-        return {
-            key: value
-            for key, value in shown.items()
-            if not key.startswith("_") and key != "DeploymentConfig"
-        }
+        return {key: value for key, value in shown.items() if not key.startswith("_") and key != "DeploymentConfig"}
 
     def delete_endpoint(self, request: Record) -> Record:
         """DeleteEndpoint, at once."""
@@ -155,9 +147,7 @@ class Hosting:
         if not changing or (now() - endpoint["LastModifiedTime"]).total_seconds() < self._seconds:
             return endpoint
         fault = self._faults.strikes("endpoint_fails")
-        reason = (
-            (fault.reason or "The primary container did not pass the ping health check.") if fault else None
-        )
+        reason = (fault.reason or "The primary container did not pass the ping health check.") if fault else None
         if reason is None and self._faults.strikes("no_capacity"):
             reason = _NO_CAPACITY
         created = endpoint["EndpointStatus"] == "Creating"
@@ -177,11 +167,9 @@ class Hosting:
     def _variant(self, variant: Record, kept: Record) -> Record:
         before = kept.get(variant["VariantName"], {})
         count = before.get("DesiredInstanceCount", variant.get("InitialInstanceCount", 1))
-        model = self.models.by_name.get(variant.get("ModelName", ""), {})
+        model = self.models.find(variant.get("ModelName", "")) or {}
         image = (model.get("PrimaryContainer") or {}).get("Image")
-        deployed = (
-            [{"SpecifiedImage": image, "ResolvedImage": image, "ResolutionTime": now()}] if image else []
-        )
+        deployed = [{"SpecifiedImage": image, "ResolvedImage": image, "ResolutionTime": now()}] if image else []
         return {
             "VariantName": variant["VariantName"],
             "DeployedImages": deployed,

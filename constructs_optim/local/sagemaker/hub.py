@@ -41,11 +41,7 @@ class Hub:
     def versions(self, scope: Scope, request: Record) -> Record:
         """ListHubContentVersions."""
         found = sorted(self._versions(request), key=_ordered, reverse=True)
-        return {
-            "HubContentSummaries": [
-                self._summary(scope, request["HubContentName"], version) for version in found
-            ]
-        }
+        return {"HubContentSummaries": [self._summary(scope, request["HubContentName"], version) for version in found]}
 
     def contents(self, scope: Scope, request: Record) -> Record:
         """ListHubContents."""
@@ -72,9 +68,7 @@ class Hub:
             "HubContentVersion": version,
             "HubContentType": "Model",
             "DocumentSchemaVersion": "2.3.0",
-            "HubContentDisplayName": json.loads(self._documents[name][version].read_text()).get(
-                "ModelName", name
-            ),
+            "HubContentDisplayName": json.loads(self._documents[name][version].read_text()).get("ModelName", name),
             "HubContentStatus": "Available",
             "CreationTime": _PUBLISHED,
         }

@@ -73,9 +73,7 @@ class InferenceComponents:
             "LastModifiedTime",
             "VariantName",
         )
-        return self._components.page(
-            "InferenceComponents", request, lambda c: {n: c[n] for n in names if n in c}
-        )
+        return self._components.page("InferenceComponents", request, lambda c: {n: c[n] for n in names if n in c})
 
     def _settled(self, name: str) -> Record:
         component = self._components.get(name)

@@ -42,9 +42,7 @@ class JobDurations:
 class OptimizationJobs:
     """The jobs of one account and region."""
 
-    def __init__(
-        self, scope: Scope, faults: Faults, put_objects: PutObjects, durations: JobDurations
-    ) -> None:
+    def __init__(self, scope: Scope, faults: Faults, put_objects: PutObjects, durations: JobDurations) -> None:
         self._scope, self._faults, self._put_objects, self._durations = scope, faults, put_objects, durations
         self._jobs = Records(
             missing=lambda name: not_found(f"Optimization job {name} does not exist"),
@@ -86,9 +84,7 @@ class OptimizationJobs:
         self._jobs.get(name)
         status = self._settled(name)["OptimizationJobStatus"]
         if status not in _RUNNING:
-            raise validation_error(
-                f"The request was rejected because the optimization job is in status {status}"
-            )
+            raise validation_error(f"The request was rejected because the optimization job is in status {status}")
         self._enter(name, "STOPPING", now())
         return {}
 
@@ -106,18 +102,17 @@ class OptimizationJobs:
         """ListOptimizationJobs."""
         for name in list(self._jobs.by_name):
             self._settled(name)
-        page = self._jobs.page("OptimizationJobSummaries", request, self._summary)
-        return page
+        return self._jobs.page("OptimizationJobSummaries", request, self._summary)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Each job with the statuses it went through, in the order of creation."""
         return [
             {
-                "name": name,
+                "name": job["OptimizationJobName"],
                 "status": self._settled(name)["OptimizationJobStatus"],
-                "history": list(self._history[name]),
+                "history": list(self._history[job["OptimizationJobName"]]),
             }
-            for name in list(self._jobs.by_name)
+            for name, job in list(self._jobs.by_name.items())
         ]
 
     def _summary(self, job: Record) -> Record:
@@ -147,9 +142,7 @@ class OptimizationJobs:
                 # The service ends an overlong job as it does a stopped one.
                 job["FailureReason"] = "Optimization job exceeded MaxRuntimeInSeconds"
                 self._end(name, "STOPPED", now())
-            case "INPROGRESS" if age >= self._durations.in_progress and not self._faults.strikes(
-                "job_never_finishes"
-            ):
+            case "INPROGRESS" if age >= self._durations.in_progress and not self._faults.strikes("job_never_finishes"):
                 self._finish(name, now())
             case "STOPPING" if age >= _STOPPING_SECONDS:
                 self._end(name, "STOPPED", now())

@@ -36,7 +36,11 @@ class Scope:
 
 @dataclass
 class Records:
-    """The resources of one kind. ``missing`` and ``taken`` make the errors AWS answers for that kind."""
+    """The resources of one kind. ``missing`` and ``taken`` make the errors AWS answers for that kind.
+
+    SageMaker compares names without regard to case and keeps the spelling they were created in (API reference,
+    CreateEndpoint): an ARN, which is in lower case, still leads to its resource.
+    """
 
     missing: Callable[[str], ApiError]
     taken: Callable[[str], ApiError]
@@ -44,21 +48,26 @@ class Records:
 
     def add(self, name: str, record: Record) -> Record:
         """Keep a new resource."""
-        if name in self.by_name:
+        if name.lower() in self.by_name:
             raise self.taken(name)
-        self.by_name[name] = record
+        self.by_name[name.lower()] = record
         return record
 
     def get(self, name: str) -> Record:
         """The resource of that name."""
-        if name not in self.by_name:
+        record = self.find(name)
+        if record is None:
             raise self.missing(name)
-        return self.by_name[name]
+        return record
+
+    def find(self, name: str) -> Record | None:
+        """The resource of that name, if there is one."""
+        return self.by_name.get(name.lower())
 
     def remove(self, name: str) -> Record:
         """Take the resource away."""
         record = self.get(name)
-        del self.by_name[name]
+        del self.by_name[name.lower()]
         return record
 
     def page(self, key: str, request: Record, summary: Callable[[Record], Record]) -> Record:
@@ -66,9 +75,7 @@ class Records:
         rows = [summary(record) for record in reversed(self.by_name.values())]
         contains, status = request.get("NameContains"), request.get("StatusEquals")
         if contains:
-            rows = [
-                row for row in rows if any(contains in str(v) for k, v in row.items() if k.endswith("Name"))
-            ]
+            rows = [row for row in rows if any(contains in str(v) for k, v in row.items() if k.endswith("Name"))]
         if status:
             rows = [row for row in rows if status in row.values()]
         start, most = int(request.get("NextToken") or 0), request.get("MaxResults") or 100

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..api_error import ApiError, validation_error
@@ -26,7 +26,7 @@ Operation = Callable[[Record], Record]
 class Timing:
     """How long things take, in seconds."""
 
-    jobs: JobDurations = JobDurations()
+    jobs: JobDurations = field(default_factory=JobDurations)
     endpoint: float = 1.0
 
 
@@ -35,9 +35,7 @@ class SageMaker:
 
     name = "sagemaker"
 
-    def __init__(
-        self, hub: Hub, faults: Faults, calls: CallLog, put_objects: PutObjects, timing: Timing
-    ) -> None:
+    def __init__(self, hub: Hub, faults: Faults, calls: CallLog, put_objects: PutObjects, timing: Timing) -> None:
         self.model = ApiModel("sagemaker")
         self._hub, self._faults, self._calls, self._put_objects, self._timing = (
             hub,
@@ -61,9 +59,7 @@ class SageMaker:
             with self._lock:
                 handler = self._regional(account, region).operations.get(operation)
                 if handler is None:
-                    raise ApiError(
-                        "UnknownOperationException", f"{operation} is not an operation of the local cloud"
-                    )
+                    raise ApiError("UnknownOperationException", f"{operation} is not an operation of the local cloud")
                 answer = handler(request)
         except ApiError as error:
             self._calls.add(self.name, operation, request, error.code)
@@ -85,9 +81,7 @@ class SageMaker:
 
 
 class _Regional:
-    def __init__(
-        self, scope: Scope, hub: Hub, faults: Faults, put_objects: PutObjects, timing: Timing
-    ) -> None:
+    def __init__(self, scope: Scope, hub: Hub, faults: Faults, put_objects: PutObjects, timing: Timing) -> None:
         self._scope = scope
         self.jobs = OptimizationJobs(scope, faults, put_objects, timing.jobs)
         hosting = Hosting(scope, faults, timing.endpoint)
@@ -137,11 +131,7 @@ class _Regional:
         return {}
 
     def _list_tags(self, request: Record) -> Record:
-        return {
-            "Tags": [
-                {"Key": key, "Value": value} for key, value in self._known(request["ResourceArn"]).items()
-            ]
-        }
+        return {"Tags": [{"Key": key, "Value": value} for key, value in self._known(request["ResourceArn"]).items()]}
 
     def _known(self, arn: str) -> dict[str, str]:
         if arn not in self._scope.tags:

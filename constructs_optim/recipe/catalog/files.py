@@ -11,4 +11,4 @@ from typing import Any
 @cache
 def load(name: str) -> dict[str, Any]:
     """The content of ``<name>.json``, read once a process."""
-    return json.loads((files(__package__) / f"{name}.json").read_text(encoding="utf-8"))
+    return json.loads((files("constructs_optim.recipe.catalog") / f"{name}.json").read_text(encoding="utf-8"))

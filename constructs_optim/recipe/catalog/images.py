@@ -27,8 +27,7 @@ class ImageRow:
 def rows() -> tuple[ImageRow, ...]:
     """Every catalogued image, the preferred one first."""
     return tuple(
-        ImageRow(row["repository"], row["tag"], frozenset(row["capabilities"]))
-        for row in load("images")["images"]
+        ImageRow(row["repository"], row["tag"], frozenset(row["capabilities"])) for row in load("images")["images"]
     )
 
 

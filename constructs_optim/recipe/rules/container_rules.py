@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..model import is_token
-from ..recipe import Recipe
+from ..recipe import TENSOR_PARALLEL_DEGREE, Recipe
 from ..techniques import settings
 from .registry import Finding, rule
 
@@ -34,7 +34,8 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
 @rule(
     "OPT031",
     title="The container's environment is within the service's limits",
-    reason="a container has at most 100 variables; a name has letters, digits and underscores, a value at most 1024 characters",
+    reason="a container has at most 100 variables; a name has letters, digits and underscores, a value at most 1024 "
+    "characters",
     link=_MODEL_API,
 )
 def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
@@ -47,18 +48,12 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
         )
         return
     if len(given) > _MOST_MODEL_VARIABLES - _ADDED:
-        yield Finding(
-            "environment", f"{len(given)} variables", f"at most {_MOST_MODEL_VARIABLES - _ADDED} of your own"
-        )
+        yield Finding("environment", f"{len(given)} variables", f"at most {_MOST_MODEL_VARIABLES - _ADDED} of your own")
     for name, value in given.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield Finding(
-                "environment", name, "a name such as OPTION_MAX_MODEL_LEN", reason="no variable's name"
-            )
+            yield Finding("environment", name, "a name such as OPTION_MAX_MODEL_LEN", reason="no variable's name")
         elif not isinstance(value, str):
-            yield Finding(
-                f"environment.{name}", value, f"a string: {str(value)[:64]!r}", reason="values are strings"
-            )
+            yield Finding(f"environment.{name}", value, f"a string: {str(value)[:64]!r}", reason="values are strings")
         elif not is_token(value) and len(value) > _LONGEST_MODEL_VALUE:
             yield Finding(
                 f"environment.{name}",
@@ -94,3 +89,20 @@ def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
                     f"{len(value)} characters",
                     f"settings that make {name} at most {_LONGEST_JOB_VALUE} characters",
                 )
+
+
+@rule(
+    "OPT033",
+    title="The environment does not contradict the artifact",
+    reason="the job writes the tensor parallel degree into the artifact's serving.properties, which wins over the "
+    "variable: another value would be ignored without a word",
+    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/configurations.html",
+)
+def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
+    given, degree = recipe.variables.get(TENSOR_PARALLEL_DEGREE), recipe.tensor_parallel_degree
+    if given is not None and degree is not None and given != str(degree):
+        yield Finding(
+            f"environment.{TENSOR_PARALLEL_DEGREE}",
+            given,
+            "leave the variable out, and give the technique its tensor_parallel_degree",
+        )

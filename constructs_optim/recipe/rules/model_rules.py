@@ -32,9 +32,7 @@ _LONGEST_URI = 1024
 )
 def _model_is_a_model(recipe: Recipe) -> Iterator[Finding]:
     if not isinstance(recipe.model, Model):
-        yield Finding(
-            "model", recipe.model, 'Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")'
-        )
+        yield Finding("model", recipe.model, 'Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")')
 
 
 @rule(
@@ -81,9 +79,7 @@ def _licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
     row = recipe.model_row
     if row is None or not row.gated or recipe.model.accept_eula is True:
         return
-    name, url = (
-        (row.license.name, row.license.url) if row.license else ("end-user licence agreement", _LICENCES)
-    )
+    name, url = (row.license.name, row.license.url) if row.license else ("end-user licence agreement", _LICENCES)
     yield Finding(
         "model.accept_eula",
         recipe.model.accept_eula,
@@ -111,7 +107,7 @@ def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
             "model.uri",
             model.uri,
             f"{example}; see {_BUCKETS}",
-            reason=f"{found['bucket']!r} cannot be a bucket's name: 3 to 63 lower-case letters, digits, dots and hyphens",
+            reason=f"{found['bucket']!r} cannot name a bucket: 3 to 63 lower-case letters, digits, dots and hyphens",
         )
     elif model.uri.lower().endswith(_ARCHIVES):
         yield Finding("model.uri", model.uri, "unpack the archive to a prefix, and name the prefix")
@@ -133,6 +129,4 @@ def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
 )
 def _version_is_pinned(recipe: Recipe) -> Iterator[Finding]:
     if recipe.model_row is not None and recipe.model.version is None:
-        yield Finding(
-            "model.version", None, f'Pin it: Model.jumpstart("{recipe.model.model_id}", version="...")'
-        )
+        yield Finding("model.version", None, f'Pin it: Model.jumpstart("{recipe.model.model_id}", version="...")')

@@ -12,7 +12,7 @@ from ..recipe import Recipe
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule yields: where, what was given, what would work; and why, where the rule's own reason is too general."""
+    """What a rule yields: where, what was given and what would work; why, where the rule's reason is too general."""
 
     location: str
     value: Any
@@ -49,15 +49,13 @@ class Rule:
 _RULES: dict[str, Rule] = {}
 
 
-def rule(
-    id: str, *, title: str, reason: str, link: str, advisory: bool = False
-) -> Callable[[_Check], _Check]:
-    """Register a function of a recipe as the rule ``id``."""
+def rule(rule_id: str, *, title: str, reason: str, link: str, advisory: bool = False) -> Callable[[_Check], _Check]:
+    """Register a function of a recipe as the rule ``rule_id``."""
 
     def register(check: _Check) -> _Check:
-        if id in _RULES:
-            raise ValueError(f"there are two rules {id}: {_RULES[id].title!r} and {title!r}")
-        _RULES[id] = Rule(id, title, reason, link, check, advisory)
+        if rule_id in _RULES:
+            raise ValueError(f"there are two rules {rule_id}: {_RULES[rule_id].title!r} and {title!r}")
+        _RULES[rule_id] = Rule(rule_id, title, reason, link, check, advisory)
         return check
 
     return register
@@ -65,7 +63,7 @@ def rule(
 
 def all_rules() -> list[Rule]:
     """Every rule, by id."""
-    return [_RULES[id] for id in sorted(_RULES)]
+    return [_RULES[name] for name in sorted(_RULES)]
 
 
 def check(recipe: Recipe) -> list[Violation]:
