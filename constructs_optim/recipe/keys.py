@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-# Part of every key: raised when the same recipe comes to mean other bytes.
+# Part of every key: raised when the same recipe comes to mean other bytes, for instance by another default.
 KEY_SCHEMA = 1
 
 

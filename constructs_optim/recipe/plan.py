@@ -183,7 +183,7 @@ def plan(
         canonical(
             {
                 "schema": KEY_SCHEMA,
-                "techniques": [[t.kind, t.method, {**settings(t), "tensor_parallel_degree": degree}] for t in chosen],
+                "techniques": [[t.kind, t.method, _deciding_settings(t)] for t in chosen],
                 "accelerator": instance.accelerator,
                 "image": image.name,
                 "tensor_parallel_degree": degree,
@@ -213,7 +213,8 @@ def plan(
     return Plan(
         source=_source(model),
         techniques=tuple(
-            TechniquePlan(kind=t.kind, method=t.method, label=t.label, settings=settings(t)) for t in chosen
+            TechniquePlan(kind=t.kind, method=t.method, label=t.label, settings=t.model_dump(mode="json"))
+            for t in chosen
         ),
         instance_type=instance_type,
         accelerator=instance.accelerator,
@@ -229,6 +230,14 @@ def plan(
         deployment_hash=sha256(f"{recipe_key}\n{declared}")[:8],
         warnings=warnings(recipe),
     )
+
+
+def _deciding_settings(technique: Technique) -> dict[str, Any]:
+    """The settings that differ from their defaults: a setting that is added later leaves the keys there are.
+
+    The tensor parallel degree is part of the key by itself, whoever chose it.
+    """
+    return technique.model_dump(mode="json", exclude_defaults=True, exclude={"tensor_parallel_degree"})
 
 
 def _source(model: Model) -> HubSource | S3Source:

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.recipe import Model, Quantization, RecipeError, plan, violations
+
+from .recipes import broken_rules, recipe
+
+ALL_WRONG = {
+    "model": Model.jumpstart("meta-textgeneration-lama-3-70b", version="newest"),
+    "techniques": [Quantization.awq(group_size=100), Quantization.awq()],  # type: ignore[arg-type]
+    "instance_type": "ml.g5.12xlage",
+    "region": "us-wset-2",
+    "environment": {"A-B": "c"},
+}
+
+
+def test_all_violations_come_in_one_error() -> None:
+    with pytest.raises(RecipeError) as caught:
+        plan(**recipe(**ALL_WRONG))
+    found = [violation.rule for violation in caught.value.violations]
+    assert found == ["OPT002", "OPT003", "OPT010", "OPT014", "OPT021", "OPT022", "OPT031"]
+
+
+def test_the_errors_text_has_each_rule_with_place_value_reason_and_way_out() -> None:
+    with pytest.raises(RecipeError) as caught:
+        plan(**recipe(**ALL_WRONG))
+    text = str(caught.value)
+    assert text.startswith("the recipe breaks 7 rules:")
+    for violation in caught.value.violations:
+        for part in (violation.rule, violation.location, repr(violation.value), violation.reason, violation.suggestion):
+            assert part in text
+
+
+def test_the_violations_are_data_as_well() -> None:
+    with pytest.raises(RecipeError) as caught:
+        plan(**recipe(instance_type="ml.m5.xlarge"))
+    (error,) = caught.value.errors()
+    assert error["rule"] == "OPT011"
+    assert error["location"] == "instance_type"
+    assert error["value"] == "ml.m5.xlarge"
+
+
+def test_a_missing_licence_is_named_with_its_text_and_the_code_that_accepts_it() -> None:
+    (violation,) = violations(**recipe(model=Model.jumpstart("meta-textgeneration-llama-2-70b", version="4.0.0")))
+    assert "Llama 2" in violation.reason
+    assert "https://" in violation.suggestion
+    assert 'Model.jumpstart("meta-textgeneration-llama-2-70b", accept_eula=True)' in violation.suggestion
+
+
+def test_a_plan_without_region_and_registry_says_what_it_needs() -> None:
+    with pytest.raises(ValueError, match="region"):
+        plan(**recipe(region=None))
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(
+    model=anything
+    | st.builds(Model.jumpstart, anything, version=anything, accept_eula=anything)
+    | st.builds(Model.s3, anything),
+    techniques=anything
+    | st.lists(
+        st.builds(Quantization.awq, group_size=anything, ignored_layers=anything, tensor_parallel_degree=anything),
+        max_size=3,
+    ),
+    instance_type=anything,
+    region=anything,
+    environment=anything,
+)
+def test_nothing_that_is_given_makes_anything_but_violations(
+    model: object, techniques: object, instance_type: object, region: object, environment: object
+) -> None:
+    found = violations(
+        model=model, techniques=techniques, instance_type=instance_type, region=region, environment=environment
+    )
+    assert str(RecipeError(found))
+
+
+@given(text=st.text(min_size=1))
+def test_a_made_up_model_id_is_refused_and_not_looked_up(text: str) -> None:
+    assert "OPT002" in broken_rules(model=Model.jumpstart(f"?{text}"))

@@ -1,0 +1,99 @@
+"""The artifact key: pinned, and changed by what decides the artifact's bytes and by nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.recipe import Model, Quantization, artifact_key
+from constructs_optim.recipe.keys import canonical
+from constructs_optim.runtime import artifact_store
+
+from .recipes import LLAMA_70B, planned
+
+
+def key(**changed: Any) -> str | None:
+    return planned(**changed).jobs[-1].artifact_key
+
+
+def test_the_key_of_the_headline_recipe_is_what_it_was() -> None:
+    # A new value here means that every artifact of every user is made anew: raise KEY_SCHEMA and say why.
+    assert key() == "3e6da332bbe40922f912729b2ef7e1e3ac6ba4efa3232b8c1650325d7087a100"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"model": Model.jumpstart(LLAMA_70B, version="2.16.3", accept_eula=True)},
+        {"model": Model.jumpstart("huggingface-llm-mistral-7b", version="2.16.2")},
+        {"techniques": [Quantization.awq(group_size=64)]},
+        {"techniques": [Quantization.awq(ignored_layers=["lm_head"])]},
+        {"techniques": [Quantization.awq(tensor_parallel_degree=2)]},
+        {"instance_type": "ml.g5.48xlarge"},
+        {"instance_type": "ml.g6.12xlarge"},
+    ],
+)
+def test_what_decides_the_bytes_changes_the_key(changed: dict[str, Any]) -> None:
+    assert key(**changed) != key()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"region": "eu-central-1"},
+        {"environment": {"OPTION_MAX_MODEL_LEN": "8192"}},
+        {"max_runtime_seconds": 60},
+        {"techniques": (Quantization.awq(),)},
+        {"techniques": [Quantization.awq(group_size=128, ignored_layers=[], tensor_parallel_degree=4)]},
+        {"instance_type": "ml.g5.24xlarge"},
+        {"region": None, "registry": "registry.example.com"},
+    ],
+)
+def test_what_does_not_decide_the_bytes_leaves_the_key(changed: dict[str, Any]) -> None:
+    assert key(**changed) == key()
+
+
+def test_the_key_of_an_unpinned_version_is_known_only_at_deployment() -> None:
+    assert key(model=Model.jumpstart(LLAMA_70B, accept_eula=True)) is None
+
+
+def test_the_key_of_a_model_in_s3_is_known_only_at_deployment() -> None:
+    assert key(model=Model.s3("s3://models/mine/")) is None
+
+
+def test_the_deployment_hash_follows_the_source_even_where_the_key_is_not_known() -> None:
+    hashes = {
+        planned(model=Model.s3("s3://models/one/")).deployment_hash,
+        planned(model=Model.s3("s3://models/two/")).deployment_hash,
+        planned(model=Model.jumpstart(LLAMA_70B, accept_eula=True)).deployment_hash,
+        planned().deployment_hash,
+    }
+    assert len(hashes) == 4
+
+
+def test_a_token_s_own_numbering_does_not_reach_the_deployment_hash() -> None:
+    first = planned(model=Model.s3("s3://${Token[Bucket.12]}/m/"), source_identity='{"Ref":"Bucket"}')
+    again = planned(model=Model.s3("s3://${Token[Bucket.47]}/m/"), source_identity='{"Ref":"Bucket"}')
+    assert first.deployment_hash == again.deployment_hash
+
+
+@given(recipe_key=st.text(), source=st.text())
+def test_planner_and_handler_derive_the_same_key(recipe_key: str, source: str) -> None:
+    assert artifact_key(recipe_key, source) == artifact_store.artifact_key(recipe_key, source)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(value=st.dictionaries(st.text(), json_values, max_size=6), seed=st.randoms())
+def test_the_order_in_which_a_value_was_written_down_does_not_show(value: dict[str, Any], seed: Any) -> None:
+    names = list(value)
+    seed.shuffle(names)
+    assert canonical({name: value[name] for name in names}) == canonical(value)

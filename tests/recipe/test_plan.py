@@ -1,0 +1,152 @@
+"""The plan: what follows from a recipe, checked against the service's own model of its requests."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.validate import ParamValidator
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.recipe import Model, Plan, Quantization, plan
+from constructs_optim.recipe.catalog import instances, models
+
+from .recipes import LLAMA_70B, planned, recipe
+
+
+def test_the_headline_recipe_is_one_quantization_job_for_the_instance() -> None:
+    (job,) = planned().jobs
+    (config,) = job.request["OptimizationConfigs"]
+    assert job.request["DeploymentInstanceType"] == "ml.g5.12xlarge"
+    assert config["ModelQuantizationConfig"]["OverrideEnvironment"] == {
+        "OPTION_QUANTIZE": "awq",
+        "OPTION_TENSOR_PARALLEL_DEGREE": "4",
+    }
+    assert config["ModelQuantizationConfig"]["Image"].startswith("763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-")
+    assert job.request["StoppingCondition"] == {"MaxRuntimeInSeconds": 36_000}
+
+
+def test_chosen_settings_reach_the_jobs_environment() -> None:
+    (job,) = planned(techniques=[Quantization.awq(group_size=64, ignored_layers=["lm_head", "gate"])]).jobs
+    environment = job.request["OptimizationConfigs"][0]["ModelQuantizationConfig"]["OverrideEnvironment"]
+    assert environment["OPTION_AWQ_BLOCK_SIZE"] == "64"
+    assert environment["OPTION_AWQ_IGNORE_LAYERS"] == "lm_head,gate"
+
+
+def test_a_copy_of_the_model_takes_all_accelerators_unless_told_otherwise() -> None:
+    assert planned(instance_type="ml.p5.48xlarge").tensor_parallel_degree == 8
+    half = planned(techniques=[Quantization.awq(tensor_parallel_degree=2)])
+    assert half.tensor_parallel_degree == 2
+    assert half.container.environment["OPTION_TENSOR_PARALLEL_DEGREE"] == "2"
+
+
+def test_the_container_reads_the_artifact_from_disk_and_has_no_network() -> None:
+    container = planned().container
+    assert container.environment["HF_MODEL_ID"] == "/opt/ml/model"
+    assert container.network_isolation
+
+
+def test_given_variables_win_over_the_plans_own() -> None:
+    container = planned(environment={"HF_MODEL_ID": "/elsewhere", "OPTION_MAX_MODEL_LEN": "4096"}).container
+    assert container.environment["HF_MODEL_ID"] == "/elsewhere"
+    assert container.environment["OPTION_MAX_MODEL_LEN"] == "4096"
+
+
+def test_images_come_from_the_regions_own_registry() -> None:
+    assert planned(region="eu-south-1").container.image.startswith("692866216735.dkr.ecr.eu-south-1.amazonaws.com/")
+    china = planned(region="cn-north-1").container.image
+    assert china.startswith("727897471807.dkr.ecr.cn-north-1.amazonaws.com.cn/")
+
+
+def test_a_named_registry_stands_in_for_the_regions() -> None:
+    assert planned(region=None, registry="registry.example.com").container.image.startswith("registry.example.com/djl-")
+
+
+def test_a_plan_prints_as_data_and_reads_back_the_same() -> None:
+    assert Plan.model_validate_json(planned().model_dump_json()) == planned()
+
+
+def test_a_plan_can_be_hashed_and_compared() -> None:
+    assert hash(planned()) == hash(planned())
+    assert planned() == planned()
+    assert planned() != planned(region="us-east-1")
+
+
+def test_the_description_says_what_people_call_it() -> None:
+    assert planned().description == {
+        "Model": f"{LLAMA_70B} 2.16.2",
+        "Techniques": ["AWQ INT4 (group size 128)"],
+        "InstanceType": "ml.g5.12xlarge",
+    }
+
+
+def test_no_token_gets_into_the_description() -> None:
+    assert "Token" not in json.dumps(planned(model=Model.s3("s3://${Token[B.1]}/m/"), source_identity="b").description)
+
+
+def test_planning_loads_neither_the_cdk_nor_boto3() -> None:
+    script = (
+        "import sys; from constructs_optim import Model, Quantization; from constructs_optim.recipe import plan;"
+        "plan(model=Model.jumpstart('huggingface-llm-mistral-7b'), techniques=[Quantization.awq()],"
+        "instance_type='ml.g5.2xlarge', region='us-west-2');"
+        "print(sorted({'aws_cdk', 'jsii', 'boto3', 'botocore'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.fixture(scope="module")
+def create_optimization_job() -> Any:
+    return botocore.session.get_session().get_service_model("sagemaker").operation_model("CreateOptimizationJob")
+
+
+QUANTIZABLE = sorted(row.model_id for row in models.by_id().values() if row.quantization)
+AWQ_TYPES = sorted(
+    row.name
+    for row in instances.by_name().values()
+    if row.runs_optimization and row.family in Quantization.awq().tested_families | Quantization.awq().other_families
+)
+
+
+@given(
+    model_id=st.sampled_from(QUANTIZABLE),
+    instance_type=st.sampled_from(AWQ_TYPES),
+    group_size=st.sampled_from([32, 64, 128]),
+    ignored_layers=st.lists(st.from_regex(r"[a-z_.]{1,20}", fullmatch=True), max_size=5),
+)
+def test_every_plan_of_the_catalog_makes_a_request_the_service_accepts(
+    create_optimization_job: Any, model_id: str, instance_type: str, group_size: Any, ignored_layers: list[str]
+) -> None:
+    made = plan(
+        **recipe(
+            model=Model.jumpstart(model_id, version="1.0.0", accept_eula=True),
+            instance_type=instance_type,
+            techniques=[Quantization.awq(group_size=group_size, ignored_layers=ignored_layers)],
+        )
+    )
+    request = {
+        "OptimizationJobName": "job",
+        "RoleArn": "arn:aws:iam::111122223333:role/execution",
+        "ModelSource": {"S3": {"S3Uri": "s3://models/m/"}},
+        "OutputConfig": {"S3OutputLocation": "s3://artifacts/a/"},
+        **made.jobs[0].request,
+    }
+    report = ParamValidator().validate(request, create_optimization_job.input_shape)
+    assert not report.has_errors(), report.generate_report()
+    types = create_optimization_job.input_shape.members["DeploymentInstanceType"].enum
+    assert request["DeploymentInstanceType"] in types
+
+
+@pytest.mark.parametrize("model_id", QUANTIZABLE)
+def test_every_model_that_the_matrix_says_can_be_quantized_is_planned(model_id: str) -> None:
+    assert planned(model=Model.jumpstart(model_id, version="1.0.0", accept_eula=True)).jobs
+
+
+@pytest.mark.parametrize("instance_type", AWQ_TYPES)
+def test_every_instance_type_with_int4_kernels_is_planned(instance_type: str) -> None:
+    assert planned(instance_type=instance_type).accelerator_count >= 1
