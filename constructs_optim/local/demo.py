@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -52,8 +53,9 @@ class Toolchain:
         Raises:
             DemoFailed: where there is none.
         """
-        local = app_directory / "node_modules" / ".bin" / "cdk"
-        found = str(local) if local.exists() else shutil.which("cdk")
+        # The checkout's own first: beside this Python, then where npm puts it, then wherever the shell finds one.
+        beside, local = Path(sys.executable).with_name("cdk"), app_directory / "node_modules" / ".bin" / "cdk"
+        found = next((str(path) for path in (beside, local) if path.exists()), None) or shutil.which("cdk")
         if found is None:
             raise DemoFailed("the CDK CLI is not installed: run `make install`, or `npm install aws-cdk@2.1148.1`")
         if not (app_directory / "cdk.json").exists():
@@ -73,9 +75,9 @@ def run_demo(app_directory: Path, console: Console | None = None) -> None:
     with LocalCloud() as cloud:
         console.print(
             Panel.fit(
-                f"A local cloud listens on {cloud.endpoint_url}.\n"
-                "It is a test ground and a way to try the library: jobs and endpoints pass through their real states,\n"
-                "but nothing is optimized and no model is served.",
+                f"A local cloud listens on {cloud.endpoint_url}: a test ground, and a way to\n"
+                "try the library. Jobs and endpoints pass through their real states, but\n"
+                "nothing is optimized and no model is served.",
                 title="constructs-optim local demo",
             )
         )
@@ -87,19 +89,30 @@ def run_demo(app_directory: Path, console: Console | None = None) -> None:
             _deploy(console, tools, cloud, output, log)
         for stack in _stacks(cloud):
             console.print(_summary(cloud, stack))
-    console.print(f"[green]Done[/] in {time.monotonic() - started:.0f} s. The CDK CLI's own output is in {log}.")
+    seconds = time.monotonic() - started
+    console.print(f"[green]Done[/] in {seconds:.0f} s. The CDK CLI's own output is in {_relative(log, tools)}.")
     console.print(_next_commands(tools))
 
 
+def _relative(path: Path | str, tools: Toolchain) -> str:
+    return os.path.relpath(path, tools.app_directory)
+
+
 def _next_commands(tools: Toolchain) -> Panel:
-    cdk = os.path.relpath(tools.cdk, tools.app_directory)
-    return Panel.fit(
-        "[bold].venv/bin/constructs-optim local start[/]      a local cloud that stays, and the variables to export\n"
-        f"[bold]{cdk} bootstrap && {cdk} deploy[/]   in a second terminal, with those variables\n"
-        f"[bold]{cdk} diff[/]                     there is no difference now; change app.py, and see it\n"
-        f"[bold]{cdk} deploy[/]                   a second time: the artifact is reused, no job runs",
-        title="Try next",
-    )
+    cdk = _relative(tools.cdk, tools)
+    cloud = _relative(Path(sys.executable).with_name("constructs-optim"), tools)
+    commands = Table.grid(padding=(0, 2))
+    commands.add_column(no_wrap=True)
+    commands.add_column()
+    for command, what in (
+        (f"{cloud} local start", "a local cloud that stays; export the variables it prints"),
+        (f"{cdk} bootstrap", "in a second terminal, with these variables"),
+        (f"{cdk} deploy", "what this demo did"),
+        (f"{cdk} diff", "no difference now: change app.py and see it"),
+        (f"{cdk} deploy", "a second time: the artifact is reused, no job runs"),
+    ):
+        commands.add_row(f"[bold]{command}[/]", what)
+    return Panel.fit(commands, title="Try next")
 
 
 @contextmanager
@@ -177,14 +190,14 @@ def _watch(cloud: LocalCloud, progress: Progress, bar: Any, done: threading.Even
                 key = f"{job['name']} {entry['status']}"
                 if key not in seen:
                     seen.add(key)
-                    progress.console.print(f"  optimization job [bold]{job['name']}[/] {entry['status']}")
+                    progress.console.print(f"  optimization job {entry['status']}", highlight=False)
         for stack in _stacks(cloud):
             resources = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
             complete = [r for r in resources if r["ResourceStatus"].endswith("_COMPLETE")]
             for resource in complete:
                 if resource["LogicalResourceId"] not in seen and resource["ResourceType"].startswith(_TOLD):
                     seen.add(resource["LogicalResourceId"])
-                    progress.console.print(f"  {resource['ResourceType']} {resource['LogicalResourceId']}")
+                    progress.console.print(f"  {resource['ResourceType']} created", highlight=False)
             body = cloudformation.get_template(StackName=stack)["TemplateBody"]
             total = len((body if isinstance(body, dict) else json.loads(body)).get("Resources", {}))
             progress.update(bar, completed=len(complete), total=total, description=f"cdk deploy {stack}")
@@ -213,7 +226,7 @@ def _summary(cloud: LocalCloud, stack: str) -> Table:
     table = Table(title=f"Stack {stack}", show_header=False, title_justify="left", show_lines=True)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    manifests = [_manifest(cloud, by_type, key) for key in by_type.get("Custom::OptimizationJob", [])]
+    manifests = [_manifest(cloud, key) for key in by_type.get("Custom::OptimizationJob", [])]
     for manifest in filter(None, manifests):
         table.add_row("model", manifest["description"]["Model"])
         table.add_row("techniques", "\n".join(manifest["description"]["Techniques"]))
@@ -228,11 +241,12 @@ def _summary(cloud: LocalCloud, stack: str) -> Table:
     return table
 
 
-def _manifest(cloud: LocalCloud, by_type: dict[str, list[str]], key: str) -> dict[str, Any] | None:
+def _manifest(cloud: LocalCloud, key: str) -> dict[str, Any] | None:
+    """The artifact's manifest, in whichever bucket it is: a stack may use the store of another one."""
     s3 = cloud.client("s3")
-    for bucket in by_type.get("AWS::S3::Bucket", []):
+    for bucket in s3.list_buckets()["Buckets"]:
         try:
-            body = s3.get_object(Bucket=bucket, Key=f"artifacts/{key}/manifest.json")["Body"].read()
+            body = s3.get_object(Bucket=bucket["Name"], Key=f"artifacts/{key}/manifest.json")["Body"].read()
         except ClientError:
             continue
         return json.loads(body)
@@ -247,6 +261,7 @@ def _endpoint_rows(cloud: LocalCloud, by_type: dict[str, list[str]], table: Tabl
             for variant in endpoint.get("ProductionVariants", [])
         )
         table.add_row("endpoint", f"{endpoint['EndpointName']}\n{endpoint['EndpointStatus']} · {variants}")
-    targets = cloud.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="sagemaker")
-    for target in targets["ScalableTargets"]:
-        table.add_row("scaling range", f"{target['MinCapacity']} to {target['MaxCapacity']} instances")
+        targets = cloud.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="sagemaker")
+        for target in targets["ScalableTargets"]:
+            if target["ResourceId"].startswith(f"endpoint/{endpoint['EndpointName']}/"):
+                table.add_row("scaling range", f"{target['MinCapacity']} to {target['MaxCapacity']} instances")

@@ -6,12 +6,14 @@ It ends when its standard input does: a parent that dies, however it dies, takes
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from .ministack_bridge import application, prepare_environment
 from .sagemaker.hub import Hub
 from .sagemaker.optimization_jobs import JobDurations
 from .sagemaker.service import SageMaker, Timing
+
+_WORKERS_SECONDS = 1.5
 
 
 def main() -> None:
@@ -72,10 +76,20 @@ def _until_parent_ends(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> 
 
 
 def _end_group() -> None:
-    """End this process and the Lambda workers it started, which share its process group."""
+    """End this process and the Lambda workers it started, which share its process group.
+
+    The workers are waited for, so that none is left behind for whatever runs as process 1 to bury.
+    """
     import shutil
 
     shutil.rmtree(tempfile.gettempdir(), ignore_errors=True)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(os.getpgid(0), signal.SIGTERM)
+    deadline = time.monotonic() + _WORKERS_SECONDS
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < deadline:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.01)
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
