@@ -57,5 +57,8 @@ class ApplicationAutoScaling:
         content = json.loads(body or "{}")
         if status >= 400:
             code = str(content.get("__type", "InternalFailure")).rpartition("#")[2]
-            raise ApiError(code, content.get("message") or content.get("Message") or "", status)
+            message = content.get("message") or content.get("Message") or ""
+            # moto answers ValidationException, where the API reference says ObjectNotFoundException.
+            missing = message.startswith(("No scalable target found", "No scaling policy found"))
+            raise ApiError("ObjectNotFoundException" if missing else code, message, status)
         return content

@@ -104,10 +104,11 @@ class LocalCloud:
         """Start it and wait until it answers.
 
         Raises:
-            LocalCloudError: when it does not.
+            LocalCloudError: when it does not, for instance because the port is taken.
             UntestedMinistack: when another ministack is installed than the one it was built on.
         """
         check_version()
+        _check_free(self.port)
         log = self._log_file.open("ab") if self._log_file is not None else subprocess.DEVNULL
         try:
             self._process = subprocess.Popen(
@@ -207,6 +208,16 @@ class LocalCloud:
 
 # Loopback is never reached through a proxy, whatever the environment says of proxies.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def _check_free(port: int) -> None:
+    """Asked beforehand: whoever has the port would answer in the local cloud's place."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise LocalCloudError(f"port {port} cannot be listened on: {error.strerror}; choose another") from None
 
 
 def _free_port() -> int:

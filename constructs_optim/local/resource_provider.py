@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import time
@@ -41,11 +42,11 @@ class Operations:
         create: operation that creates.
         delete: operation that deletes.
         update: operation that updates in place; None where every change replaces.
-        describe: operation that tells ``status_member``; None where creating is immediate.
+        describe: operation that tells name and ``status_member``.
         name: property that names the resource, made up where it is not given.
         arn: member of the create operation's answer that has the ARN; None where there is none.
         delete_members: members of the delete request, taken from the properties.
-        status_member: member of the describe operation's answer that has the status.
+        status_member: member of its answer that has the status; None where creating is immediate.
         reference: what ``Ref`` gives, from properties and ARN.
         normalize: what turns the properties into the request's.
     """
@@ -83,6 +84,7 @@ OPERATIONS: dict[str, Operations] = {
         _SAGEMAKER,
         "CreateModel",
         "DeleteModel",
+        describe="DescribeModel",
         name="ModelName",
         arn="ModelArn",
         delete_members=("ModelName",),
@@ -91,6 +93,7 @@ OPERATIONS: dict[str, Operations] = {
         _SAGEMAKER,
         "CreateEndpointConfig",
         "DeleteEndpointConfig",
+        describe="DescribeEndpointConfig",
         name="EndpointConfigName",
         arn="EndpointConfigArn",
         delete_members=("EndpointConfigName",),
@@ -184,22 +187,42 @@ class ResourceProvider:
         if any(old.get(name) != new.get(name) for name in self._schema["create_only"]):
             return self.create(logical_id or physical_id, new, stack_name)
         given = {**new, **self._names(physical_id, new)}
+        self._retag(physical_id, old.get("Tags") or [], new.get("Tags") or [])
         if self._operations.update is None or not self._differs(old, new):
             return self._identity(given, {self._operations.arn or "": physical_id})
         answer = self._call(self._operations.update, self._operations.normalize(given))
         self._settle(given, physical_id)
-        return self._identity(given, {self._operations.arn or "": physical_id, **answer})
+        # What is updated in place keeps its id: moto makes up a new ARN for a policy that is put again.
+        return self._identity(given, {**answer, self._operations.arn or "": physical_id})
 
     def delete(self, physical_id: str, properties: Properties) -> None:
         """Delete a resource; one that is gone is deleted."""
         self._remove({**properties, **self._names(physical_id, properties)})
 
+    def _retag(self, arn: str, old: list[dict[str, str]], new: list[dict[str, str]]) -> None:
+        """Bring a resource's tags up to date, for the types whose ``Ref`` is the ARN that tags are kept under."""
+        if old == new or not arn.startswith("arn:"):
+            return
+        gone = sorted({tag["Key"] for tag in old} - {tag["Key"] for tag in new})
+        if gone:
+            self._call("DeleteTags", {"ResourceArn": arn, "TagKeys": gone})
+        if new:
+            self._call("AddTags", {"ResourceArn": arn, "Tags": new})
+
     def _differs(self, old: Properties, new: Properties) -> bool:
         return any(old.get(name) != new.get(name) for name in {*old, *new} if name != "Tags")
 
     def _names(self, physical_id: str, properties: Properties) -> Properties:
-        name = self._operations.name
-        return {name: properties.get(name) or physical_id.rpartition("/")[2]} if name is not None else {}
+        """The resource's name as it was given: an ARN has it in lower case."""
+        name, describe = self._operations.name, self._operations.describe
+        if name is None:
+            return {}
+        if properties.get(name) or describe is None:
+            return {name: properties.get(name)}
+        found = physical_id.rpartition("/")[2]
+        with contextlib.suppress(ResourceError):
+            found = self._call(describe, {name: found})[name]
+        return {name: found}
 
     def _identity(self, given: Properties, answer: Properties) -> tuple[str, Properties]:
         arn = answer.get(self._operations.arn or "", "")

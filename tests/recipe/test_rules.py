@@ -39,6 +39,8 @@ GOOD: dict[str, list[dict[str, Any]]] = {
 }
 
 # rule, what is changed, where the violation is, what the reason or suggestion says
+_awq = Quantization.awq
+_GIVEN_DEGREE = {"environment": {"OPTION_TENSOR_PARALLEL_DEGREE": "2"}}
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT001", {"model": LLAMA_70B}, "model", "Model.jumpstart"),
     ("OPT001", {"model": None}, "model", "Model.s3"),
@@ -69,17 +71,17 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT021", {"techniques": [Quantization.awq(group_size=100)]}, "techniques[0].group_size", "32, 64 or 128"),  # type: ignore[arg-type]
     ("OPT021", {"techniques": [Quantization.awq(ignored_layers=[1])]}, "techniques[0].ignored_layers.0", "string"),  # type: ignore[list-item]
     ("OPT021", {"techniques": [Quantization.awq(ignored_layers="lm_head")]}, "techniques[0].ignored_layers", "tuple"),  # type: ignore[arg-type]
-    ("OPT021", {"techniques": [Quantization.awq(tensor_parallel_degree=0)]}, "techniques[0].tensor_parallel_degree", "1"),
+    ("OPT021", {"techniques": [_awq(tensor_parallel_degree=0)]}, "techniques[0].tensor_parallel_degree", "1"),
     ("OPT022", {"techniques": [Quantization.awq(), Quantization.awq(group_size=64)]}, "techniques[1]", "techniques[0]"),
     ("OPT023", {"model": Model.jumpstart("huggingface-llm-falcon-180b-bf16")}, "techniques[0]", "matrix"),
-    ("OPT024", {"techniques": [Quantization.awq(tensor_parallel_degree=3)]}, "techniques[0].tensor_parallel_degree", "1, 2, 4"),
+    ("OPT024", {"techniques": [_awq(tensor_parallel_degree=3)]}, "techniques[0].tensor_parallel_degree", "1, 2, 4"),
     ("OPT031", {"environment": ["A"]}, "environment", "mapping"),
     ("OPT031", {"environment": {"A-B": "c"}}, "environment", "OPTION_MAX_MODEL_LEN"),
     ("OPT031", {"environment": {"A": 1}}, "environment.A", "'1'"),
     ("OPT031", {"environment": {"A": "x" * 1025}}, "environment.A", "1024"),
     ("OPT031", {"environment": {f"A{n}": "" for n in range(99)}}, "environment", "98"),
     ("OPT032", {"techniques": [Quantization.awq(ignored_layers=["x" * 257])]}, "techniques[0].ignored_layers", "256"),
-    ("OPT033", {"environment": {"OPTION_TENSOR_PARALLEL_DEGREE": "2"}}, "environment.OPTION_TENSOR_PARALLEL_DEGREE", "tensor_parallel_degree"),
+    ("OPT033", _GIVEN_DEGREE, "environment.OPTION_TENSOR_PARALLEL_DEGREE", "tensor_parallel_degree"),
 ]  # fmt: skip
 
 

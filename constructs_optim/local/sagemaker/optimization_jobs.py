@@ -178,4 +178,4 @@ class OptimizationJobs:
     def _enter(self, name: str, status: str, at: dt.datetime) -> None:
         job = self._jobs.get(name)
         job["OptimizationJobStatus"], job["LastModifiedTime"] = status, at
-        self._history[name].append({"status": status, "time": at.timestamp()})
+        self._history[job["OptimizationJobName"]].append({"status": status, "time": at.timestamp()})

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from constructs_optim.local.cloud import LocalCloud
+
+BUCKET = "outputs"
+ROLE = "arn:aws:iam::000000000000:role/execution"
+
+
+@pytest.fixture(scope="session")
+def cloud() -> Iterator[LocalCloud]:
+    """A local cloud in which everything is over soon."""
+    with LocalCloud(job_seconds=(0.3, 0.3), endpoint_seconds=0.2) as running:
+        running.client("s3").create_bucket(
+            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": running.region}
+        )
+        yield running
+
+
+@pytest.fixture(scope="session")
+def sagemaker(cloud: LocalCloud) -> Any:
+    return cloud.client("sagemaker")
+
+
+@pytest.fixture(autouse=True)
+def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "cloud" in request.fixturenames:
+        request.getfixturevalue("cloud").clear_faults()
+
+
+def until(look: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float = 20) -> Any:
+    """What ``look`` gives once it is ``wanted``; fails when it is not in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if wanted(found):
+            return found
+        assert time.monotonic() < deadline, f"still {found}"
+        time.sleep(0.05)

@@ -1,0 +1,122 @@
+"""The local cloud's process: where it listens, when it ends, what it leaves."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import uuid
+from pathlib import Path
+
+import pytest
+
+from constructs_optim.local.cloud import LocalCloud, LocalCloudError
+from constructs_optim.local.ministack_bridge import TESTED_VERSION, UntestedMinistack, check_version
+
+from .processes import listening_addresses, marked, none_left
+
+pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
+
+
+def test_it_listens_on_loopback_and_nowhere_else(cloud: LocalCloud) -> None:
+    assert cloud.pid is not None
+    assert listening_addresses(cloud.pid) == {f"127.0.0.1:{cloud.port}"}
+
+
+def test_its_clients_and_the_cdk_are_pointed_at_it_with_nobodys_credentials(cloud: LocalCloud) -> None:
+    environment = cloud.environment()
+    assert environment["AWS_ENDPOINT_URL"] == cloud.endpoint_url
+    assert environment["AWS_ACCESS_KEY_ID"] == "000000000000"
+    assert environment["AWS_PROFILE"] == ""
+
+
+def test_it_ends_with_its_block_and_leaves_no_process_and_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    marker = mark(monkeypatch)
+    before = temporary_directories()
+    with LocalCloud() as cloud:
+        invoke_a_function(cloud)
+        assert len(marked(marker)) > 1, "the function has a worker of its own"
+    assert none_left(marker)
+    assert temporary_directories() <= before
+
+
+def test_it_ends_when_the_process_that_started_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    marker = mark(monkeypatch)
+    script = (
+        "import time; from constructs_optim.local.cloud import LocalCloud\n"
+        "with LocalCloud() as cloud: print('started', flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "started\n"
+    parent.send_signal(signal.SIGKILL)
+    parent.wait(timeout=10)
+    parent.stdout.close()
+    assert none_left(marker)
+
+
+def test_it_can_be_stopped_twice_and_started_again() -> None:
+    cloud = LocalCloud()
+    cloud.start()
+    cloud.stop()
+    cloud.stop()
+    with cloud:
+        assert cloud.jobs() == []
+
+
+def test_a_taken_port_is_an_error_and_not_a_wait() -> None:
+    with LocalCloud() as first, pytest.raises(LocalCloudError, match=str(first.port)):
+        LocalCloud(port=first.port).start()
+
+
+def test_it_does_not_start_on_another_ministack_than_it_was_built_on() -> None:
+    with pytest.raises(UntestedMinistack, match=f"ministack=={TESTED_VERSION}"):
+        check_version("1.5.32")
+
+
+def test_the_installed_ministack_is_the_one_it_was_built_on() -> None:
+    check_version()
+
+
+def test_an_unknown_path_of_its_own_interface_is_refused(cloud: LocalCloud) -> None:
+    with pytest.raises(urllib.request.HTTPError) as caught:
+        urllib.request.urlopen(f"{cloud.endpoint_url}/_constructs_optim/nothing")
+    assert caught.value.code == 404
+
+
+def mark(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Put a value into the environment by which all that is started from now on can be found."""
+    marker = uuid.uuid4().hex
+    monkeypatch.setenv("LOCAL_CLOUD_TEST", marker)
+    return marker
+
+
+def temporary_directories() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("constructs-optim-local-*"))
+
+
+def invoke_a_function(cloud: LocalCloud) -> None:
+    import io
+    import json
+    import zipfile
+
+    code = io.BytesIO()
+    with zipfile.ZipFile(code, "w") as archive:
+        archive.writestr("index.py", "def handler(event, context): return {'twice': 2 * event['number']}")
+    client = cloud.client("lambda")
+    client.create_function(
+        FunctionName="twice",
+        Runtime="python3.14",
+        Role="arn:aws:iam::000000000000:role/function",
+        Handler="index.handler",
+        Code={"ZipFile": code.getvalue()},
+    )
+    deadline = time.monotonic() + 20
+    while client.get_function(FunctionName="twice")["Configuration"].get("State", "Active") != "Active":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    answer = client.invoke(FunctionName="twice", Payload=json.dumps({"number": 21}))
+    assert json.loads(answer["Payload"].read()) == {"twice": 42}

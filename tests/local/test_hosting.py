@@ -1,0 +1,144 @@
+"""Models, endpoint configurations, endpoints and inference components."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from .conftest import ROLE, until
+
+IMAGE = "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1"
+
+
+def make_model(sagemaker: Any, name: str) -> None:
+    sagemaker.create_model(
+        ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE}, EnableNetworkIsolation=True
+    )
+
+
+def make_config(sagemaker: Any, name: str, model: str | None, count: int = 1) -> None:
+    variant: dict[str, Any] = {
+        "VariantName": "AllTraffic",
+        "InstanceType": "ml.g5.12xlarge",
+        "InitialInstanceCount": count,
+    }
+    if model is None:
+        sagemaker.create_endpoint_config(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
+    else:
+        sagemaker.create_endpoint_config(
+            EndpointConfigName=name, ProductionVariants=[{**variant, "ModelName": model, "InitialVariantWeight": 1}]
+        )
+
+
+def settled(sagemaker: Any, name: str) -> dict[str, Any]:
+    return until(
+        lambda: sagemaker.describe_endpoint(EndpointName=name),
+        lambda endpoint: endpoint["EndpointStatus"] in ("InService", "Failed"),
+    )
+
+
+def deploy(sagemaker: Any, name: str, *, components: bool = False) -> dict[str, Any]:
+    if not components:
+        make_model(sagemaker, name)
+    make_config(sagemaker, name, None if components else name)
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    return settled(sagemaker, name)
+
+
+def test_an_endpoint_is_created_and_comes_into_service_with_its_models_image(sagemaker: Any) -> None:
+    make_model(sagemaker, "first")
+    make_config(sagemaker, "first", "first", count=2)
+    sagemaker.create_endpoint(EndpointName="first", EndpointConfigName="first")
+    assert sagemaker.describe_endpoint(EndpointName="first")["EndpointStatus"] == "Creating"
+    (variant,) = settled(sagemaker, "first")["ProductionVariants"]
+    assert variant["DeployedImages"][0]["SpecifiedImage"] == IMAGE
+    assert variant["CurrentInstanceCount"] == 2
+
+
+def test_an_update_serves_the_old_configuration_until_the_new_one_is_up(sagemaker: Any) -> None:
+    deploy(sagemaker, "updated")
+    make_config(sagemaker, "updated-2", "updated", count=3)
+    sagemaker.update_endpoint(EndpointName="updated", EndpointConfigName="updated-2")
+    changing = sagemaker.describe_endpoint(EndpointName="updated")
+    assert (changing["EndpointStatus"], changing["EndpointConfigName"]) == ("Updating", "updated")
+    with pytest.raises(ClientError, match="in-progress"):
+        sagemaker.update_endpoint(EndpointName="updated", EndpointConfigName="updated")
+    done = settled(sagemaker, "updated")
+    assert done["EndpointConfigName"] == "updated-2"
+    assert done["ProductionVariants"][0]["DesiredInstanceCount"] == 3
+
+
+def test_an_update_that_retains_variant_properties_keeps_the_instances_scaling_has_set(sagemaker: Any) -> None:
+    deploy(sagemaker, "scaled")
+    sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName="scaled", DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 7}]
+    )
+    make_config(sagemaker, "scaled-2", "scaled")
+    sagemaker.update_endpoint(EndpointName="scaled", EndpointConfigName="scaled-2", RetainAllVariantProperties=True)
+    assert settled(sagemaker, "scaled")["ProductionVariants"][0]["DesiredInstanceCount"] == 7
+
+
+def test_names_are_compared_without_regard_to_case_and_kept_as_they_were_given(sagemaker: Any) -> None:
+    make_model(sagemaker, "CamelCase")
+    assert sagemaker.describe_model(ModelName="camelcase")["ModelName"] == "CamelCase"
+    with pytest.raises(ClientError, match="already existing"):
+        make_model(sagemaker, "camelCASE")
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        ("describe_model", {"ModelName": "nobody"}),
+        ("delete_model", {"ModelName": "nobody"}),
+        ("describe_endpoint_config", {"EndpointConfigName": "nobody"}),
+        ("describe_endpoint", {"EndpointName": "nobody"}),
+        ("delete_endpoint", {"EndpointName": "nobody"}),
+        ("describe_inference_component", {"InferenceComponentName": "nobody"}),
+        ("create_endpoint", {"EndpointName": "e", "EndpointConfigName": "nobody"}),
+    ],
+)
+def test_hosting_resources_that_are_not_there_are_a_validation_error(
+    sagemaker: Any, operation: str, arguments: dict[str, str]
+) -> None:
+    with pytest.raises(ClientError, match="Could not find") as caught:
+        getattr(sagemaker, operation)(**arguments)
+    assert caught.value.response["Error"]["Code"] == "ValidationException"
+
+
+def test_a_configuration_needs_models_that_exist(sagemaker: Any) -> None:
+    with pytest.raises(ClientError, match="Could not find model"):
+        make_config(sagemaker, "orphan", "no-such-model")
+
+
+def test_a_model_needs_a_container(sagemaker: Any) -> None:
+    with pytest.raises(ClientError, match="PrimaryContainer"):
+        sagemaker.create_model(ModelName="hollow", ExecutionRoleArn=ROLE)
+
+
+def test_an_inference_component_runs_its_copies_on_the_endpoint(sagemaker: Any) -> None:
+    deploy(sagemaker, "shared", components=True)
+    sagemaker.create_inference_component(
+        InferenceComponentName="chat",
+        EndpointName="shared",
+        VariantName="AllTraffic",
+        Specification={
+            "Container": {"Image": IMAGE},
+            "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 1024, "NumberOfAcceleratorDevicesRequired": 4},
+        },
+        RuntimeConfig={"CopyCount": 1},
+    )
+
+    def component() -> Any:
+        return sagemaker.describe_inference_component(InferenceComponentName="chat")
+
+    assert component()["InferenceComponentStatus"] == "Creating"
+    until(component, lambda c: c["RuntimeConfig"]["CurrentCopyCount"] == 1)
+    sagemaker.update_inference_component(InferenceComponentName="chat", RuntimeConfig={"CopyCount": 2})
+    until(component, lambda c: c["RuntimeConfig"]["CurrentCopyCount"] == 2)
+    (listed,) = sagemaker.list_inference_components(NameContains="chat")["InferenceComponents"]
+    assert listed["InferenceComponentStatus"] == "InService"
+    sagemaker.delete_inference_component(InferenceComponentName="chat")
+    with pytest.raises(ClientError, match="Could not find"):
+        component()

@@ -1,0 +1,183 @@
+"""Optimization jobs: through the real states, with the real errors."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from constructs_optim.local.cloud import LocalCloud
+
+from .conftest import BUCKET, ROLE, until
+
+
+def request(name: str, **changed: Any) -> dict[str, Any]:
+    return {
+        "OptimizationJobName": name,
+        "RoleArn": ROLE,
+        "ModelSource": {"S3": {"S3Uri": "s3://models/llama/"}},
+        "DeploymentInstanceType": "ml.g5.12xlarge",
+        "OptimizationConfigs": [
+            {
+                "ModelQuantizationConfig": {
+                    "Image": "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1",
+                    "OverrideEnvironment": {"OPTION_QUANTIZE": "awq", "OPTION_TENSOR_PARALLEL_DEGREE": "4"},
+                }
+            }
+        ],
+        "OutputConfig": {"S3OutputLocation": f"s3://{BUCKET}/{name}/"},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+        **changed,
+    }
+
+
+def ended(sagemaker: Any, name: str) -> dict[str, Any]:
+    return until(
+        lambda: sagemaker.describe_optimization_job(OptimizationJobName=name),
+        lambda job: job["OptimizationJobStatus"] in ("COMPLETED", "FAILED", "STOPPED"),
+    )
+
+
+def statuses(cloud: LocalCloud, name: str) -> list[str]:
+    return [entry["status"] for job in cloud.jobs() if job["name"] == name for entry in job["history"]]
+
+
+def test_a_job_goes_through_its_states_and_recommends_its_image(cloud: LocalCloud, sagemaker: Any) -> None:
+    sagemaker.create_optimization_job(**request("plain"))
+    assert sagemaker.describe_optimization_job(OptimizationJobName="plain")["OptimizationJobStatus"] == "STARTING"
+    job = ended(sagemaker, "plain")
+    assert statuses(cloud, "plain") == ["STARTING", "INPROGRESS", "COMPLETED"]
+    assert job["OptimizationOutput"]["RecommendedInferenceImage"].endswith("/lmi:1")
+    assert job["CreationTime"] < job["OptimizationStartTime"] < job["OptimizationEndTime"]
+
+
+def test_a_quantization_job_writes_what_a_server_would_load(cloud: LocalCloud, sagemaker: Any) -> None:
+    sagemaker.create_optimization_job(**request("written"))
+    ended(sagemaker, "written")
+    s3 = cloud.client("s3")
+
+    def read(name: str) -> bytes:
+        return s3.get_object(Bucket=BUCKET, Key=f"written/{name}")["Body"].read()
+
+    assert read("serving.properties").decode().splitlines() == [
+        "option.quantize=awq",
+        "option.tensor_parallel_degree=4",
+    ]
+    assert "model" in json.loads(read("tokenizer.json"))
+    assert json.loads(read("config.json"))["architectures"]
+    weights = read("model.safetensors")
+    (length,) = struct.unpack("<Q", weights[:8])
+    tensors = json.loads(weights[8 : 8 + length])
+    assert max(tensor["data_offsets"][1] for tensor in tensors.values()) == len(weights) - 8 - length
+
+
+def test_a_stopped_job_is_stopping_and_then_stopped(cloud: LocalCloud, sagemaker: Any) -> None:
+    cloud.inject("job_never_finishes")
+    sagemaker.create_optimization_job(**request("stopped"))
+    sagemaker.stop_optimization_job(OptimizationJobName="stopped")
+    assert ended(sagemaker, "stopped")["OptimizationJobStatus"] == "STOPPED"
+    assert statuses(cloud, "stopped")[-2:] == ["STOPPING", "STOPPED"]
+    with pytest.raises(ClientError, match="STOPPED"):
+        sagemaker.stop_optimization_job(OptimizationJobName="stopped")
+
+
+def test_a_job_that_runs_too_long_is_ended(cloud: LocalCloud, sagemaker: Any) -> None:
+    cloud.inject("job_never_finishes")
+    sagemaker.create_optimization_job(**request("long", StoppingCondition={"MaxRuntimeInSeconds": 1}))
+    job = ended(sagemaker, "long")
+    assert job["OptimizationJobStatus"] == "STOPPED"
+    assert "MaxRuntimeInSeconds" in job["FailureReason"]
+
+
+def test_a_taken_name_is_refused_as_the_service_does(sagemaker: Any) -> None:
+    sagemaker.create_optimization_job(**request("taken"))
+    with pytest.raises(ClientError) as caught:
+        sagemaker.create_optimization_job(**request("taken"))
+    assert caught.value.response["Error"]["Code"] == "ResourceInUse"
+
+
+@pytest.mark.parametrize("operation", ["describe_optimization_job", "stop_optimization_job", "delete_optimization_job"])
+def test_an_unknown_job_is_not_found(sagemaker: Any, operation: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        getattr(sagemaker, operation)(OptimizationJobName="nobody")
+    assert caught.value.response["Error"]["Code"] == "ResourceNotFound"
+
+
+def test_a_running_job_cannot_be_deleted_and_an_ended_one_can(sagemaker: Any) -> None:
+    sagemaker.create_optimization_job(**request("deleted"))
+    with pytest.raises(ClientError, match="stop it first"):
+        sagemaker.delete_optimization_job(OptimizationJobName="deleted")
+    ended(sagemaker, "deleted")
+    sagemaker.delete_optimization_job(OptimizationJobName="deleted")
+    assert "deleted" not in {
+        job["OptimizationJobName"] for job in sagemaker.list_optimization_jobs()["OptimizationJobSummaries"]
+    }
+
+
+def test_jobs_are_listed_by_part_of_their_name_a_page_at_a_time(sagemaker: Any) -> None:
+    for number in range(3):
+        sagemaker.create_optimization_job(**request(f"listed-{number}"))
+    pages = sagemaker.get_paginator("list_optimization_jobs").paginate(
+        NameContains="listed-", PaginationConfig={"PageSize": 2}
+    )
+    found = [[job["OptimizationJobName"] for job in page["OptimizationJobSummaries"]] for page in pages]
+    assert found == [["listed-2", "listed-1"], ["listed-0"]]
+
+
+def test_tags_given_at_creation_are_listed_changed_and_removed(sagemaker: Any) -> None:
+    arn = sagemaker.create_optimization_job(**request("tagged", Tags=[{"Key": "team", "Value": "chat"}]))[
+        "OptimizationJobArn"
+    ]
+    sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "stage", "Value": "test"}])
+    sagemaker.delete_tags(ResourceArn=arn, TagKeys=["team"])
+    assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "stage", "Value": "test"}]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"DeploymentInstanceType": "ml.m5.xlarge"}, "enum value set"),
+        ({"OptimizationJobName": "under_score"}, "regular expression pattern"),
+        ({"OptimizationJobName": "n" * 64}, "less than or equal to 63"),
+        ({"RoleArn": "not-an-arn-but-long-enough"}, "roleArn"),
+        ({"ModelSource": {}}, "ModelSource"),
+        ({"StoppingCondition": {"MaxRuntimeInSeconds": 0}}, "StoppingCondition"),
+    ],
+)
+def test_a_request_that_the_services_model_forbids_is_refused(
+    cloud: LocalCloud, changed: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ClientError) as caught:
+        unchecked(cloud).create_optimization_job(**request("invalid", **changed))
+    assert caught.value.response["Error"]["Code"] == "ValidationException"
+    assert said.lower() in caught.value.response["Error"]["Message"].lower()
+
+
+def test_all_that_is_wrong_with_a_request_is_named_at_once(cloud: LocalCloud) -> None:
+    with pytest.raises(ClientError, match="2 validation errors"):
+        unchecked(cloud).create_optimization_job(
+            **request("under_score", DeploymentInstanceType="ml.m5.xlarge", OptimizationJobName="under_score")
+        )
+
+
+def unchecked(cloud: LocalCloud) -> Any:
+    """A client that leaves all checking to the service."""
+    import boto3
+    from botocore.config import Config
+
+    return boto3.client(
+        "sagemaker",
+        endpoint_url=cloud.endpoint_url,
+        region_name=cloud.region,
+        aws_access_key_id="000000000000",
+        aws_secret_access_key="local",
+        config=Config(parameter_validation=False),
+    )
+
+
+def test_an_operation_that_is_not_there_says_so(sagemaker: Any) -> None:
+    with pytest.raises(ClientError, match="not an operation of the local cloud"):
+        sagemaker.list_domains()

@@ -1,0 +1,295 @@
+"""CloudFormation's resource types: created, updated in place, replaced and deleted as their schemas say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.resource_provider import OPERATIONS, schemas
+
+from .conftest import ROLE, until
+from .test_hosting import IMAGE
+
+SAGEMAKER_REGION = "us-west-2"
+
+
+@pytest.mark.parametrize("type_name", sorted(OPERATIONS))
+def test_what_is_kept_of_a_schema_is_what_the_schema_says(type_name: str) -> None:
+    schema: dict[str, Any] = PROVIDER_SCHEMA_MANAGER.get_resource_schema(SAGEMAKER_REGION, type_name).schema
+    assert schemas()[type_name] == {
+        "properties": sorted(schema["properties"]),
+        "required": sorted(schema.get("required", [])),
+        "create_only": top_level(schema.get("createOnlyProperties", [])),
+        "read_only": top_level(schema.get("readOnlyProperties", [])),
+        "identifier": top_level(schema["primaryIdentifier"]),
+    }
+
+
+def top_level(pointers: list[str]) -> list[str]:
+    names = (pointer.removeprefix("/properties/") for pointer in pointers)
+    return sorted(name for name in names if "/" not in name)
+
+
+class Stack:
+    """A stack of resources that a test changes."""
+
+    def __init__(self, cloud: LocalCloud, name: str) -> None:
+        self.name, self.cloudformation = name, cloud.client("cloudformation")
+
+    def deploy(self, resources: dict[str, Any], outputs: dict[str, Any] | None = None) -> str:
+        """Create or update it; the status it ends in."""
+        template = {
+            "Resources": resources,
+            "Outputs": {name: {"Value": value} for name, value in (outputs or {}).items()},
+        }
+        given = {"StackName": self.name, "TemplateBody": json.dumps(template)}
+        if self.exists():
+            self.cloudformation.update_stack(**given)
+        else:
+            self.cloudformation.create_stack(**given)
+        return until(self.status, lambda status: not status.endswith("_IN_PROGRESS"))
+
+    def delete(self) -> None:
+        self.cloudformation.delete_stack(StackName=self.name)
+        until(self.exists, lambda exists: not exists)
+
+    def exists(self) -> bool:
+        try:
+            return self.status() != "DELETE_COMPLETE"
+        except ClientError:
+            return False
+
+    def status(self) -> str:
+        return self.cloudformation.describe_stacks(StackName=self.name)["Stacks"][0]["StackStatus"]
+
+    def physical_id(self, logical_id: str) -> str:
+        (found,) = self.cloudformation.describe_stack_resources(StackName=self.name, LogicalResourceId=logical_id)[
+            "StackResources"
+        ]
+        return found["PhysicalResourceId"]
+
+    def outputs(self) -> dict[str, str]:
+        stack = self.cloudformation.describe_stacks(StackName=self.name)["Stacks"][0]
+        return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+
+    def reasons(self) -> str:
+        events = self.cloudformation.describe_stack_events(StackName=self.name)["StackEvents"]
+        return "\n".join(event.get("ResourceStatusReason", "") for event in events)
+
+
+def hosting(*, image: str = IMAGE, count: int = 1, tags: dict[str, str] | None = None) -> dict[str, Any]:
+    tagged = {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]} if tags else {}
+    return {
+        "Model": {
+            "Type": "AWS::SageMaker::Model",
+            # CloudFormation templates often hold numbers and booleans as strings.
+            "Properties": {
+                "ExecutionRoleArn": ROLE,
+                "PrimaryContainer": {"Image": image},
+                "EnableNetworkIsolation": "true",
+            },
+        },
+        "Config": {
+            "Type": "AWS::SageMaker::EndpointConfig",
+            "Properties": {
+                "ProductionVariants": [
+                    {
+                        "VariantName": "AllTraffic",
+                        "ModelName": {"Fn::GetAtt": ["Model", "ModelName"]},
+                        "InstanceType": "ml.g5.12xlarge",
+                        "InitialInstanceCount": str(count),
+                        "InitialVariantWeight": 1,
+                    }
+                ]
+            },
+        },
+        "Endpoint": {
+            "Type": "AWS::SageMaker::Endpoint",
+            "Properties": {
+                "EndpointConfigName": {"Fn::GetAtt": ["Config", "EndpointConfigName"]},
+                "RetainAllVariantProperties": True,
+                **tagged,
+            },
+        },
+    }
+
+
+def scaling(*, most: int = 4, target: int = 8) -> dict[str, Any]:
+    return {
+        "Target": {
+            "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
+            "Properties": {
+                "MinCapacity": 1,
+                "MaxCapacity": most,
+                "ResourceId": {"Fn::Sub": "endpoint/${Endpoint.EndpointName}/variant/AllTraffic"},
+                "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+                "ServiceNamespace": "sagemaker",
+            },
+        },
+        "Policy": {
+            "Type": "AWS::ApplicationAutoScaling::ScalingPolicy",
+            "Properties": {
+                "PolicyName": "concurrency",
+                "PolicyType": "TargetTrackingScaling",
+                "ScalingTargetId": {"Ref": "Target"},
+                "TargetTrackingScalingPolicyConfiguration": {
+                    "PredefinedMetricSpecification": {
+                        "PredefinedMetricType": "SageMakerVariantConcurrentRequestsPerModelHighResolution"
+                    },
+                    "TargetValue": target,
+                },
+            },
+        },
+    }
+
+
+def test_an_endpoint_lives_from_create_to_delete(cloud: LocalCloud, sagemaker: Any) -> None:
+    stack = Stack(cloud, "Life")
+    outputs = {"Name": {"Fn::GetAtt": ["Endpoint", "EndpointName"]}, "Arn": {"Ref": "Endpoint"}}
+    assert stack.deploy(hosting(tags={"team": "chat"}), outputs) == "CREATE_COMPLETE"
+    name, arn = stack.outputs()["Name"], stack.outputs()["Arn"]
+    assert arn == sagemaker.describe_endpoint(EndpointName=name)["EndpointArn"]
+    model, config = stack.physical_id("Model"), stack.physical_id("Config")
+    assert sagemaker.describe_model(ModelName=model.rpartition("/")[2])["EnableNetworkIsolation"] is True
+    assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "team", "Value": "chat"}]
+
+    # A changed model is a new one, and so is the configuration that names it; the endpoint moves over in place.
+    other = IMAGE.replace(":1", ":2")
+    assert stack.deploy(hosting(image=other, tags={"stage": "test"}), outputs) == "UPDATE_COMPLETE"
+    assert stack.outputs()["Name"] == name
+    assert stack.physical_id("Model") != model
+    assert stack.physical_id("Config") != config
+    endpoint = sagemaker.describe_endpoint(EndpointName=name)
+    assert endpoint["ProductionVariants"][0]["DeployedImages"][0]["SpecifiedImage"] == other
+    assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "stage", "Value": "test"}]
+    with pytest.raises(ClientError, match="Could not find model"):
+        sagemaker.describe_model(ModelName=model.rpartition("/")[2])
+
+    stack.delete()
+    for describe, argument in (
+        (sagemaker.describe_endpoint, {"EndpointName": name}),
+        (sagemaker.describe_endpoint_config, {"EndpointConfigName": endpoint["EndpointConfigName"]}),
+    ):
+        with pytest.raises(ClientError, match="Could not find"):
+            describe(**argument)
+
+
+def test_a_changed_name_replaces_the_endpoint(cloud: LocalCloud, sagemaker: Any) -> None:
+    stack = Stack(cloud, "Renamed")
+    resources = hosting()
+    resources["Endpoint"]["Properties"]["EndpointName"] = "old-name"
+    assert stack.deploy(resources) == "CREATE_COMPLETE"
+    resources["Endpoint"]["Properties"]["EndpointName"] = "new-name"
+    assert stack.deploy(resources) == "UPDATE_COMPLETE"
+    assert stack.physical_id("Endpoint").endswith("endpoint/new-name")
+    with pytest.raises(ClientError, match="Could not find"):
+        sagemaker.describe_endpoint(EndpointName="old-name")
+    stack.delete()
+
+
+def test_scaling_is_registered_updated_in_place_and_taken_away(cloud: LocalCloud) -> None:
+    stack, client = Stack(cloud, "Scaled"), cloud.client("application-autoscaling")
+    assert stack.deploy({**hosting(), **scaling()}) == "CREATE_COMPLETE"
+    reference = stack.physical_id("Target")
+    assert reference.endswith("|sagemaker:variant:DesiredInstanceCount|sagemaker")
+    assert stack.deploy({**hosting(), **scaling(most=9, target=16)}) == "UPDATE_COMPLETE"
+    assert stack.physical_id("Target") == reference
+    name = reference.split("|")[0]
+    (target,) = client.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[name])["ScalableTargets"]
+    assert target["MaxCapacity"] == 9
+    (policy,) = client.describe_scaling_policies(ServiceNamespace="sagemaker", ResourceId=name)["ScalingPolicies"]
+    assert policy["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] == 16
+    stack.delete()
+    assert not client.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[name])["ScalableTargets"]
+    assert not client.describe_scaling_policies(ServiceNamespace="sagemaker", ResourceId=name)["ScalingPolicies"]
+
+
+def test_an_inference_component_lives_from_create_to_delete(cloud: LocalCloud, sagemaker: Any) -> None:
+    def resources(copies: int) -> dict[str, Any]:
+        made = hosting()
+        (variant,) = made["Config"]["Properties"]["ProductionVariants"]
+        del variant["ModelName"], variant["InitialVariantWeight"]
+        made["Config"]["Properties"]["ExecutionRoleArn"] = ROLE
+        made["Component"] = {
+            "Type": "AWS::SageMaker::InferenceComponent",
+            "Properties": {
+                "EndpointName": {"Fn::GetAtt": ["Endpoint", "EndpointName"]},
+                "VariantName": "AllTraffic",
+                "Specification": {
+                    "ModelName": {"Fn::GetAtt": ["Model", "ModelName"]},
+                    "ComputeResourceRequirements": {
+                        "MinMemoryRequiredInMb": 1024,
+                        "NumberOfAcceleratorDevicesRequired": 1,
+                    },
+                },
+                "RuntimeConfig": {"CopyCount": copies},
+            },
+        }
+        return made
+
+    stack = Stack(cloud, "Component")
+    assert stack.deploy(resources(1)) == "CREATE_COMPLETE"
+    component = stack.physical_id("Component")
+    assert stack.deploy(resources(2)) == "UPDATE_COMPLETE"
+    assert stack.physical_id("Component") == component
+    name = component.rpartition("/")[2]
+    described = sagemaker.describe_inference_component(InferenceComponentName=name)
+    assert described["RuntimeConfig"]["CurrentCopyCount"] == 2
+    stack.delete()
+    with pytest.raises(ClientError, match="Could not find"):
+        sagemaker.describe_inference_component(InferenceComponentName=name)
+
+
+def test_a_failing_endpoint_rolls_the_stack_back_and_is_not_left_behind(cloud: LocalCloud, sagemaker: Any) -> None:
+    cloud.inject("endpoint_fails", reason="The model data could not be downloaded")
+    stack = Stack(cloud, "Failing")
+    resources = hosting()
+    resources["Endpoint"]["Properties"]["EndpointName"] = "failing-endpoint"
+    assert stack.deploy(resources) == "ROLLBACK_COMPLETE"
+    assert "The model data could not be downloaded" in stack.reasons()
+    with pytest.raises(ClientError, match="Could not find"):
+        sagemaker.describe_endpoint(EndpointName="failing-endpoint")
+
+
+def test_a_failing_update_of_an_endpoint_rolls_back_to_what_served_before(cloud: LocalCloud, sagemaker: Any) -> None:
+    stack = Stack(cloud, "FailingUpdate")
+    outputs = {"Name": {"Fn::GetAtt": ["Endpoint", "EndpointName"]}}
+    assert stack.deploy(hosting(), outputs) == "CREATE_COMPLETE"
+    name = stack.outputs()["Name"]
+    cloud.inject("endpoint_fails", count=1, reason="The new container crashed")
+    assert stack.deploy(hosting(image=IMAGE.replace(":1", ":3")), outputs) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "The new container crashed" in stack.reasons()
+    endpoint = sagemaker.describe_endpoint(EndpointName=name)
+    assert endpoint["ProductionVariants"][0]["DeployedImages"][0]["SpecifiedImage"] == IMAGE
+    stack.delete()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"Colour": "red"}, "extraneous key [Colour] is not permitted"),
+        ({"ModelArn": "arn:aws:sagemaker:us-west-2:000000000000:model/m"}, "[ModelArn] is read-only"),
+        ({"PrimaryContainer": {"Image": ""}, "ModelName": "not_a_name"}, "not_a_name"),
+    ],
+)
+def test_properties_that_the_schema_or_the_api_forbids_fail_the_resource(
+    cloud: LocalCloud, change: dict[str, Any], said: str
+) -> None:
+    stack = Stack(cloud, f"Invalid{len(said)}")
+    model = {"Type": "AWS::SageMaker::Model", "Properties": {"PrimaryContainer": {"Image": IMAGE}, **change}}
+    assert stack.deploy({"Model": model}) == "ROLLBACK_COMPLETE"
+    assert said in stack.reasons()
+
+
+def test_a_resource_that_is_gone_already_is_no_obstacle_to_deleting_the_stack(
+    cloud: LocalCloud, sagemaker: Any
+) -> None:
+    stack = Stack(cloud, "Gone")
+    assert stack.deploy(hosting()) == "CREATE_COMPLETE"
+    sagemaker.delete_endpoint(EndpointName=stack.physical_id("Endpoint").rpartition("/")[2])
+    stack.delete()
