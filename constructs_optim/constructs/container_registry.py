@@ -12,6 +12,8 @@ from aws_cdk import Aws, CfnMapping, Stack, Token
 
 from constructs_optim.recipe.catalog import images
 
+from .permissions import Arn, sub
+
 _MAPPING_ID = "DeepLearningContainers"
 _ACCOUNT = "Account"
 
@@ -22,6 +24,13 @@ class ContainerRegistry:
 
     account: str
     host: str
+
+    def repository_arn(self, repository: str) -> Arn:
+        """The ARN of one of its repositories."""
+        template = "arn:${AWS::Partition}:ecr:${AWS::Region}:${Account}:repository/" + repository
+        if Token.is_unresolved(self.account):
+            return {"Fn::Sub": [template, {"Account": self.account}]}
+        return sub(template.replace("${Account}", self.account))
 
     @staticmethod
     def of(stack: Stack) -> ContainerRegistry:

@@ -6,7 +6,7 @@ job permissions), narrowed to what a plan names.
 
 from __future__ import annotations
 
-from aws_cdk import Acknowledgment, CfnResource, Validations
+from aws_cdk import Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -15,7 +15,7 @@ from constructs_optim.recipe.plan import Plan
 from . import model_source
 from .artifact_store import IArtifactStore
 from .container_registry import ContainerRegistry
-from .permissions import PolicyBuilder, Statement, sub, trust_policy
+from .permissions import NO_RESOURCES, PolicyBuilder, Statement, acknowledge_wildcards, sub, trust_policy
 
 _ACCOUNT_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:*"
 _NETWORK_ACTIONS = (
@@ -38,6 +38,7 @@ def artifact_statements(store: IArtifactStore) -> list[Statement]:
             "Artifacts",
             ("s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"),
             (f"{store.bucket_arn}/artifacts/*",),
+            wildcard="artifact keys are known only when the stack is deployed",
         ),
         Statement(
             "ListArtifacts",
@@ -64,26 +65,25 @@ def execution_statements(
         Statement(
             "PullImages",
             ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
-            tuple(
-                sub(f"arn:${{AWS::Partition}}:ecr:${{AWS::Region}}:{registry.account}:repository/{repository}")
-                for repository in repositories
-            ),
+            tuple(registry.repository_arn(repository) for repository in repositories),
         ),
-        Statement("SignInToRegistry", ("ecr:GetAuthorizationToken",), ("*",)),
+        Statement("SignInToRegistry", ("ecr:GetAuthorizationToken",), ("*",), wildcard=NO_RESOURCES),
         Statement(
             "WriteLogs",
             ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
             (sub("arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:log-group:/aws/sagemaker/*"),),
+            wildcard="SageMaker names the log groups of jobs and endpoints",
         ),
         Statement(
             "PublishMetrics",
             ("cloudwatch:PutMetricData",),
             ("*",),
             {"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}},
+            wildcard=f"{NO_RESOURCES}; a condition holds it to SageMaker's namespaces",
         ),
     ]
     if in_vpc:
-        statements.append(Statement("UseVpc", _NETWORK_ACTIONS, ("*",)))
+        statements.append(Statement("UseVpc", _NETWORK_ACTIONS, ("*",), wildcard=NO_RESOURCES))
     return statements
 
 
@@ -93,24 +93,13 @@ class ExecutionRole(Construct):
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
         self._policy = PolicyBuilder()
-        self._role = CfnResource(
+        self._role = iam.CfnRole(
             self,
             "Resource",
-            type="AWS::IAM::Role",
-            properties={
-                "AssumeRolePolicyDocument": trust_policy("sagemaker.amazonaws.com", source_arn=sub(_ACCOUNT_ARN)),
-                "Description": "What SageMaker may do for optimization jobs and the models they yield",
-            },
+            assume_role_policy_document=trust_policy("sagemaker.amazonaws.com", source_arn=sub(_ACCOUNT_ARN)),
+            description="What SageMaker may do for optimization jobs and the models they yield",
         )
-        self.role_arn = self._role.get_att("Arn").to_string()
-        Validations.of(self._role).acknowledge(
-            Acknowledgment(
-                id="AwsSolutions-IAM5",
-                reason="ecr:GetAuthorizationToken, cloudwatch:PutMetricData (held to SageMaker's namespaces) and "
-                "the network interface actions of a VPC have no resource-level permissions; object, log group and "
-                "JumpStart paths end in a wildcard because their last part is chosen by the service.",
-            )
-        )
+        self.role_arn = self._role.attr_arn
 
     def permit(self, statements: list[Statement]) -> None:
         """Add what a plan needs."""
@@ -118,7 +107,22 @@ class ExecutionRole(Construct):
             self._policy.apply(self._role)
 
 
-def permit_given_role(role: iam.IRole, statements: list[Statement]) -> None:
-    """Add what a plan needs to a role the user brought; an immutable imported role is left as it is."""
-    for statement in statements:
-        role.add_to_principal_policy(iam.PolicyStatement.from_json(statement.to_json()))
+def attach_to_given_role(scope: Construct, id: str, role: iam.IRole, statements: list[Statement]) -> iam.Policy:
+    """Attach what a plan needs to a role the user brought, as a policy of its own.
+
+    An immutable imported role is left as it is; the policy then has no resource. A job depends on the policy, so that
+    its role has the permissions when it starts.
+    """
+    policy = iam.Policy(scope, id, statements=[_policy_statement(statement) for statement in statements])
+    acknowledge_wildcards(policy, statements)
+    role.attach_inline_policy(policy)
+    return policy
+
+
+def _policy_statement(statement: Statement) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        sid=statement.sid,
+        actions=list(statement.actions),
+        resources=[arn if isinstance(arn, str) else Token.as_string(arn) for arn in statement.resources],
+        conditions=statement.condition,
+    )

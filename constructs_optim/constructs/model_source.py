@@ -52,6 +52,7 @@ def lookup_statements(source: HubSource | S3Source) -> list[Statement]:
                     sub(f"{prefix}hub/{source.hub_name}"),
                     sub(f"{prefix}hub-content/{source.hub_name}/Model/{source.model_id}/*"),
                 ),
+                wildcard="the last part is the model's version, which an unpinned model leaves to the hub",
             )
         ]
     return [_list_statement(source)]
@@ -62,12 +63,22 @@ def read_statements(source: HubSource | S3Source) -> list[Statement]:
     if isinstance(source, HubSource):
         buckets = [f"arn:${{AWS::Partition}}:s3:::{bucket}" for bucket in _JUMPSTART_BUCKETS]
         return [
-            Statement("ReadJumpStart", ("s3:GetObject",), tuple(sub(f"{bucket}/*") for bucket in buckets)),
+            Statement(
+                "ReadJumpStart",
+                ("s3:GetObject",),
+                tuple(sub(f"{bucket}/*") for bucket in buckets),
+                wildcard="the hub names the model's files when the stack is deployed",
+            ),
             Statement("ListJumpStart", ("s3:ListBucket",), tuple(sub(bucket) for bucket in buckets)),
         ]
     bucket, prefix = _location(source)
     return [
-        Statement("ReadSource", ("s3:GetObject",), (_s3_arn(bucket, "/", prefix, "*"),)),
+        Statement(
+            "ReadSource",
+            ("s3:GetObject",),
+            (_s3_arn(bucket, "/", prefix, "*"),),
+            wildcard="the model is all the files under the prefix",
+        ),
         _list_statement(source),
     ]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from aws_cdk import Annotations, CfnResource, Duration, Stack, Token
+from aws_cdk import Annotations, CfnResource, CfnWaitCondition, CfnWaitConditionHandle, Duration, Stack, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -17,7 +17,7 @@ from constructs_optim.recipe.techniques import Technique
 from . import model_source
 from .artifact_store import ArtifactStore, IArtifactStore
 from .container_registry import ContainerRegistry
-from .execution_role import execution_statements, permit_given_role
+from .execution_role import attach_to_given_role, execution_statements
 from .network import Network
 from .optimization_service import OptimizationService
 
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
 
 _LONGEST_WAIT = Duration.hours(12)
+
+SIGNALLED_VALUES = {
+    "config": {"ignore_checks": ["E1017"]},
+    "reason": "The resource schema of AWS::CloudFormation::WaitCondition calls Data an object; Fn::GetAtt gives the "
+    "text of a JSON object (CloudFormation user guide), which Fn::Split takes apart.",
+}
+"""``cfn-lint`` metadata for a resource that uses what a wait condition was signalled with."""
 
 
 class OptimizationJob(Construct):
@@ -101,24 +108,25 @@ class OptimizationJob(Construct):
         self.network = Network.of(self, vpc, vpc_subnets, security_groups)
         service = OptimizationService.of(self)
         statements = execution_statements(self.plan, self.artifact_store, registry, in_vpc=self.network is not None)
+        permissions: iam.Policy | None = None
         if role is None:
             service.execution_role.permit(statements)
             self.role_arn = service.execution_role.role_arn
         else:
-            permit_given_role(role, statements)
+            permissions = attach_to_given_role(self, "Permissions", role, statements)
             self.role_arn = role.role_arn
         service.permit(self.plan, self.artifact_store, role_arn=self.role_arn)
 
-        store_name = json.dumps(stack.resolve(self.artifact_store.bucket_name), sort_keys=True)
-        self._generation = sha256(f"{self.plan.deployment_hash}\n{store_name}")[:8]
-        handle = self._internal("Handle", "AWS::CloudFormation::WaitConditionHandle", {}) if wait else None
+        # Neither can be updated: with the generation in their ids, a changed plan or store has new ones.
+        generation = self._generation()
+        handle = CfnWaitConditionHandle(self, f"Handle{generation}") if wait else None
         self._resource = self._job(service, handle)
-        self._ready: CfnResource | None = None
+        if permissions is not None:
+            self._resource.node.add_dependency(permissions)
+        self._ready: CfnWaitCondition | None = None
         if handle is not None:
             seconds = int((timeout or _LONGEST_WAIT).to_seconds())
-            self._ready = self._internal(
-                "Ready", "AWS::CloudFormation::WaitCondition", {"Handle": handle.ref, "Timeout": str(seconds)}
-            )
+            self._ready = CfnWaitCondition(self, f"Ready{generation}", handle=handle.ref, timeout=str(seconds))
             self._ready.add_resource_dependency(self._resource)
 
     @property
@@ -141,11 +149,12 @@ class OptimizationJob(Construct):
         """The container image the service recommends for the artifact (a token), or the job's own without a wait."""
         return self._signalled(self._ready, 1) if self._ready else self.plan.container.image
 
-    def _internal(self, id: str, type: str, properties: Mapping[str, Any]) -> CfnResource:
-        """A wait condition cannot be updated: with the generation in its id, a changed plan or store is a new one."""
-        return CfnResource(self, f"{id}{self._generation}", type=type, properties=dict(properties))
+    def _generation(self) -> str:
+        """8 hexadecimal digits that change with the plan and with the store."""
+        store = json.dumps(Stack.of(self).resolve(self.artifact_store.bucket_name), sort_keys=True)
+        return sha256(f"{self.plan.deployment_hash}\n{store}")[:8]
 
-    def _job(self, service: OptimizationService, handle: CfnResource | None) -> CfnResource:
+    def _job(self, service: OptimizationService, handle: CfnWaitConditionHandle | None) -> CfnResource:
         job = self.plan.jobs[-1]
         store = self.artifact_store
         request = dict(job.request)
@@ -170,7 +179,7 @@ class OptimizationJob(Construct):
             },
         )
 
-    def _signalled(self, ready: CfnResource, part: int) -> str:
+    def _signalled(self, ready: CfnWaitCondition, part: int) -> str:
         """A part of the signal's data, ``|image|model data URI|job name|``, wrapped in JSON by CloudFormation."""
         data = {"Fn::GetAtt": [Stack.of(self).get_logical_id(ready), "Data"]}
         return Token.as_string({"Fn::Select": [part, {"Fn::Split": ["|", data]}]})

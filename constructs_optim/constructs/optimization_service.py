@@ -8,8 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import Acknowledgment, CfnResource, IgnoreMode, RemovalPolicy, Stack, Validations
+from aws_cdk import IgnoreMode, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
+from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from constructs_optim.recipe.plan import Plan
@@ -17,7 +21,7 @@ from constructs_optim.recipe.plan import Plan
 from . import model_source
 from .artifact_store import IArtifactStore
 from .execution_role import ExecutionRole, artifact_statements
-from .permissions import Arn, PolicyBuilder, Statement, sub, trust_policy
+from .permissions import NO_RESOURCES, Arn, PolicyBuilder, Statement, sub, trust_policy
 
 _ID = "OptimizationService"
 _PACKAGE = Path(__file__).parent.parent
@@ -25,6 +29,7 @@ _RUNTIME = "python3.14"
 _LOG_RETENTION_DAYS = 365
 # Creating, resolving and claiming take seconds; the rest is room for retries over throttling.
 _HANDLER_TIMEOUT_SECONDS = 300
+_JOB_NAMES = "a job's name follows from its artifact key, which is known only when the stack is deployed"
 _JOBS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:optimization-job/optim-*"
 
 
@@ -41,7 +46,7 @@ class OptimizationService(Construct):
             exclude=["/*", "!/runtime", "__pycache__", "*.pyc"],
             ignore_mode=IgnoreMode.GIT,
         )
-        self._code = {"S3Bucket": code.s3_bucket_name, "S3Key": code.s3_object_key}
+        self._code = {"s3Bucket": code.s3_bucket_name, "s3Key": code.s3_object_key}
         self._watcher_policy = PolicyBuilder()
         self._watcher_role, watcher = self._function(
             "Watcher",
@@ -49,7 +54,9 @@ class OptimizationService(Construct):
             "Looks at a running optimization job",
             self._watcher_policy,
         )
-        self._watcher_policy.add([Statement("WatchJobs", ("sagemaker:DescribeOptimizationJob",), (sub(_JOBS_ARN),))])
+        self._watcher_policy.add(
+            [Statement("WatchJobs", ("sagemaker:DescribeOptimizationJob",), (sub(_JOBS_ARN),), wildcard=_JOB_NAMES)]
+        )
         self._state_machine = self._watching(watcher)
         self._handler_policy = PolicyBuilder()
         self._handler_role, handler = self._function(
@@ -69,11 +76,12 @@ class OptimizationService(Construct):
                         "sagemaker:StopOptimizationJob",
                     ),
                     (sub(_JOBS_ARN),),
+                    wildcard=_JOB_NAMES,
                 ),
                 Statement("WatchJobs", ("states:StartExecution",), (self._state_machine.ref,)),
             ]
         )
-        self.service_token = handler.get_att("Arn").to_string()
+        self.service_token = handler.attr_arn
         self.service_timeout_seconds = _HANDLER_TIMEOUT_SECONDS
         self.state_machine_arn = self._state_machine.ref
 
@@ -100,53 +108,42 @@ class OptimizationService(Construct):
 
     def _function(
         self, id: str, handler: str, description: str, policy: PolicyBuilder
-    ) -> tuple[CfnResource, CfnResource]:
+    ) -> tuple[iam.CfnRole, lambda_.CfnFunction]:
         scope = Construct(self, id)
-        logs = self._log_group(scope)
-        log_group_arn = logs.get_att("Arn").to_string()
-        policy.add([Statement("WriteLogs", ("logs:CreateLogStream", "logs:PutLogEvents"), (log_group_arn,))])
-        role = CfnResource(
+        log_group = self._log_group(scope)
+        policy.add([Statement("WriteLogs", ("logs:CreateLogStream", "logs:PutLogEvents"), (log_group.attr_arn,))])
+        role = iam.CfnRole(
             scope,
             "Role",
-            type="AWS::IAM::Role",
-            properties={
-                "AssumeRolePolicyDocument": trust_policy("lambda.amazonaws.com"),
-                "Description": description,
-            },
+            assume_role_policy_document=trust_policy(
+                "states.amazonaws.com",
+                source_arn=sub("arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*"),
+            ),
+            description="Watches optimization jobs until they end",
         )
-        Validations.of(role).acknowledge(
-            Acknowledgment(
-                id="AwsSolutions-IAM5",
-                reason="Artifact keys and the names of jobs derived from them are known only when the stack is "
-                "deployed: the wildcards stand for them, behind a fixed prefix.",
-            )
-        )
-        function = CfnResource(
+        policy.apply(role)
+        function = lambda_.CfnFunction(
             scope,
             "Function",
-            type="AWS::Lambda::Function",
-            properties={
-                "Architectures": ["arm64"],
-                "Code": self._code,
-                "Description": description,
-                "Handler": handler,
-                "LoggingConfig": {"LogFormat": "Text", "LogGroup": logs.ref},
-                "MemorySize": 256,
-                "Role": role.get_att("Arn").to_string(),
-                "Runtime": _RUNTIME,
-                "Timeout": _HANDLER_TIMEOUT_SECONDS,
-            },
+            architectures=["arm64"],
+            code=self._code,
+            description=description,
+            handler=handler,
+            logging_config={"logFormat": "Text", "logGroup": log_group.ref},
+            memory_size=256,
+            role=role.attr_arn,
+            runtime=_RUNTIME,
+            timeout=_HANDLER_TIMEOUT_SECONDS,
         )
         return role, function
 
-    def _watching(self, watcher: CfnResource) -> CfnResource:
+    def _watching(self, watcher: lambda_.CfnFunction) -> stepfunctions.CfnStateMachine:
         scope = Construct(self, "StateMachine")
-        logs = self._log_group(scope)
-        watcher_arn = watcher.get_att("Arn").to_string()
+        log_group = self._log_group(scope)
         policy = PolicyBuilder()
         policy.add(
             [
-                Statement("Look", ("lambda:InvokeFunction",), (watcher_arn,)),
+                Statement("Look", ("lambda:InvokeFunction",), (watcher.attr_arn,)),
                 Statement(
                     "DeliverLogs",
                     (
@@ -160,6 +157,7 @@ class OptimizationService(Construct):
                         "logs:UpdateLogDelivery",
                     ),
                     ("*",),
+                    wildcard=NO_RESOURCES,
                 ),
                 Statement(
                     "Trace",
@@ -170,52 +168,38 @@ class OptimizationService(Construct):
                         "xray:PutTraceSegments",
                     ),
                     ("*",),
+                    wildcard=NO_RESOURCES,
                 ),
             ]
         )
-        role = CfnResource(
+        role = iam.CfnRole(
             scope,
             "Role",
-            type="AWS::IAM::Role",
-            properties={
-                "AssumeRolePolicyDocument": trust_policy(
-                    "states.amazonaws.com",
-                    source_arn=sub("arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*"),
-                ),
-                "Description": "Watches optimization jobs until they end",
-                "Policies": policy.to_json(),
-            },
+            assume_role_policy_document=trust_policy(
+                "states.amazonaws.com",
+                source_arn=sub("arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*"),
+            ),
+            description="Watches optimization jobs until they end",
         )
-        Validations.of(role).acknowledge(
-            Acknowledgment(
-                id="AwsSolutions-IAM5",
-                reason="The log delivery and X-Ray actions have no resource-level permissions "
-                "(AWS Step Functions developer guide, logging and tracing policies).",
-            )
-        )
-        return CfnResource(
+        policy.apply(role)
+        return stepfunctions.CfnStateMachine(
             scope,
             "Resource",
-            type="AWS::StepFunctions::StateMachine",
-            properties={
-                "Definition": _DEFINITION,
-                "DefinitionSubstitutions": {"WatcherArn": watcher_arn},
-                "LoggingConfiguration": {
-                    "Destinations": [{"CloudWatchLogsLogGroup": {"LogGroupArn": logs.get_att("Arn").to_string()}}],
-                    # The input carries the wait condition's pre-signed URL.
-                    "IncludeExecutionData": False,
-                    "Level": "ALL",
-                },
-                "RoleArn": role.get_att("Arn").to_string(),
-                "StateMachineType": "STANDARD",
-                "TracingConfiguration": {"Enabled": True},
+            definition=_DEFINITION,
+            definition_substitutions={"WatcherArn": watcher.attr_arn},
+            logging_configuration={
+                "destinations": [{"cloudWatchLogsLogGroup": {"logGroupArn": log_group.attr_arn}}],
+                # The input carries the wait condition's pre-signed URL.
+                "includeExecutionData": False,
+                "level": "ALL",
             },
+            role_arn=role.attr_arn,
+            state_machine_type="STANDARD",
+            tracing_configuration={"enabled": True},
         )
 
-    def _log_group(self, scope: Construct) -> CfnResource:
-        group = CfnResource(
-            scope, "Logs", type="AWS::Logs::LogGroup", properties={"RetentionInDays": _LOG_RETENTION_DAYS}
-        )
+    def _log_group(self, scope: Construct) -> logs.CfnLogGroup:
+        group = logs.CfnLogGroup(scope, "Logs", retention_in_days=_LOG_RETENTION_DAYS)
         group.apply_removal_policy(RemovalPolicy.DESTROY)
         return group
 

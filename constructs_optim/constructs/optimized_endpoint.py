@@ -16,7 +16,7 @@ from constructs_optim.recipe.techniques import Technique
 from .artifact_store import IArtifactStore
 from .endpoint_dashboard import EndpointDashboard
 from .endpoint_scaling import EndpointScaling
-from .optimization_job import OptimizationJob
+from .optimization_job import SIGNALLED_VALUES, OptimizationJob
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
@@ -111,6 +111,7 @@ class OptimizedEndpoint(Construct):
             },
             vpc_config=network.to_property("securityGroupIds") if network is not None else None,
         )
+        served.add_metadata("cfn-lint", SIGNALLED_VALUES)
         config = sagemaker.CfnEndpointConfig(
             self,
             "Config",

@@ -6,13 +6,19 @@ statements that exist, it does not add policies.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from aws_cdk import CfnResource
+from aws_cdk import Acknowledgment, Stack, Validations
+from aws_cdk import aws_iam as iam
+from constructs import IConstruct
 
 Arn = str | Mapping[str, Any]
+
+NO_RESOURCES = "the service knows no resource-level permission for it (IAM service authorization reference)"
+"""The reason for ``Resource: "*"``."""
 
 
 def sub(template: str) -> dict[str, str]:
@@ -22,12 +28,16 @@ def sub(template: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Statement:
-    """One Allow statement; statements with the same ``sid`` are merged by adding up their resources."""
+    """One Allow statement; statements with the same ``sid`` are merged by adding up their resources.
+
+    ``wildcard`` is the reason for a wildcard in its resources: none goes without one.
+    """
 
     sid: str
     actions: tuple[str, ...]
     resources: tuple[Arn, ...]
     condition: Mapping[str, Any] | None = None
+    wildcard: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The statement as a policy document has it."""
@@ -43,7 +53,7 @@ class Statement:
     def joined(self, other: Statement) -> Statement:
         """Both statements' resources under this one's actions."""
         added = tuple(arn for arn in other.resources if arn not in self.resources)
-        return Statement(self.sid, self.actions, self.resources + added, self.condition)
+        return replace(self, resources=self.resources + added)
 
 
 @dataclass
@@ -51,6 +61,7 @@ class PolicyBuilder:
     """The statements of one role, kept in the order in which they were first added."""
 
     statements: dict[str, Statement] = field(default_factory=dict[str, Statement])
+    _acknowledged: list[Statement] = field(default_factory=list[Statement])
 
     def add(self, statements: Iterable[Statement]) -> bool:
         """Add statements; whether that changed anything."""
@@ -60,14 +71,50 @@ class PolicyBuilder:
             self.statements[statement.sid] = known.joined(statement) if known else statement
         return before != self.statements
 
-    def to_json(self) -> list[dict[str, Any]]:
-        """The ``Policies`` property of a role."""
+    def to_property(self) -> list[dict[str, Any]]:
+        """The ``policies`` property of a role."""
         document = {"Version": "2012-10-17", "Statement": [s.to_json() for s in self.statements.values()]}
-        return [{"PolicyName": "Permissions", "PolicyDocument": document}]
+        return [{"policyName": "Permissions", "policyDocument": document}]
 
-    def apply(self, role: CfnResource) -> None:
-        """Write the statements into ``role``."""
-        role.add_property_override("Policies", self.to_json())
+    def apply(self, role: iam.CfnRole) -> None:
+        """Write the statements into ``role``, and give the reasons for their wildcards."""
+        # The property's type lists the classes that the same dictionaries are made of.
+        role.policies = self.to_property()  # pyright: ignore[reportAttributeAccessIssue]
+        new = [statement for statement in self.statements.values() if statement not in self._acknowledged]
+        acknowledge_wildcards(role, new)
+        self._acknowledged += new
+
+
+def acknowledge_wildcards(construct: IConstruct, statements: Iterable[Statement]) -> None:
+    """Tell cdk-nag why the resources of an identity's policy have wildcards."""
+    reasons = [(arn, s.wildcard) for s in statements for arn in s.resources if "*" in json.dumps(arn) and s.wildcard]
+    if reasons:
+        resolved = Stack.of(construct).resolve([arn for arn, _ in reasons])
+        Validations.of(construct).acknowledge(
+            *(
+                Acknowledgment(id=f"AwsSolutions-IAM5[Resource::{_as_nag_writes(arn)}]", reason=reason)
+                for arn, (_, reason) in zip(resolved, reasons, strict=True)
+            )
+        )
+
+
+def _as_nag_writes(arn: Any) -> str:
+    """An ARN in the form in which cdk-nag names its findings: references in angle brackets."""
+    match arn:
+        case str():
+            return arn.replace("${", "<").replace("}", ">")
+        case {"Fn::Join": [delimiter, items]}:
+            return delimiter.join(_as_nag_writes(item) for item in items)
+        case {"Fn::Sub": str() as template}:
+            return _as_nag_writes(template)
+        case {"Fn::GetAtt": [resource, attribute]}:
+            return f"<{resource}.{attribute}>"
+        case {"Ref": name}:
+            return f"<{name}>"
+        case {"Fn::ImportValue": name}:
+            return _as_nag_writes(name)
+        case _:
+            return json.dumps(arn, separators=(",", ":"))
 
 
 def trust_policy(service: str, *, source_arn: Arn | None = None) -> dict[str, Any]:

@@ -1,0 +1,150 @@
+"""Stacks that cover what the constructs can be given, and how to look at their templates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from aws_cdk import App, CfnParameter, Duration, Environment, RemovalPolicy, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
+
+from constructs_optim import ArtifactStore, Model, OptimizationJob, OptimizedEndpoint, Quantization
+
+ENVIRONMENT = Environment(account="111122223333", region="us-west-2")
+LLAMA_70B = "meta-textgeneration-llama-3-70b-instruct"
+
+
+def llama() -> Model:
+    return Model.jumpstart(LLAMA_70B, version="2.16.2", accept_eula=True)
+
+
+def stack(name: str = "Chat", env: Environment | None = ENVIRONMENT) -> Stack:
+    return Stack(App(), name, env=env)
+
+
+def endpoint(scope: Stack, id: str = "Llama70B", **given: Any) -> OptimizedEndpoint:
+    """The headline endpoint, changed by what is given."""
+    return OptimizedEndpoint(
+        scope,
+        id,
+        **{
+            "model": llama(),
+            "techniques": [Quantization.awq()],
+            "instance_type": "ml.g5.12xlarge",
+            **given,
+        },
+    )
+
+
+def template_of(scope: Stack) -> dict[str, Any]:
+    return Template.from_stack(scope).to_json()
+
+
+def resources(template: dict[str, Any], type_name: str) -> list[dict[str, Any]]:
+    """The properties of all resources of a type."""
+    return [found.get("Properties", {}) for found in template["Resources"].values() if found["Type"] == type_name]
+
+
+def resource(template: dict[str, Any], type_name: str) -> dict[str, Any]:
+    (found,) = resources(template, type_name)
+    return found
+
+
+def masked(template: dict[str, Any]) -> dict[str, Any]:
+    """The template without what changes with the handlers' code: asset hashes."""
+
+    def mask(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: mask(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [mask(item) for item in value]
+        return re.sub(r"\b[0-9a-f]{64}\.zip", "<asset>.zip", value) if isinstance(value, str) else value
+
+    kept = {key: value for key, value in template.items() if key not in ("Parameters", "Rules")}
+    return mask(kept)
+
+
+def _headline(scope: Stack) -> None:
+    made = endpoint(scope)
+    made.auto_scale(min_capacity=1, max_capacity=4).on_concurrency(target=8)
+    made.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com")))
+
+
+def _two_endpoints(scope: Stack) -> None:
+    endpoint(scope, "One").auto_scale(max_capacity=2).on_invocations(target=100)
+    endpoint(scope, "Two", techniques=[Quantization.awq(group_size=64)])
+
+
+def _source_in_s3(scope: Stack) -> None:
+    endpoint(scope, model=Model.s3("s3://models/llama/70b"))
+
+
+def _source_in_a_bucket_of_the_stack(scope: Stack) -> None:
+    bucket = s3.Bucket.from_bucket_name(scope, "Models", CfnParameter(scope, "ModelBucket").value_as_string)
+    endpoint(scope, model=Model.s3(bucket.s3_url_for_object("llama/70b/")))
+
+
+def _encrypted_store(scope: Stack) -> None:
+    key = kms.Key(scope, "Key", enable_key_rotation=True, removal_policy=RemovalPolicy.RETAIN)
+    endpoint(scope, artifact_store=ArtifactStore(scope, "Artifacts", encryption_key=key))
+
+
+def _imported_store(scope: Stack) -> None:
+    endpoint(scope, artifact_store=ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(scope, "Bucket", "artifacts")))
+
+
+def _in_a_vpc(scope: Stack) -> None:
+    vpc = ec2.Vpc.from_vpc_attributes(
+        scope,
+        "Vpc",
+        vpc_id=CfnParameter(scope, "VpcId").value_as_string,
+        availability_zones=["us-west-2a", "us-west-2b"],
+        private_subnet_ids=["subnet-11111111", "subnet-22222222"],
+    )
+    endpoint(scope, vpc=vpc)
+
+
+def _own_role(scope: Stack) -> None:
+    endpoint(scope, role=iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com")))
+
+
+def _imported_role(scope: Stack) -> None:
+    arn = CfnParameter(scope, "RoleArn").value_as_string
+    endpoint(scope, role=iam.Role.from_role_arn(scope, "Role", arn, mutable=False))
+
+
+def _job_alone(scope: Stack) -> None:
+    OptimizationJob(
+        scope, "Job", model=llama(), techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge",
+        timeout=Duration.hours(2),
+    )  # fmt: skip
+
+
+def _job_without_waiting(scope: Stack) -> None:
+    OptimizationJob(
+        scope, "Job", model=llama(), techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge", wait=False
+    )
+
+
+STACKS: dict[str, Callable[[Stack], None]] = {
+    build.__name__.strip("_"): build
+    for build in (
+        _headline,
+        _two_endpoints,
+        _source_in_s3,
+        _source_in_a_bucket_of_the_stack,
+        _encrypted_store,
+        _imported_store,
+        _in_a_vpc,
+        _own_role,
+        _imported_role,
+        _job_alone,
+        _job_without_waiting,
+    )
+}
+ENVIRONMENTS = {"in_a_region": ENVIRONMENT, "anywhere": None}

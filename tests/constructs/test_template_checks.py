@@ -1,0 +1,174 @@
+"""Checks on every synthesized template: cfn-lint, cdk-nag, wildcards in policies, and snapshots."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack, Validations
+from aws_cdk import aws_s3 as s3
+from cdk_nag import AwsSolutionsChecks
+from cfnlint.api import lint
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.json import JSONSnapshotExtension
+
+from .stacks import ENVIRONMENTS, STACKS, masked, template_of
+
+# Actions of the constructs' policies that have no resource-level permission (IAM service authorization reference).
+WITHOUT_RESOURCES = {
+    "cloudwatch:PutMetricData",
+    "ec2:CreateNetworkInterface",
+    "ec2:CreateNetworkInterfacePermission",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DeleteNetworkInterfacePermission",
+    "ec2:DescribeDhcpOptions",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeVpcs",
+    "ecr:GetAuthorizationToken",
+    "logs:CreateLogDelivery",
+    "logs:DeleteLogDelivery",
+    "logs:DescribeLogGroups",
+    "logs:DescribeResourcePolicies",
+    "logs:GetLogDelivery",
+    "logs:ListLogDeliveries",
+    "logs:PutResourcePolicy",
+    "logs:UpdateLogDelivery",
+    "xray:GetSamplingRules",
+    "xray:GetSamplingTargets",
+    "xray:PutTelemetryRecords",
+    "xray:PutTraceSegments",
+}
+
+every_template = pytest.mark.parametrize(
+    ("name", "environment"), [(name, environment) for name in STACKS for environment in ENVIRONMENTS]
+)
+
+
+@pytest.fixture(scope="module")
+def templates() -> dict[tuple[str, str], dict[str, Any]]:
+    made: dict[tuple[str, str], dict[str, Any]] = {}
+    for name, build in STACKS.items():
+        for environment, env in ENVIRONMENTS.items():
+            stack = Stack(App(), "Chat", env=env)
+            build(stack)
+            made[name, environment] = template_of(stack)
+    return made
+
+
+Templates = dict[tuple[str, str], dict[str, Any]]
+
+
+@every_template
+def test_cfn_lint_finds_no_error(templates: Templates, name: str, environment: str) -> None:
+    found = lint(json.dumps(templates[name, environment]), regions=["us-west-2"])
+    assert [str(match) for match in found if match.rule.severity == "error"] == []
+
+
+def test_cfn_lint_would_find_something() -> None:
+    broken = {"Resources": {"Model": {"Type": "AWS::SageMaker::Model", "Properties": {"Colour": "red"}}}}
+    assert [match.rule.severity for match in lint(json.dumps(broken), regions=["us-west-2"])] == ["error"]
+
+
+@every_template
+def test_no_policy_allows_an_action_by_wildcard(templates: Templates, name: str, environment: str) -> None:
+    actions = [action for statement in allowed(templates[name, environment]) for action in listed(statement["Action"])]
+    assert actions
+    assert [action for action in actions if "*" in action] == []
+
+
+@every_template
+def test_all_resources_are_named_only_where_the_service_knows_no_others(
+    templates: Templates, name: str, environment: str
+) -> None:
+    for statement in allowed(templates[name, environment]):
+        if "*" in listed(statement["Resource"]):
+            assert set(listed(statement["Action"])) <= WITHOUT_RESOURCES
+
+
+@every_template
+def test_a_resource_s_wildcard_stands_behind_a_prefix_of_its_own(
+    templates: Templates, name: str, environment: str
+) -> None:
+    for statement in allowed(templates[name, environment]):
+        for arn in listed(statement["Resource"]):
+            text = json.dumps(arn) if not isinstance(arn, str) else arn
+            if text != "*" and "*" in text:
+                service_part = text[: text.index("*")]
+                assert service_part.rstrip('"').endswith(("/", "optim-", ":")), text
+                assert "*:" not in text, text
+
+
+@every_template
+def test_every_service_that_may_assume_a_role_does_so_for_this_account_only(
+    templates: Templates, name: str, environment: str
+) -> None:
+    for resource in templates[name, environment]["Resources"].values():
+        if resource["Type"] != "AWS::IAM::Role":
+            continue
+        for statement in resource["Properties"]["AssumeRolePolicyDocument"]["Statement"]:
+            if statement["Principal"].get("Service") in ("sagemaker.amazonaws.com", "states.amazonaws.com"):
+                mine = "Description" in resource["Properties"]
+                assert not mine or "aws:SourceAccount" in statement["Condition"]["StringEquals"]
+
+
+@every_template
+def test_nag_has_no_finding_that_is_not_acknowledged_with_a_reason(name: str, environment: str, tmp_path: Path) -> None:
+    app = App(outdir=str(tmp_path))
+    stack = Stack(app, "Chat", env=ENVIRONMENTS[environment])
+    STACKS[name](stack)
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    assert nag_findings(app, tmp_path) == []
+
+
+def test_nag_would_find_something(tmp_path: Path) -> None:
+    app = App(outdir=str(tmp_path))
+    s3.Bucket(Stack(app, "Chat"), "Careless")
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    assert any("S10" in finding for finding in nag_findings(app, tmp_path))
+
+
+def nag_findings(app: App, directory: Path) -> list[str]:
+    try:
+        app.synth()
+    except Exception as error:
+        if "Validation failed" not in str(error) and "ValidationFailed" not in str(error):
+            raise
+    report = json.loads((directory / "validation-report.json").read_text())
+    return [violation["ruleName"] for plugin in report["pluginReports"] for violation in plugin["violations"]]
+
+
+@every_template
+def test_the_template_is_what_it_was(
+    templates: Templates, snapshot: SnapshotAssertion, name: str, environment: str
+) -> None:
+    assert masked(templates[name, environment]) == snapshot(extension_class=JSONSnapshotExtension)
+
+
+def test_two_syntheses_of_the_same_stack_are_the_same_to_the_byte() -> None:
+    def text(name: str) -> str:
+        stack = Stack(App(), "Chat")
+        STACKS[name](stack)
+        return json.dumps(template_of(stack))
+
+    for name in STACKS:
+        assert text(name) == text(name)
+
+
+def allowed(template: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every Allow statement of an identity's policy."""
+    documents: list[dict[str, Any]] = []
+    for resource in template["Resources"].values():
+        properties = resource.get("Properties", {})
+        if resource["Type"] == "AWS::IAM::Role":
+            documents += [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
+        if resource["Type"] in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
+            documents.append(properties["PolicyDocument"])
+    return [s for document in documents for s in document["Statement"] if s["Effect"] == "Allow"]
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
