@@ -115,13 +115,9 @@ class OptimizationService(Construct):
         role = iam.CfnRole(
             scope,
             "Role",
-            assume_role_policy_document=trust_policy(
-                "states.amazonaws.com",
-                source_arn=sub("arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*"),
-            ),
-            description="Watches optimization jobs until they end",
+            assume_role_policy_document=trust_policy("lambda.amazonaws.com"),
+            description=description,
         )
-        policy.apply(role)
         function = lambda_.CfnFunction(
             scope,
             "Function",

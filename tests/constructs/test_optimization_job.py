@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import CfnOutput, Duration
+
+from constructs_optim import Model, OptimizationJob, Quantization
+
+from .stacks import llama, resource, resources, stack, template_of
+
+
+def job(scope: Any, **given: Any) -> OptimizationJob:
+    return OptimizationJob(
+        scope,
+        "Job",
+        **{"model": llama(), "techniques": [Quantization.awq()], "instance_type": "ml.g5.12xlarge", **given},
+    )
+
+
+def test_a_job_alone_makes_an_artifact_and_no_endpoint() -> None:
+    scope = stack()
+    made = job(scope)
+    CfnOutput(scope, "Uri", value=made.model_data_uri)
+    template = template_of(scope)
+    assert len(resources(template, "AWS::CloudFormation::WaitCondition")) == 1
+    assert not resources(template, "AWS::SageMaker::Model")
+    assert "Fn::Select" in template["Outputs"]["Uri"]["Value"]
+
+
+def test_the_condition_waits_for_the_resource_that_starts_the_job() -> None:
+    scope = stack()
+    job(scope)
+    template = template_of(scope)
+    (condition,) = [r for r in template["Resources"].values() if r["Type"] == "AWS::CloudFormation::WaitCondition"]
+    (started,) = [name for name, r in template["Resources"].items() if r["Type"] == "Custom::OptimizationJob"]
+    assert condition["DependsOn"] == [started]
+    assert condition["Properties"]["Timeout"] == "43200"
+
+
+def test_a_deployment_may_go_on_without_waiting() -> None:
+    scope = stack()
+    made = job(scope, wait=False)
+    CfnOutput(scope, "Uri", value=made.model_data_uri)
+    template = template_of(scope)
+    assert not resources(template, "AWS::CloudFormation::WaitCondition")
+    assert "WaitHandle" not in resource(template, "Custom::OptimizationJob")
+    assert template["Outputs"]["Uri"]["Value"]["Fn::GetAtt"][1] == "ModelDataUri"
+    assert made.image_uri.startswith("763104351884.dkr.ecr.us-west-2.amazonaws.com/")
+
+
+def test_a_wait_longer_than_cloudformations_is_refused_with_a_way_out() -> None:
+    with pytest.raises(ValueError, match="wait=False"):
+        job(stack(), timeout=Duration.hours(13))
+
+
+def test_timeout_and_max_runtime_are_passed_on_in_seconds() -> None:
+    scope = stack()
+    job(scope, timeout=Duration.hours(2), max_runtime=Duration.minutes(90))
+    template = template_of(scope)
+    assert resource(template, "AWS::CloudFormation::WaitCondition")["Timeout"] == "7200"
+    request = resource(template, "Custom::OptimizationJob")["Request"]
+    assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 5400}
+
+
+def test_the_resource_says_what_people_call_the_recipe() -> None:
+    scope = stack()
+    job(scope)
+    assert resource(template_of(scope), "Custom::OptimizationJob")["Description"] == {
+        "Model": "meta-textgeneration-llama-3-70b-instruct 2.16.2",
+        "Techniques": ["AWQ INT4 (group size 128)"],
+        "InstanceType": "ml.g5.12xlarge",
+    }
+
+
+def test_the_handlers_code_is_the_runtime_folder_alone() -> None:
+    import zipfile
+    from pathlib import Path
+
+    from aws_cdk import App, Stack
+
+    app = App()
+    job(Stack(app, "S"))
+    directory = Path(app.synth().directory)
+    (asset,) = directory.glob("asset.*")
+    names = {str(path.relative_to(asset)) for path in asset.rglob("*") if path.is_file()}
+    assert names
+    assert all(name.startswith("runtime/") and name.endswith(".py") for name in names), names
+    assert not zipfile.is_zipfile(asset)
+
+
+def test_the_execution_data_with_the_pre_signed_url_is_not_logged() -> None:
+    scope = stack()
+    job(scope)
+    machine = resource(template_of(scope), "AWS::StepFunctions::StateMachine")
+    assert machine["LoggingConfiguration"]["IncludeExecutionData"] is False
+
+
+def test_the_handler_may_only_look_up_the_models_it_was_given() -> None:
+    scope = stack()
+    job(scope)
+    OptimizationJob(
+        scope,
+        "Mine",
+        model=Model.s3("s3://models/mine/"),
+        techniques=[Quantization.awq()],
+        instance_type="ml.g5.12xlarge",
+    )
+    roles = resources(template_of(scope), "AWS::IAM::Role")
+    (handler,) = [role for role in roles if role["Description"].startswith("Starts, shares and stops")]
+    text = json.dumps(handler["Policies"])
+    assert "hub-content/SageMakerPublicHub/Model/meta-textgeneration-llama-3-70b-instruct/*" in text
+    assert '"s3:prefix": "mine/*"' in text
+
+
+def test_each_role_is_assumed_by_the_one_service_that_works_under_it() -> None:
+    scope = stack()
+    job(scope)
+    trusted = {
+        role["Description"]: role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]["Service"]
+        for role in resources(template_of(scope), "AWS::IAM::Role")
+    }
+    assert trusted == {
+        "What SageMaker may do for optimization jobs and the models they yield": "sagemaker.amazonaws.com",
+        "Looks at a running optimization job": "lambda.amazonaws.com",
+        "Starts, shares and stops optimization jobs": "lambda.amazonaws.com",
+        "Watches optimization jobs until they end": "states.amazonaws.com",
+    }

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import App, CfnParameter, Duration, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+
+from constructs_optim import ArtifactStore, Model, OptimizedEndpoint, Quantization, RecipeError
+
+from .stacks import LLAMA_70B, endpoint, resource, resources, stack, template_of
+
+
+def test_an_endpoint_serves_the_artifact_behind_the_condition_that_waits_for_it() -> None:
+    scope = stack()
+    endpoint(scope)
+    template = template_of(scope)
+    (ready,) = [name for name, r in template["Resources"].items() if r["Type"] == "AWS::CloudFormation::WaitCondition"]
+    model = resource(template, "AWS::SageMaker::Model")
+    container = model["PrimaryContainer"]
+    signalled = {"Fn::Split": ["|", {"Fn::GetAtt": [ready, "Data"]}]}
+    assert container["Image"] == {"Fn::Select": [1, signalled]}
+    source = container["ModelDataSource"]["S3DataSource"]
+    assert source == {
+        "CompressionType": "None",
+        "S3DataType": "S3Prefix",
+        "S3Uri": {"Fn::Select": [2, signalled]},
+    }
+    assert model["EnableNetworkIsolation"] is True
+
+
+def test_the_variant_has_time_to_download_and_load_the_weights() -> None:
+    scope = stack()
+    endpoint(scope, initial_instance_count=2)
+    (variant,) = resource(template_of(scope), "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
+    assert variant["ModelDataDownloadTimeoutInSeconds"] == 3600
+    assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == 3600
+    assert variant["InitialInstanceCount"] == 2
+    assert variant["InstanceType"] == "ml.g5.12xlarge"
+
+
+def test_names_are_left_to_cloudformation_unless_they_are_given() -> None:
+    scope = stack()
+    endpoint(scope, "Unnamed")
+    endpoint(scope, "Named", endpoint_name="chat", variant_name="main")
+    template = template_of(scope)
+    names = [properties.get("EndpointName") for properties in resources(template, "AWS::SageMaker::Endpoint")]
+    assert names == [None, "chat"]
+    variants = [
+        c["ProductionVariants"][0]["VariantName"] for c in resources(template, "AWS::SageMaker::EndpointConfig")
+    ]
+    assert variants == ["AllTraffic", "main"]
+
+
+def test_a_changed_recipe_changes_the_ids_of_handle_and_condition_and_nothing_else() -> None:
+    def ids(**given: Any) -> set[str]:
+        scope = stack()
+        endpoint(scope, **given)
+        return set(template_of(scope)["Resources"])
+
+    before, after = ids(), ids(techniques=[Quantization.awq(group_size=64)])
+    assert {name.split("Optimization")[1][:5] for name in before - after} == {"Handl", "Ready"}
+    assert len(before - after) == len(after - before) == 2
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"initial_instance_count": 3},
+        {"endpoint_name": "chat"},
+        {"environment": {"OPTION_MAX_MODEL_LEN": "4096"}},
+        {"max_runtime": Duration.hours(3)},
+    ],
+)
+def test_what_does_not_make_another_artifact_leaves_handle_and_condition(given: dict[str, Any]) -> None:
+    def ids(**given: Any) -> set[str]:
+        scope = stack()
+        endpoint(scope, **given)
+        return set(template_of(scope)["Resources"])
+
+    assert ids() == ids(**given)
+
+
+def test_another_store_is_waited_for_anew() -> None:
+    def conditions(name: str) -> set[str]:
+        scope = stack()
+        endpoint(scope, artifact_store=ArtifactStore(scope, name))
+        template = template_of(scope)
+        return {name for name, r in template["Resources"].items() if r["Type"] == "AWS::CloudFormation::WaitCondition"}
+
+    assert conditions("One") != conditions("Two")
+
+
+def test_one_service_and_one_role_serve_all_endpoints_of_a_stack() -> None:
+    scope = stack()
+    for number in range(3):
+        endpoint(scope, f"Endpoint{number}")
+    template = template_of(scope)
+    assert len(resources(template, "AWS::Lambda::Function")) == 2
+    assert len(resources(template, "AWS::StepFunctions::StateMachine")) == 1
+    assert len(resources(template, "AWS::IAM::Role")) == 4
+    assert len(resources(template, "AWS::S3::Bucket")) == 1
+
+
+def test_grant_invoke_allows_both_ways_of_invoking_this_endpoint_only() -> None:
+    scope = stack()
+    made = endpoint(scope)
+    made.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
+    (statement,) = resource(template_of(scope), "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
+    assert statement["Action"] == ["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"]
+    assert statement["Resource"] == scope.resolve(made.endpoint_arn)
+    assert statement["Resource"]["Ref"].startswith("Llama70B")
+
+
+def test_names_and_arns_are_references_to_the_endpoint() -> None:
+    scope = stack()
+    made = endpoint(scope)
+    assert scope.resolve(made.endpoint_name)["Fn::GetAtt"][1] == "EndpointName"
+    assert "Ref" in scope.resolve(made.endpoint_arn)
+    assert scope.resolve(made.dashboard.dashboard_name) == {"Ref": "Llama70BDashboard553B9EF2"}
+
+
+def test_a_vpc_reaches_job_and_model() -> None:
+    scope = stack()
+    vpc = ec2.Vpc(scope, "Vpc", max_azs=2)
+    group = ec2.SecurityGroup(scope, "Group", vpc=vpc)
+    endpoint(
+        scope,
+        vpc=vpc,
+        vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+        security_groups=[group],
+    )
+    template = template_of(scope)
+    model = resource(template, "AWS::SageMaker::Model")["VpcConfig"]
+    job = resource(template, "Custom::OptimizationJob")["Request"]["VpcConfig"]
+    assert model["Subnets"] == job["Subnets"]
+    assert len(model["Subnets"]) == 2
+    assert model["SecurityGroupIds"] == job["SecurityGroupIds"] == [scope.resolve(group.security_group_id)]
+
+
+def test_subnets_without_their_vpc_are_refused() -> None:
+    with pytest.raises(ValueError, match="pass vpc as well"):
+        endpoint(stack(), vpc_subnets=ec2.SubnetSelection(one_per_az=True))
+
+
+def test_tokens_are_taken_for_source_role_and_network() -> None:
+    scope = stack()
+
+    def given(name: str) -> str:
+        return CfnParameter(scope, name).value_as_string
+
+    vpc = ec2.Vpc.from_vpc_attributes(
+        scope,
+        "Vpc",
+        vpc_id=given("VpcId"),
+        availability_zones=["a", "b"],
+        private_subnet_ids=[given("S1"), given("S2")],
+    )
+    endpoint(
+        scope,
+        model=Model.s3(given("ModelUri")),
+        role=iam.Role.from_role_arn(scope, "Role", given("RoleArn"), mutable=False),
+        vpc=vpc,
+    )
+    template = template_of(scope)
+    job = resource(template, "Custom::OptimizationJob")
+    assert job["Source"]["S3Uri"] == {"Ref": "ModelUri"}
+    assert job["RoleArn"] == {"Ref": "RoleArn"}
+    assert job["Request"]["VpcConfig"]["Subnets"] == [{"Ref": "S1"}, {"Ref": "S2"}]
+    assert "${Token[" not in json.dumps(template)
+
+
+def test_a_source_known_by_token_keeps_its_ids_from_synth_to_synth() -> None:
+    def ids(parameters_before: int) -> set[str]:
+        scope = stack()
+        for number in range(parameters_before):
+            CfnParameter(scope, f"Other{number}").value_as_string  # noqa: B018 - numbers the tokens differently
+        endpoint(scope, model=Model.s3(CfnParameter(scope, "ModelUri").value_as_string))
+        return set(template_of(scope)["Resources"])
+
+    assert ids(0) == ids(5)
+
+
+def test_an_imported_immutable_role_is_left_alone() -> None:
+    scope = stack()
+    endpoint(scope, role=iam.Role.from_role_arn(scope, "Role", "arn:aws:iam::111122223333:role/mine", mutable=False))
+    assert not resources(template_of(scope), "AWS::IAM::Policy")
+
+
+def test_a_given_role_gets_its_permissions_before_the_job_starts() -> None:
+    scope = stack()
+    endpoint(scope, role=iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com")))
+    template = template_of(scope)
+    (policy,) = [name for name, r in template["Resources"].items() if r["Type"] == "AWS::IAM::Policy"]
+    (job,) = [r for r in template["Resources"].values() if r["Type"] == "Custom::OptimizationJob"]
+    assert policy in job["DependsOn"]
+
+
+def test_a_stack_without_a_region_finds_its_registry_by_mapping() -> None:
+    scope = Stack(App(), "Anywhere")
+    endpoint(scope)
+    template = template_of(scope)
+    assert template["Mappings"]["DeepLearningContainers"]["eu-south-1"] == {"Account": "692866216735"}
+    config = resource(template, "Custom::OptimizationJob")["Request"]["OptimizationConfigs"][0]
+    image = json.dumps(config["ModelQuantizationConfig"]["Image"])
+    assert "Fn::FindInMap" in image
+    assert "us-west-2" not in image
+
+
+BAD: dict[str, Any] = {
+    "model": Model.jumpstart("meta-textgeneration-lama-3-70b-instruct"),
+    "techniques": [Quantization.awq(group_size=100)],
+    "instance_type": "ml.m5.xlarge",
+}
+
+
+def test_bad_input_is_refused_with_every_violation_before_any_resource_is_made() -> None:
+    scope = stack()
+    with pytest.raises(RecipeError) as caught:
+        OptimizedEndpoint(scope, "Bad", **BAD)
+    assert [violation.rule for violation in caught.value.violations] == ["OPT002", "OPT011", "OPT021"]
+    assert LLAMA_70B in str(caught.value)
+    assert template_of(scope).get("Resources", {}) == {}
+
+
+def test_an_unsupported_technique_is_refused() -> None:
+    with pytest.raises(RecipeError, match="OPT023"):
+        endpoint(stack(), model=Model.jumpstart("huggingface-llm-falcon-180b-bf16"), instance_type="ml.p5.48xlarge")
+
+
+def test_a_licence_that_is_not_accepted_stops_the_synthesis_with_its_name() -> None:
+    with pytest.raises(RecipeError, match=r"(?s)Llama 2.*accept_eula=True"):
+        endpoint(stack(), model=Model.jumpstart("meta-textgeneration-llama-2-70b", version="4.0.0"))
+
+
+def test_an_unpinned_version_is_warned_of_and_its_key_known_only_at_deployment() -> None:
+    scope = stack()
+    made = endpoint(scope, model=Model.jumpstart(LLAMA_70B, accept_eula=True))
+    assert scope.resolve(made.job.artifact_key) == {"Ref": "Llama70BOptimizationE18A58CB"}
+    (warning,) = [entry for entry in made.job.node.metadata if "warning" in entry.type]
+    assert "constructs-optim:OPT006" in warning.data
+
+
+def test_a_pinned_recipe_knows_its_key_at_synth() -> None:
+    made = endpoint(stack())
+    assert made.job.artifact_key == made.plan.jobs[-1].artifact_key
+    assert len(made.job.artifact_key) == 64
+
+
+def test_no_secret_and_no_account_of_the_machine_gets_into_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "do-not-write-me-down")
+    scope = stack()
+    endpoint(scope)
+    assert "do-not-write-me-down" not in json.dumps(template_of(scope))
