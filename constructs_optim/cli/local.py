@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from constructs_optim.local.cloud import DEFAULT_REGION, LocalCloud, LocalCloudError
+from constructs_optim.local.cloud import DEFAULT_REGION, IN_THE_WAY, LocalCloud, LocalCloudError
 from constructs_optim.local.demo import DemoFailed, run_demo
 from constructs_optim.local.ministack_bridge import UntestedMinistack
 
@@ -28,15 +30,18 @@ Port = Annotated[int | None, typer.Option(help="The port it listens on; a free o
 @local_app.command()
 def start(port: Port = None, region: Region = DEFAULT_REGION) -> None:
     """Run a local cloud until Ctrl-C, and print the variables that point the CDK CLI at it."""
-    with _cloud(port, region) as cloud:
+    with _ended_by_signals(), _running(port, region) as cloud:
+        typer.echo(f"unset {' '.join(IN_THE_WAY)}")
         for name, value in cloud.environment().items():
             typer.echo(f"export {name}={value}")
         sys.stdout.flush()
         _console.print(
-            f"\nA local cloud listens on {cloud.endpoint_url}: a test ground and a way to try the library, not a model "
-            "server.\nCopy the lines above into another shell, then: cdk bootstrap && cdk deploy. Ctrl-C ends it."
+            f"\nA local cloud listens on {cloud.endpoint_url}: a test ground and a way to try the library, not a "
+            "model server.\nCopy the lines above into another shell, then: cdk bootstrap && cdk deploy. Ctrl-C ends it."
         )
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                signal.pause()
 
 
 @local_app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -47,14 +52,14 @@ def run(
     region: Region = DEFAULT_REGION,
 ) -> None:
     """Run COMMAND with a local cloud of its own; the exit status is the command's."""
-    with _cloud(port, region) as cloud:
-        environment = {**os.environ, **cloud.environment()}
-        steps = [*([["cdk", "bootstrap"]] if bootstrap else []), command]
+    steps = [*([["cdk", "bootstrap"]] if bootstrap else []), command]
+    for step in steps:
+        if shutil.which(step[0]) is None:
+            _console.print(f"[red]{step[0]} is not installed[/]")
+            raise typer.Exit(127)
+    with _ended_by_signals(), _running(port, region) as cloud:
         for step in steps:
-            if shutil.which(step[0], path=environment.get("PATH")) is None:
-                _console.print(f"[red]{step[0]} is not installed[/]")
-                raise typer.Exit(127)
-            status = subprocess.call(step, env=environment)
+            status = subprocess.call(step, env=cloud.child_environment())
             if status != 0:
                 raise typer.Exit(status)
 
@@ -65,7 +70,8 @@ def demo(
 ) -> None:
     """Deploy the CDK app of this directory to a local cloud, and show what came of it."""
     try:
-        run_demo(app_directory.resolve(), Console())
+        with _ended_by_signals():
+            run_demo(app_directory.resolve(), Console())
     except KeyboardInterrupt:
         _console.print("\nInterrupted; the local cloud and the CDK CLI have ended.")
         raise typer.Exit(_INTERRUPTED) from None
@@ -74,11 +80,31 @@ def demo(
         raise typer.Exit(1) from None
 
 
-def _cloud(port: int | None, region: str) -> LocalCloud:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+@contextmanager
+def _running(port: int | None, region: str) -> Iterator[LocalCloud]:
+    """A local cloud, or one line that says why there is none."""
+    cloud = LocalCloud(port=port, region=region)
     try:
-        check = LocalCloud(port=port, region=region)
-    except OSError as error:
-        _console.print(f"[red]{error}[/]")
+        cloud.start()
+    except (LocalCloudError, UntestedMinistack) as error:
+        _console.print(f"[red]{error}[/]", highlight=False)
         raise typer.Exit(1) from None
-    return check
+    try:
+        yield cloud
+    finally:
+        cloud.stop()
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does: with all that it started."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {sign: signal.signal(sign, interrupt) for sign in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for sign, action in before.items():
+            signal.signal(sign, action)

@@ -24,6 +24,8 @@ from botocore.config import Config
 from .control import PREFIX
 from .ministack_bridge import ACCOUNT, SECRET, check_version
 
+IN_THE_WAY = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN")
+"""Variables that would lead a client elsewhere."""
 DEFAULT_REGION = "us-west-2"
 _START_SECONDS = 60
 
@@ -86,8 +88,6 @@ class LocalCloud:
         return {
             "AWS_ACCESS_KEY_ID": ACCOUNT,
             "AWS_SECRET_ACCESS_KEY": SECRET,
-            "AWS_SESSION_TOKEN": "",
-            "AWS_PROFILE": "",
             "AWS_REGION": self.region,
             "AWS_DEFAULT_REGION": self.region,
             "AWS_ENDPOINT_URL": self.endpoint_url,
@@ -99,6 +99,10 @@ class LocalCloud:
             "CDK_DISABLE_CLI_TELEMETRY": "true",
             "CDK_DISABLE_VERSION_CHECK": "1",
         }
+
+    def child_environment(self) -> dict[str, str]:
+        """This process's environment, pointed at the local cloud and at no other account."""
+        return {**{name: value for name, value in os.environ.items() if name not in IN_THE_WAY}, **self.environment()}
 
     def start(self) -> LocalCloud:
         """Start it and wait until it answers.

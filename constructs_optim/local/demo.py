@@ -128,7 +128,7 @@ def _cdk(tools: Toolchain, cloud: LocalCloud, output: IO[str], *arguments: str) 
     return subprocess.Popen(
         [tools.cdk, *arguments],
         cwd=tools.app_directory,
-        env={**os.environ, **cloud.environment()},
+        env=cloud.child_environment(),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,

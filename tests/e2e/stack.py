@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -45,8 +44,7 @@ class DeployedStack:
             for name in ("bucket", "group_size", "ignored_layers", "max_capacity", "model_uri")
         }
         environment = {
-            **os.environ,
-            **self.cloud.environment(),
+            **self.cloud.child_environment(),
             "ENDPOINT_APP": json.dumps({"stack": self.name, **app}),
         }
         return subprocess.Popen(

@@ -16,7 +16,7 @@ import pytest
 from constructs_optim.local.cloud import LocalCloud, LocalCloudError
 from constructs_optim.local.ministack_bridge import TESTED_VERSION, UntestedMinistack, check_version
 
-from .processes import listening_addresses, marked, none_left
+from ..processes import listening_addresses, marked, none_left
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
 
@@ -26,11 +26,15 @@ def test_it_listens_on_loopback_and_nowhere_else(cloud: LocalCloud) -> None:
     assert listening_addresses(cloud.pid) == {f"127.0.0.1:{cloud.port}"}
 
 
-def test_its_clients_and_the_cdk_are_pointed_at_it_with_nobodys_credentials(cloud: LocalCloud) -> None:
-    environment = cloud.environment()
+def test_what_it_starts_is_pointed_at_it_with_nobodys_credentials(
+    cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "production")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "a real one")
+    environment = cloud.child_environment()
     assert environment["AWS_ENDPOINT_URL"] == cloud.endpoint_url
     assert environment["AWS_ACCESS_KEY_ID"] == "000000000000"
-    assert environment["AWS_PROFILE"] == ""
+    assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN"} & set(environment)
 
 
 def test_it_ends_with_its_block_and_leaves_no_process_and_no_file(monkeypatch: pytest.MonkeyPatch) -> None:

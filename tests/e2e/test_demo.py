@@ -1,0 +1,128 @@
+"""`constructs-optim local`, as a newcomer meets it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from ..processes import marked, none_left
+
+CHECKOUT = Path(__file__).parent.parent.parent
+COMMAND = str(Path(sys.executable).with_name("constructs-optim"))
+
+pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
+
+
+@pytest.fixture
+def marker(monkeypatch: pytest.MonkeyPatch) -> str:
+    """In the environment of all that is started from now on."""
+    value = uuid.uuid4().hex
+    monkeypatch.setenv("LOCAL_CLOUD_TEST", value)
+    monkeypatch.setenv("COLUMNS", "200")
+    return value
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [COMMAND, "local", *arguments],
+        cwd=CHECKOUT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_the_demo_deploys_shows_what_came_of_it_and_leaves_nothing_running(marker: str) -> None:
+    demo = start("demo")
+    output, _ = demo.communicate(timeout=240)
+    assert demo.returncode == 0, output
+    rows = dict(re.findall(r"^│ ([a-z][a-z ]*?) +│ (.*?) +│$", output, re.MULTILINE))
+    assert rows["model"] == "meta-textgeneration-llama-2-70b 4.0.0"
+    assert rows["techniques"] == "AWQ INT4 (group size 128)"
+    assert re.fullmatch(r"[0-9a-f]{64}", rows["artifact key"])
+    assert rows["job"].startswith(f"optim-{rows['artifact key'][:32]}-")
+    assert "STARTING → INPROGRESS → COMPLETED" in output
+    assert "dkr.ecr.us-west-2.amazonaws.com/djl-inference:" in rows["container image"]
+    assert rows["endpoint"].startswith("Llama70B")
+    assert "InService" in output
+    assert rows["scaling range"] == "1 to 4 instances"
+    assert rows["dashboard"].startswith("Chat-")
+    progress = re.findall(r"optimization job (\w+)", output)
+    assert progress == ["STARTING", "INPROGRESS", "COMPLETED"], "progress is shown while the job runs"
+    for command in ("cdk diff", "cdk deploy", "local start"):
+        assert command in output
+    assert none_left(marker)
+
+
+def test_ctrl_c_ends_the_demo_with_all_that_it_started(marker: str) -> None:
+    demo = start("demo")
+    assert demo.stdout is not None
+    for line in demo.stdout:
+        if "cdk bootstrap (" in line:
+            break
+    time.sleep(3)
+    assert len(marked(marker)) > 2, "the local cloud, the CDK CLI and the app are running"
+    os.killpg(demo.pid, signal.SIGINT)
+    output, _ = demo.communicate(timeout=60)
+    assert demo.returncode == 130, output
+    assert "Interrupted" in output
+    assert "Traceback" not in output
+    assert none_left(marker)
+
+
+def test_a_command_runs_with_a_local_cloud_of_its_own_and_keeps_its_exit_status(marker: str) -> None:
+    script = "import boto3, sys; print(boto3.client('sts').get_caller_identity()['Account'], flush=True); sys.exit(7)"
+    run = start("run", "--", sys.executable, "-c", script)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 7, output
+    assert "000000000000" in output
+    assert none_left(marker)
+
+
+def test_start_prints_what_to_export_and_runs_until_it_is_ended(marker: str) -> None:
+    cloud = start("start")
+    assert cloud.stdout is not None
+    exported: dict[str, str] = {}
+    for line in cloud.stdout:
+        assert not line.startswith("export AWS_PROFILE")
+        if line.startswith("export "):
+            name, _, value = line.removeprefix("export ").strip().partition("=")
+            exported[name] = value
+        if "Ctrl-C ends it" in line:
+            break
+    assert exported["AWS_ENDPOINT_URL"].startswith("http://127.0.0.1:")
+    assert exported["AWS_REGION"] == "us-west-2"
+    cloud.send_signal(signal.SIGTERM)
+    cloud.communicate(timeout=30)
+    assert cloud.returncode == 0
+    assert none_left(marker)
+
+
+def test_a_missing_command_is_named(marker: str) -> None:
+    run = start("run", "--", "no-such-command")
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 127
+    assert "no-such-command is not installed" in output
+
+
+def test_a_taken_port_is_said_so(marker: str) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        start_ = start("start", "--port", str(taken.getsockname()[1]))
+        output, _ = start_.communicate(timeout=60)
+    assert start_.returncode == 1
+    assert "choose another" in output
+    assert "Traceback" not in output
