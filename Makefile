@@ -34,6 +34,8 @@ lint: install ## all static checks
 	lint-imports
 	@cdk synth --quiet --output cdk.out/lint >/dev/null
 	cfn-lint cdk.out/lint/*.template.json
+	pytest --quiet -k nag tests/constructs/test_template_checks.py
+	pre-commit validate-config
 
 format: install ## put the sources into form
 	@ruff check --fix --quiet || true

@@ -4,7 +4,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import boto3
 import pytest
+from botocore.config import Config
 
 from constructs_optim.local.cloud import LocalCloud
 
@@ -43,3 +45,15 @@ def until(look: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float
             return found
         assert time.monotonic() < deadline, f"still {found}"
         time.sleep(0.05)
+
+
+def plain_client(cloud: LocalCloud, **config: Any) -> Any:
+    """A SageMaker client with a configuration of its own, for instance one that leaves all checking to the service."""
+    return boto3.client(
+        "sagemaker",
+        endpoint_url=cloud.endpoint_url,
+        region_name=cloud.region,
+        aws_access_key_id="000000000000",
+        aws_secret_access_key="local",
+        config=Config(**config),
+    )

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from constructs_optim.local.cloud import LocalCloud, LocalCloudError
 from constructs_optim.local.faults import NAMES
 
-from .conftest import BUCKET
+from .conftest import BUCKET, plain_client
 from .test_hosting import deploy
 from .test_optimization_jobs import ended, request, unchecked
 
@@ -103,14 +103,4 @@ def test_calls_are_recorded_with_what_came_of_them(cloud: LocalCloud) -> None:
 
 
 def unretried(cloud: LocalCloud) -> Any:
-    import boto3
-    from botocore.config import Config
-
-    return boto3.client(
-        "sagemaker",
-        endpoint_url=cloud.endpoint_url,
-        region_name=cloud.region,
-        aws_access_key_id="000000000000",
-        aws_secret_access_key="local",
-        config=Config(retries={"total_max_attempts": 1}),
-    )
+    return plain_client(cloud, retries={"total_max_attempts": 1})

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from constructs_optim.local.cloud import LocalCloud
 
-from .conftest import BUCKET, ROLE, until
+from .conftest import BUCKET, ROLE, plain_client, until
 
 
 def request(name: str, **changed: Any) -> dict[str, Any]:
@@ -164,18 +164,7 @@ def test_all_that_is_wrong_with_a_request_is_named_at_once(cloud: LocalCloud) ->
 
 
 def unchecked(cloud: LocalCloud) -> Any:
-    """A client that leaves all checking to the service."""
-    import boto3
-    from botocore.config import Config
-
-    return boto3.client(
-        "sagemaker",
-        endpoint_url=cloud.endpoint_url,
-        region_name=cloud.region,
-        aws_access_key_id="000000000000",
-        aws_secret_access_key="local",
-        config=Config(parameter_validation=False),
-    )
+    return plain_client(cloud, parameter_validation=False)
 
 
 def test_an_operation_that_is_not_there_says_so(sagemaker: Any) -> None:
