@@ -30,7 +30,7 @@ Port = Annotated[int | None, typer.Option(help="The port it listens on; a free o
 @local_app.command()
 def start(port: Port = None, region: Region = DEFAULT_REGION) -> None:
     """Run a local cloud until Ctrl-C, and print the variables that point the CDK CLI at it."""
-    with _ended_by_signals(), _running(port, region) as cloud:
+    with contextlib.suppress(KeyboardInterrupt), _ended_by_signals(), _running(port, region) as cloud:
         typer.echo(f"unset {' '.join(IN_THE_WAY)}")
         for name, value in cloud.environment().items():
             typer.echo(f"export {name}={value}")
@@ -39,9 +39,8 @@ def start(port: Port = None, region: Region = DEFAULT_REGION) -> None:
             f"\nA local cloud listens on {cloud.endpoint_url}: a test ground and a way to try the library, not a "
             "model server.\nCopy the lines above into another shell, then: cdk bootstrap && cdk deploy. Ctrl-C ends it."
         )
-        with contextlib.suppress(KeyboardInterrupt):
-            while True:
-                signal.pause()
+        while True:
+            signal.pause()
 
 
 @local_app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -57,11 +56,14 @@ def run(
         if shutil.which(step[0]) is None:
             _console.print(f"[red]{step[0]} is not installed[/]")
             raise typer.Exit(127)
-    with _ended_by_signals(), _running(port, region) as cloud:
-        for step in steps:
-            status = subprocess.call(step, env=cloud.child_environment())
-            if status != 0:
-                raise typer.Exit(status)
+    try:
+        with _ended_by_signals(), _running(port, region) as cloud:
+            for step in steps:
+                status = subprocess.call(step, env=cloud.child_environment())
+                if status != 0:
+                    raise typer.Exit(status)
+    except KeyboardInterrupt:
+        raise typer.Exit(_INTERRUPTED) from None
 
 
 @local_app.command()
