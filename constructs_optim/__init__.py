@@ -14,10 +14,24 @@ if TYPE_CHECKING:
     from .constructs.endpoint_scaling import EndpointScaling
     from .constructs.optimization_job import OptimizationJob
     from .constructs.optimized_endpoint import OptimizedEndpoint
-    from .recipe import Model, Plan, Quantization, RecipeError, Violation
+    from .recipe import (
+        Compilation,
+        Model,
+        Plan,
+        PreOptimized,
+        Quantization,
+        RecipeError,
+        Sharding,
+        SpeculativeDecoding,
+        Violation,
+    )
 
 _HOMES = {
     "ArtifactStore": ".constructs.artifact_store",
+    "Compilation": ".recipe",
+    "PreOptimized": ".recipe",
+    "Sharding": ".recipe",
+    "SpeculativeDecoding": ".recipe",
     "EndpointDashboard": ".constructs.endpoint_dashboard",
     "EndpointScaling": ".constructs.endpoint_scaling",
     "IArtifactStore": ".constructs.artifact_store",
@@ -32,6 +46,7 @@ _HOMES = {
 
 __all__ = [
     "ArtifactStore",
+    "Compilation",
     "EndpointDashboard",
     "EndpointScaling",
     "IArtifactStore",
@@ -39,8 +54,11 @@ __all__ = [
     "OptimizationJob",
     "OptimizedEndpoint",
     "Plan",
+    "PreOptimized",
     "Quantization",
     "RecipeError",
+    "Sharding",
+    "SpeculativeDecoding",
     "Violation",
 ]
 

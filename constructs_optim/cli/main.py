@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from .catalog import catalog_command
+from .plan import plan_command
+
 app = typer.Typer(
     name="constructs-optim",
     help="Optimized LLM endpoints on Amazon SageMaker.",
@@ -24,4 +27,6 @@ except ModuleNotFoundError as missing:
         raise typer.Exit(2)
 
 
+app.command("plan")(plan_command)
+app.command("catalog")(catalog_command)
 app.add_typer(local_app, name="local", help="A local cloud to try the library on, without an AWS account.")

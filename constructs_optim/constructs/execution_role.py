@@ -10,7 +10,7 @@ from aws_cdk import Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from constructs_optim.recipe.plan import Plan
+from constructs_optim.recipe.plan_data import Plan
 
 from . import model_source
 from .artifact_store import IArtifactStore
@@ -58,7 +58,7 @@ def execution_statements(
     plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool
 ) -> list[Statement]:
     """All that a plan's job and model need of their execution role."""
-    repositories = sorted({job.image.partition(":")[0] for job in plan.jobs})
+    repositories = sorted({job.image.partition(":")[0] for job in plan.jobs if job.image is not None})
     statements = [
         *model_source.read_statements(plan.source),
         *artifact_statements(store),

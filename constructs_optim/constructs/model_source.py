@@ -9,7 +9,7 @@ from typing import Any
 from aws_cdk import Fn, Stack, Token
 
 from constructs_optim.recipe import Model
-from constructs_optim.recipe.plan import HubSource, S3Source
+from constructs_optim.recipe.plan_data import HubSource, S3Source
 
 from .permissions import Statement, sub
 

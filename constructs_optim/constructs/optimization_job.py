@@ -97,9 +97,11 @@ class OptimizationJob(Construct):
             region=None if unresolved_region else stack.region,
             registry=registry.host if unresolved_region else None,
             environment=environment,
-            max_runtime_seconds=int((max_runtime or Duration.hours(10)).to_seconds()),
+            max_runtime_seconds=int(max_runtime.to_seconds()) if max_runtime is not None else None,
             source_identity=model_source.source_identity(stack, model),
         )
+        if len(self.plan.jobs) != 1 or self.plan.jobs[0].image is None:
+            raise ValueError(f"{_described(self.plan)}: a stack of one job that runs in a container is deployed so far")
         super().__init__(scope, id)
         for advice in self.plan.warnings:
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
@@ -147,7 +149,7 @@ class OptimizationJob(Construct):
     @property
     def image_uri(self) -> str:
         """The container image the service recommends for the artifact (a token), or the job's own without a wait."""
-        return self._signalled(self._ready, 1) if self._ready else self.plan.container.image
+        return self._signalled(self._ready, 1) if self._ready else str(self.plan.container.image)
 
     def _generation(self) -> str:
         """8 hexadecimal digits that change with the plan and with the store."""
@@ -183,3 +185,7 @@ class OptimizationJob(Construct):
         """A part of the signal's data, ``|image|model data URI|job name|``, wrapped in JSON by CloudFormation."""
         data = {"Fn::GetAtt": [Stack.of(self).get_logical_id(ready), "Data"]}
         return Token.as_string({"Fn::Select": [part, {"Fn::Split": ["|", data]}]})
+
+
+def _described(plan: Plan) -> str:
+    return " + ".join(technique.label for technique in plan.techniques)

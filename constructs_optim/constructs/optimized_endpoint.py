@@ -92,6 +92,11 @@ class OptimizedEndpoint(Construct):
             security_groups=security_groups,
         )
         container = self.plan.container
+        if not container.is_native or container.component is not None:
+            raise ValueError(
+                f"{self.node.path}: the endpoint is a native AWS::SageMaker::Model on a production variant so far, "
+                "which takes neither drafts nor shards"
+            )
         network = self.job.network
         served = sagemaker.CfnModel(
             self,

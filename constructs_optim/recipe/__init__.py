@@ -6,14 +6,19 @@ Nothing here knows the AWS CDK or calls AWS. Planning takes microseconds and alw
 from .errors import RecipeError, Violation
 from .keys import artifact_key
 from .model import Model
-from .plan import Plan, plan, violations
-from .techniques import Quantization, Technique
+from .plan import plan, violations
+from .plan_data import Plan
+from .techniques import Compilation, PreOptimized, Quantization, Sharding, SpeculativeDecoding, Technique
 
 __all__ = [
+    "Compilation",
     "Model",
     "Plan",
+    "PreOptimized",
     "Quantization",
     "RecipeError",
+    "Sharding",
+    "SpeculativeDecoding",
     "Technique",
     "Violation",
     "artifact_key",

@@ -3,128 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from itertools import groupby
+from typing import Any
 
 from .catalog import images
 from .errors import RecipeError, Violation
 from .keys import KEY_SCHEMA, artifact_key, canonical, sha256
-from .model import Model, is_token
+from .memory import estimate
+from .model import Model
+from .plan_data import (
+    ArtifactSource,
+    ChannelPlan,
+    ComponentPlan,
+    ContainerPlan,
+    HubDraftSource,
+    HubSource,
+    OptimizationJobPlan,
+    Plan,
+    S3Source,
+    Source,
+    TechniquePlan,
+)
 from .recipe import TENSOR_PARALLEL_DEGREE, Recipe
-from .rules import Advice, check, warnings
-from .techniques import Technique, settings
+from .rules import check, warnings
+from .techniques import Channel, Stage, Technique, settings
 
-PUBLIC_HUB = "SageMakerPublicHub"
 _MODEL_PATH = "/opt/ml/model"
-# The API's upper limit: weights of 35 GB and more are downloaded and loaded at the start of every instance.
-_STARTUP_SECONDS = 3600
-
-
-class _Data(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    def __hash__(self) -> int:
-        return hash(canonical(self.model_dump(mode="json")))
-
-
-class HubSource(_Data):
-    """A model of a SageMaker hub; the newest version where ``version`` is None."""
-
-    kind: Literal["hub"] = "hub"
-    hub_name: str = PUBLIC_HUB
-    model_id: str
-    version: str | None = None
-    accept_eula: bool = False
-
-
-class S3Source(_Data):
-    """Uncompressed files under an S3 prefix; ``uri`` may hold tokens."""
-
-    kind: Literal["s3"] = "s3"
-    uri: str
-    accept_eula: bool = False
-
-
-class OptimizationJobPlan(_Data):
-    """One optimization job.
-
-    Attributes:
-        recipe_key: SHA-256 of what decides the artifact's bytes, except the source.
-        artifact_key: the artifact's key where the source is pinned; None where it is known only at deployment.
-        image: ``repository:tag`` of the container the job runs.
-        request: the body of CreateOptimizationJob without name, role, model source and output, which are filled in
-            when the stack is deployed.
-    """
-
-    recipe_key: str
-    artifact_key: str | None
-    image: str
-    request: dict[str, Any]
-
-
-class ContainerPlan(_Data):
-    """How the artifact is served. Timeouts are in seconds.
-
-    ``image`` is what the plan expects; the service recommends one when the job has run, and that one is used.
-    """
-
-    image: str
-    environment: dict[str, str]
-    network_isolation: bool = True
-    model_data_download_timeout_seconds: int = _STARTUP_SECONDS
-    container_startup_timeout_seconds: int = _STARTUP_SECONDS
-
-
-class TechniquePlan(_Data):
-    """A technique with every effective setting."""
-
-    kind: str
-    method: str
-    label: str
-    settings: dict[str, Any]
-
-
-class Plan(_Data):
-    """What a recipe comes to.
-
-    Attributes:
-        source: where the jobs read the model from.
-        techniques: what is applied, in order.
-        instance_type: what the endpoint runs on.
-        accelerator: name of its accelerator, for instance ``a10g``.
-        accelerator_count: how many of them an instance has.
-        tensor_parallel_degree: how many of them one copy of the model takes.
-        jobs: the jobs, each from the artifact of the one before; the last one's artifact is served.
-        container: how that is served.
-        deployment_hash: 8 hexadecimal digits that change exactly when another artifact is meant.
-        warnings: what works and is worth a second look.
-    """
-
-    source: Annotated[HubSource | S3Source, Field(discriminator="kind")]
-    techniques: tuple[TechniquePlan, ...]
-    instance_type: str
-    accelerator: str
-    accelerator_count: int
-    tensor_parallel_degree: int
-    jobs: tuple[OptimizationJobPlan, ...]
-    container: ContainerPlan
-    deployment_hash: str
-    warnings: tuple[Advice, ...] = ()
-
-    @property
-    def description(self) -> dict[str, Any]:
-        """What people call it: model, techniques and instance type, as the manifest keeps them."""
-        source = self.source
-        if isinstance(source, HubSource):
-            model = f"{source.model_id} {source.version or '(newest version)'}"
-        else:
-            model = "a model in S3" if is_token(source.uri) else source.uri
-        return {
-            "Model": model,
-            "Techniques": [technique.label for technique in self.techniques],
-            "InstanceType": self.instance_type,
-        }
+_RUNTIME_SECONDS = {Stage.OPTIMIZE: 36_000, Stage.SHARD: 36_000, Stage.TRAIN_HEADS: 432_000}
+# As the SageMaker SDK tags a model with a draft.
+_PROVIDER_TAG = "sagemaker-sdk:speculative-draft-model-provider"
+_PRE_COMPILED_FOR = frozenset({"ml.inf2.48xlarge", "ml.trn1.32xlarge"})
+# An inference component has its share of the instance's memory; half of that leaves room for the container itself.
+_COMPONENT_MEMORY_SHARE = 0.5
 
 
 def violations(
@@ -147,7 +57,7 @@ def plan(
     region: str | None = None,
     registry: str | None = None,
     environment: Mapping[str, str] | None = None,
-    max_runtime_seconds: int = 36_000,
+    max_runtime_seconds: int | None = None,
     source_identity: str | None = None,
 ) -> Plan:
     """Plan a recipe.
@@ -159,7 +69,8 @@ def plan(
         region: where; chooses the registry of the container images.
         registry: the registry's host, instead of the region's; may hold tokens.
         environment: more variables for the model's container; they win over the plan's own. Default: none.
-        max_runtime_seconds: how long a job may run. Default: 36,000 (10 hours, as in the SageMaker SDK).
+        max_runtime_seconds: how long each job may run. Default: 36,000 (10 hours, as in the SageMaker SDK), and 432,000
+            for EAGLE heads.
         source_identity: stable text for a source whose URI holds tokens, whose own text changes from run to run.
 
     Raises:
@@ -173,82 +84,168 @@ def plan(
     host = registry or (images.registry_host(region) if region else None)
     if host is None:
         raise ValueError("plan() needs a region, or the registry that container images are pulled from")
-    instance, image, degree = recipe.instance, recipe.image, recipe.tensor_parallel_degree
-    assert instance is not None  # noqa: S101 - OPT010 refused the recipe otherwise
-    assert image is not None  # noqa: S101 - OPT030 likewise
-    assert degree is not None  # noqa: S101 - an instance has a number of accelerators
+    return _Planner(recipe, host, max_runtime_seconds, source_identity).plan()
 
-    chosen = [type(technique).model_validate(settings(technique)) for technique in techniques]
-    recipe_key = sha256(
-        canonical(
-            {
-                "schema": KEY_SCHEMA,
-                "techniques": [[t.kind, t.method, _deciding_settings(t)] for t in chosen],
-                "accelerator": instance.accelerator,
-                "image": image.name,
-                "tensor_parallel_degree": degree,
-            }
+
+class _Planner:
+    """Carries what all parts of one plan share; the recipe keeps every rule."""
+
+    def __init__(self, recipe: Recipe, host: str, max_runtime: int | None, source_identity: str | None) -> None:
+        instance, image, degree = recipe.instance, recipe.image, recipe.tensor_parallel_degree
+        assert instance is not None  # noqa: S101 - OPT010 refused the recipe otherwise
+        assert image is not None  # noqa: S101 - OPT030 likewise
+        assert degree is not None  # noqa: S101 - an instance has a number of accelerators
+        self.recipe, self.instance, self.image, self.degree = recipe, instance, image, degree
+        self.image_uri = f"{host}/{image.name}"
+        self.max_runtime, self.source_identity = max_runtime, source_identity
+        self.model: Model = recipe.model
+        self.techniques = [type(t).model_validate(settings(t)) for _, t in recipe.known_techniques]
+        self.shared = {TENSOR_PARALLEL_DEGREE: str(degree)}
+
+    def plan(self) -> Plan:
+        jobs = self._jobs()
+        return Plan(
+            source=self._source(),
+            techniques=tuple(
+                TechniquePlan(kind=t.kind, method=t.method, label=t.label, settings=t.model_dump(mode="json"))
+                for t in self.techniques
+            ),
+            instance_type=self.instance.name,
+            accelerator=self.instance.accelerator,
+            accelerator_count=self.instance.accelerator_count,
+            tensor_parallel_degree=self.degree,
+            jobs=jobs,
+            container=self._container(jobs),
+            memory=estimate(self.recipe),
+            warnings=warnings(self.recipe),
         )
-    )
-    shared = {TENSOR_PARALLEL_DEGREE: str(degree)}
-    job = OptimizationJobPlan(
-        recipe_key=recipe_key,
-        artifact_key=_artifact_key(recipe_key, model),
-        image=image.name,
-        request={
-            "DeploymentInstanceType": instance_type,
-            "OptimizationConfigs": [
-                {
-                    t.job_member: {
-                        "Image": f"{host}/{image.name}",
-                        "OverrideEnvironment": {**t.job_environment(), **shared},
-                    }
-                }
-                for t in chosen
-            ],
-            "StoppingCondition": {"MaxRuntimeInSeconds": max_runtime_seconds},
-        },
-    )
-    declared = source_identity or (model.uri if model.kind == "s3" else f"{model.model_id}@{model.version}")
-    return Plan(
-        source=_source(model),
-        techniques=tuple(
-            TechniquePlan(kind=t.kind, method=t.method, label=t.label, settings=t.model_dump(mode="json"))
-            for t in chosen
-        ),
-        instance_type=instance_type,
-        accelerator=instance.accelerator,
-        accelerator_count=instance.accelerator_count,
-        tensor_parallel_degree=degree,
-        jobs=(job,),
-        container=ContainerPlan(
-            image=f"{host}/{image.name}",
+
+    def _jobs(self) -> tuple[OptimizationJobPlan, ...]:
+        jobs: list[OptimizationJobPlan] = []
+        with_jobs = (t for t in self.techniques if t.stage is not Stage.NONE)
+        ordered = sorted(with_jobs, key=lambda t: (t.stage, t.place_in_job))
+        for stage, members in groupby(ordered, key=lambda t: t.stage):
+            jobs.append(self._job(stage, list(members), jobs))
+        return tuple(jobs)
+
+    def _job(self, stage: Stage, members: list[Technique], before: list[OptimizationJobPlan]) -> OptimizationJobPlan:
+        takes_image = any(t.takes_image for t in members)
+        decides: dict[str, Any] = {
+            "schema": KEY_SCHEMA,
+            "techniques": [[t.kind, t.method, t.deciding_settings()] for t in members],
+        }
+        if takes_image:
+            decides |= {
+                "accelerator": self.instance.accelerator,
+                "image": self.image.name,
+                "tensor_parallel_degree": self.degree,
+            }
+        recipe_key = sha256(canonical(decides))
+        source: Source = ArtifactSource(job=len(before) - 1) if before else self._source()
+        declared = before[-1].deployment_hash if before else self._declared()
+        row = self.recipe.model_row
+        return OptimizationJobPlan(
+            name="-".join(t.method.replace("_", "-") for t in members),
+            recipe_key=recipe_key,
+            artifact_key=self._artifact_key(recipe_key, before),
+            image=self.image.name if takes_image else None,
+            source=source,
+            request={
+                "DeploymentInstanceType": self.instance.name,
+                "OptimizationConfigs": [{t.job_member: self._part(t)} for t in members],
+                "StoppingCondition": {"MaxRuntimeInSeconds": self.max_runtime or _RUNTIME_SECONDS[stage]},
+            },
+            deployment_hash=sha256(f"{recipe_key}\n{declared}")[:8],
+            pre_compiled=bool(
+                row is not None
+                and row.pre_compiled
+                and self.instance.name in _PRE_COMPILED_FOR
+                and any(t.kind == "compilation" for t in members)
+            ),
+        )
+
+    def _part(self, technique: Technique) -> dict[str, Any]:
+        if not technique.takes_image:
+            return technique.job_details()
+        return {
+            "Image": self.image_uri,
+            "OverrideEnvironment": {**technique.job_environment(), **self.shared},
+            **technique.job_details(),
+        }
+
+    def _artifact_key(self, recipe_key: str, before: list[OptimizationJobPlan]) -> str | None:
+        """The key, where the source's exact bytes are known now: a hub's versions never change."""
+        if before:
+            previous = before[-1].artifact_key
+            return artifact_key(recipe_key, f"artifact:{previous}") if previous is not None else None
+        source = self._source()
+        if isinstance(source, HubSource) and source.version is not None:
+            return artifact_key(recipe_key, f"hub:{source.hub_name}/{source.model_id}@{source.version}")
+        return None
+
+    def _container(self, jobs: tuple[OptimizationJobPlan, ...]) -> ContainerPlan:
+        techniques = self.techniques
+        channels = [channel for t in techniques if (channel := t.channel()) is not None]
+        served_by_hub = any(t.hub_configuration for t in techniques)
+        # Heads go beside the model; every other job's artifact is what is served.
+        artifacts = [place for place, job in enumerate(jobs) if not self._is_for_channel(job)]
+        model: Source = ArtifactSource(job=artifacts[-1]) if artifacts else self._source()
+        environment = {
+            "HF_MODEL_ID": _MODEL_PATH,
+            **self.shared,
+            **{name: value for t in techniques for name, value in t.serving_environment().items()},
+        }
+        return ContainerPlan(
+            image=None if served_by_hub else self.image_uri,
             # Not OPTION_QUANTIZE: the artifact's serving.properties says how its weights are stored, and the variable
             # would keep the faster Marlin kernels from being used (LMI documentation on quantization).
-            environment={"HF_MODEL_ID": _MODEL_PATH, **shared, **(environment or {})},
-        ),
-        deployment_hash=sha256(f"{recipe_key}\n{declared}")[:8],
-        warnings=warnings(recipe),
-    )
+            environment={**({} if served_by_hub else environment), **(self.recipe.environment or {})},
+            network_isolation=all(t.network_isolation for t in techniques),
+            model=model,
+            channels=tuple(self._channel(channel, jobs) for channel in channels),
+            tags={_PROVIDER_TAG: channels[0].provider} if channels else {},
+            component=self._component() if any(t.inference_component for t in techniques) else None,
+        )
 
+    @staticmethod
+    def _is_for_channel(job: OptimizationJobPlan) -> bool:
+        return any("ModelSpeculativeDecodingConfig" in part for part in job.request["OptimizationConfigs"])
 
-def _deciding_settings(technique: Technique) -> dict[str, Any]:
-    """The settings that differ from their defaults: a setting that is added later leaves the keys there are.
+    def _component(self) -> ComponentPlan:
+        share = self.degree / self.instance.parallel_units
+        return ComponentPlan(
+            accelerators=self.degree, memory_mib=int(self.instance.memory_mib * share * _COMPONENT_MEMORY_SHARE)
+        )
 
-    The tensor parallel degree is part of the key by itself, whoever chose it.
-    """
-    return technique.model_dump(mode="json", exclude_defaults=True, exclude={"tensor_parallel_degree"})
+    def _channel(self, channel: Channel, jobs: tuple[OptimizationJobPlan, ...]) -> ChannelPlan:
+        source: Source
+        match channel.kind:
+            case "target_hub":
+                model = self.model
+                source = HubDraftSource(
+                    model_id=model.model_id, version=model.version, accept_eula=model.accept_eula is True
+                )
+            case "hub":
+                source = HubSource(model_id=channel.model_id, version=channel.version, accept_eula=channel.accept_eula)
+            case "job":
+                heads = next(place for place, job in enumerate(jobs) if self._is_for_channel(job))
+                source = ArtifactSource(job=heads, suffix=channel.suffix)
+            case _:
+                source = S3Source(uri=channel.uri, accept_eula=channel.accept_eula)
+        return ChannelPlan(name=channel.name, source=source)
 
+    def _source(self) -> HubSource | S3Source:
+        model = self.model
+        if model.kind == "s3":
+            return S3Source(uri=model.uri, accept_eula=model.accept_eula is True)
+        configuration = next((getattr(t, "config", None) for t in self.techniques if t.hub_configuration), None)
+        return HubSource(
+            model_id=model.model_id,
+            version=model.version,
+            accept_eula=model.accept_eula is True,
+            configuration=configuration,
+        )
 
-def _source(model: Model) -> HubSource | S3Source:
-    accepted = model.accept_eula is True
-    if model.kind == "s3":
-        return S3Source(uri=model.uri, accept_eula=accepted)
-    return HubSource(model_id=model.model_id, version=model.version, accept_eula=accepted)
-
-
-def _artifact_key(recipe_key: str, model: Model) -> str | None:
-    """The key, where the source's exact bytes are known now: a hub's versions never change."""
-    if model.kind == "hub" and model.version is not None:
-        return artifact_key(recipe_key, f"hub:{PUBLIC_HUB}/{model.model_id}@{model.version}")
-    return None
+    def _declared(self) -> str:
+        model = self.model
+        return self.source_identity or (model.uri if model.kind == "s3" else f"{model.model_id}@{model.version}")

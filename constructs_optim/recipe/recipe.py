@@ -44,10 +44,15 @@ class Recipe:
         return [(place, technique) for place, technique in enumerate(given) if isinstance(technique, Technique)]
 
     @cached_property
+    def all_techniques_are_known(self) -> bool:
+        """Whether there is nothing but techniques where techniques belong."""
+        return isinstance(self.techniques, Sequence) and len(self.known_techniques) == len(self.techniques)
+
+    @cached_property
     def tensor_parallel_degree(self) -> int | None:
-        """Accelerators that one copy of the model takes; None without an instance."""
-        asked = (technique.tensor_parallel for _, technique in self.known_techniques)
-        return next(filter(None, asked), self.instance.accelerator_count if self.instance else None)
+        """GPUs or NeuronCores that one copy of the model takes; None without an instance."""
+        asked = (technique.tensor_parallel_degree for _, technique in self.known_techniques)
+        return next(filter(None, asked), self.instance.parallel_units if self.instance else None)
 
     @cached_property
     def image(self) -> images.ImageRow | None:

@@ -8,7 +8,16 @@ from aws_cdk import App, CfnParameter, Duration, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 
-from constructs_optim import ArtifactStore, Model, OptimizedEndpoint, Quantization, RecipeError
+from constructs_optim import (
+    ArtifactStore,
+    Compilation,
+    Model,
+    OptimizedEndpoint,
+    Quantization,
+    RecipeError,
+    Sharding,
+    SpeculativeDecoding,
+)
 
 from .stacks import LLAMA_70B, endpoint, resource, resources, stack, template_of
 
@@ -254,3 +263,39 @@ def test_no_secret_and_no_account_of_the_machine_gets_into_the_template(monkeypa
     scope = stack()
     endpoint(scope)
     assert "do-not-write-me-down" not in json.dumps(template_of(scope))
+
+
+@pytest.mark.parametrize(
+    ("techniques", "instance_type", "members"),
+    [
+        ([Quantization.fp8()], "ml.p5.48xlarge", ["ModelQuantizationConfig"]),
+        ([Compilation.neuron()], "ml.trn1.32xlarge", ["ModelCompilationConfig"]),
+        (
+            [Quantization.smoothquant(), Compilation.tensorrt_llm()],
+            "ml.p4d.24xlarge",
+            ["ModelQuantizationConfig", "ModelCompilationConfig"],
+        ),
+    ],
+)
+def test_every_stack_of_one_job_is_deployed_as_the_plan_says(
+    techniques: list[Any], instance_type: str, members: list[str]
+) -> None:
+    scope = stack()
+    made = endpoint(scope, techniques=techniques, instance_type=instance_type)
+    template = template_of(scope)
+    configs = resource(template, "Custom::OptimizationJob")["Request"]["OptimizationConfigs"]
+    assert [next(iter(config)) for config in configs] == members
+    environment = resource(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
+    assert environment == made.plan.container.environment
+
+
+@pytest.mark.parametrize(
+    "techniques",
+    [
+        [Quantization.awq(), SpeculativeDecoding.sagemaker_draft()],
+        [Quantization.awq(), Sharding.fast_load()],
+    ],
+)
+def test_a_stack_that_is_planned_and_not_deployed_yet_says_so(techniques: list[Any]) -> None:
+    with pytest.raises(ValueError, match="so far"):
+        endpoint(stack(), techniques=techniques)

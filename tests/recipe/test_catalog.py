@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import botocore.session
 import pytest
 
-from constructs_optim.recipe import Quantization
+from constructs_optim.recipe import Compilation, PreOptimized, Quantization, Sharding, SpeculativeDecoding, Technique
 from constructs_optim.recipe.catalog import images, instances, models
 from constructs_optim.recipe.catalog.files import load
 from constructs_optim.recipe.catalog.matching import close_matches
+from constructs_optim.recipe.techniques import REGISTRY
 
 
 def enum(operation: str, *path: str) -> set[str]:
@@ -21,7 +23,7 @@ def enum(operation: str, *path: str) -> set[str]:
     return set(shape.enum)
 
 
-@pytest.mark.parametrize("name", ["models", "instances", "images"])
+@pytest.mark.parametrize("name", ["models", "instances", "images", "jumpstart"])
 def test_every_file_says_where_it_comes_from_and_from_when(name: str) -> None:
     assert load(name)["source"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", load(name)["date"])
@@ -44,16 +46,80 @@ def test_every_instance_type_has_plausible_accelerators() -> None:
         assert 8_192 <= row.accelerator_memory_mib <= 300_000, row
 
 
-def test_every_family_a_technique_names_exists() -> None:
+TECHNIQUES = [
+    Quantization.awq(),
+    Quantization.fp8(),
+    Quantization.smoothquant(),
+    SpeculativeDecoding.sagemaker_draft(),
+    SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-3-2-1b"),
+    SpeculativeDecoding.custom_draft("s3://drafts/one/"),
+    SpeculativeDecoding.eagle(),
+    Compilation.neuron(),
+    Compilation.tensorrt_llm(),
+    Sharding.fast_load(),
+    PreOptimized(),
+]
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES, ids=lambda technique: technique.method)
+def test_families_columns_and_capabilities_that_a_technique_names_exist(technique: Technique) -> None:
     families = {row.family for row in instances.by_name().values()}
-    awq = Quantization.awq()
-    assert awq.tested_families | awq.other_families <= families
-    assert not awq.tested_families & awq.other_families
+    assert technique.tested_families | technique.other_families <= families
+    assert not technique.tested_families & technique.other_families
+    assert True in {row.supports(technique.catalog_column) for row in models.by_id().values()}
+    assert images.select(technique.capabilities) is not None
 
 
-def test_every_column_a_technique_names_exists() -> None:
-    column = Quantization.awq().catalog_column
-    assert {row.supports(column) for row in models.by_id().values()} == {True, False}
+def test_every_factory_is_registered_under_its_kind_and_method() -> None:
+    assert {(t.kind, t.method) for t in TECHNIQUES} == {
+        (kind, method) for kind, methods in REGISTRY.items() for method in methods
+    }
+
+
+def test_no_image_claims_a_draft_model_that_it_would_ignore() -> None:
+    for row in images.rows():
+        generation = re.search(r"lmi(\d+)", row.tag)
+        if "draft_model" in row.capabilities:
+            assert generation is not None
+            assert int(generation[1]) <= 14, row.tag
+        if "speculative_config" in row.capabilities:
+            assert generation is not None
+            assert int(generation[1]) >= 15, row.tag
+
+
+def test_the_matrix_has_its_73_models_and_the_lists_their_models() -> None:
+    rows = models.by_id().values()
+    assert len(rows) >= 73
+    assert sum(row.pre_optimized for row in rows) == 11
+    assert sum(row.pre_compiled for row in rows) == 8
+
+
+def test_every_model_has_a_size_and_the_geometry_of_its_cache() -> None:
+    for row in models.by_id().values():
+        assert row.parameters_billion, row.model_id
+        assert row.key_value_bytes_a_token, row.model_id
+
+
+@pytest.fixture
+def overrides() -> Iterator[None]:
+    yield
+    models.reset_overrides()
+
+
+@pytest.mark.usefixtures("overrides")
+def test_a_team_adds_models_of_its_own_and_changes_what_the_catalog_says() -> None:
+    models.override("acme-chat-12b", quantization=True, gated=False, parameters_billion=12)
+    models.override("huggingface-llm-phi-2", fp8=True)
+    added, changed = models.by_id()["acme-chat-12b"], models.by_id()["huggingface-llm-phi-2"]
+    assert (added.quantization, added.parameters_billion) == (True, 12)
+    assert changed.fp8
+    assert changed.quantization, "what is not named stays"
+
+
+@pytest.mark.usefixtures("overrides")
+def test_a_column_that_is_none_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match=r"colour.*quantization"):
+        models.override("acme-chat-12b", colour="red")
 
 
 def test_a_model_that_is_known_to_be_gated_has_a_licence_with_an_address() -> None:

@@ -6,12 +6,26 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.recipe import Model, Quantization, Violation, violations
+from constructs_optim.recipe import (
+    Compilation,
+    Model,
+    PreOptimized,
+    Quantization,
+    Sharding,
+    SpeculativeDecoding,
+    Violation,
+    violations,
+)
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.rules import all_rules, warnings
 
 from .recipes import LLAMA_70B, recipe
 
+_awq = Quantization.awq
+_NEURON = Compilation.neuron()
+_TRN1: dict[str, Any] = {"instance_type": "ml.trn1.32xlarge"}
+_DRAFT = SpeculativeDecoding.sagemaker_draft()
+_EAGLE = SpeculativeDecoding.eagle()
 GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT001": [{"model": Model.s3("s3://models/mine/")}],
     "OPT002": [{"model": Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")}],
@@ -32,14 +46,37 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT022": [{"techniques": [Quantization.awq()]}],
     "OPT023": [{"model": Model.jumpstart("huggingface-llm-mistral-7b")}],
     "OPT024": [{"techniques": [Quantization.awq(tensor_parallel_degree=2)]}],
+    "OPT025": [{"techniques": [_awq(tensor_parallel_degree=2), Sharding.fast_load(tensor_parallel_degree=2)]}],
     "OPT030": [{}],
     "OPT031": [{"environment": {"OPTION_MAX_MODEL_LEN": "8192"}}, {"environment": {"A": "${Token[T.1]}" + "x" * 2000}}],
     "OPT032": [{"techniques": [Quantization.awq(ignored_layers=["lm_head", "mlp.gate"])]}],
     "OPT033": [{"environment": {"OPTION_TENSOR_PARALLEL_DEGREE": "4"}}],
+    "OPT040": [{"techniques": [_awq(), SpeculativeDecoding.sagemaker_draft()]}, {"techniques": [_NEURON], **_TRN1}],
+    "OPT041": [{"techniques": [Sharding.fast_load()]}, {"techniques": [_awq(), Sharding.fast_load()]}],
+    "OPT042": [{"techniques": [_NEURON], **_TRN1}],
+    "OPT043": [{"techniques": [Quantization.smoothquant(), Compilation.tensorrt_llm()]}],
+    "OPT044": [{"techniques": [PreOptimized()]}],
+    "OPT045": [{"techniques": [SpeculativeDecoding.eagle()]}],
+    "OPT046": [{"techniques": [_awq(), Compilation.tensorrt_llm()]}, {"techniques": [_awq(group_size=64)]}],
+    "OPT050": [{}],
+    "OPT060": [{"techniques": [SpeculativeDecoding.sagemaker_draft()]}],
+    "OPT061": [{"techniques": [SpeculativeDecoding.sagemaker_draft()], "region": "eu-west-1"}],
+    "OPT062": [
+        {"techniques": [SpeculativeDecoding.sagemaker_draft()], "environment": {"HF_TRUST_REMOTE_CODE": "false"}}
+    ],
+    "OPT063": [
+        {"techniques": [SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-3-2-1b", version="1.0.0")]}
+    ],
+    "OPT064": [{"techniques": [SpeculativeDecoding.jumpstart_draft("huggingface-llm-gemma-2b", accept_eula=True)]}],
+    "OPT065": [
+        {"techniques": [SpeculativeDecoding.custom_draft("s3://drafts/one/")]},
+        {"techniques": [SpeculativeDecoding.custom_draft("${Token[T.1]}")]},
+        {"techniques": [SpeculativeDecoding.eagle(training_data="s3://prompts/mine")]},
+    ],
+    "OPT067": [{"techniques": [PreOptimized("lmi-optimized")]}],
 }
 
 # rule, what is changed, where the violation is, what the reason or suggestion says
-_awq = Quantization.awq
 _GIVEN_DEGREE = {"environment": {"OPTION_TENSOR_PARALLEL_DEGREE": "2"}}
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT001", {"model": LLAMA_70B}, "model", "Model.jumpstart"),
@@ -67,7 +104,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT020", {"techniques": []}, "techniques", "Quantization.awq()"),
     ("OPT020", {"techniques": Quantization.awq()}, "techniques", "list"),
     ("OPT020", {"techniques": "awq"}, "techniques", "list"),
-    ("OPT020", {"techniques": ["awq"]}, "techniques[0]", "Quantization.awq()"),
+    ("OPT020", {"techniques": ["awq"]}, "techniques[0]", "quantization=awq"),
     ("OPT021", {"techniques": [Quantization.awq(group_size=100)]}, "techniques[0].group_size", "32, 64 or 128"),  # type: ignore[arg-type]
     ("OPT021", {"techniques": [Quantization.awq(ignored_layers=[1])]}, "techniques[0].ignored_layers.0", "string"),  # type: ignore[list-item]
     ("OPT021", {"techniques": [Quantization.awq(ignored_layers="lm_head")]}, "techniques[0].ignored_layers", "tuple"),  # type: ignore[arg-type]
@@ -82,6 +119,32 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT031", {"environment": {f"A{n}": "" for n in range(99)}}, "environment", "98"),
     ("OPT032", {"techniques": [Quantization.awq(ignored_layers=["x" * 257])]}, "techniques[0].ignored_layers", "256"),
     ("OPT033", _GIVEN_DEGREE, "environment.OPTION_TENSOR_PARALLEL_DEGREE", "tensor_parallel_degree"),
+    ("OPT024", {"techniques": [Compilation.neuron(tensor_parallel_degree=5)], **_TRN1}, "techniques[0].tensor_parallel_degree", "32 NeuronCores"),
+    ("OPT025", {"techniques": [_awq(tensor_parallel_degree=2), Sharding.fast_load(tensor_parallel_degree=4)]}, "techniques[1].tensor_parallel_degree", "2 for all"),
+    ("OPT012", {"techniques": [_NEURON], "instance_type": "ml.trn2.48xlarge"}, "instance_type", "trn1"),
+    ("OPT012", {"techniques": [_NEURON]}, "instance_type", "inf2"),
+    ("OPT023", {"model": Model.jumpstart("meta-textgeneration-llama-3-1-70b", accept_eula=True), "techniques": [Compilation.tensorrt_llm()]}, "techniques[0]", "says no"),
+    ("OPT023", {"model": Model.jumpstart("meta-textgeneration-llama-3-1-405b-fp8", accept_eula=True)}, "techniques[0]", "fast_load"),
+    ("OPT030", {"techniques": [_NEURON, Compilation.tensorrt_llm()]}, "techniques", "image"),
+    ("OPT040", {"techniques": [Compilation.tensorrt_llm(), _DRAFT]}, "techniques[1]", "one of the two"),
+    ("OPT041", {"techniques": [Sharding.fast_load(), _DRAFT]}, "techniques[1]", "after quantization"),
+    ("OPT042", {"techniques": [_awq(), _NEURON], **_TRN1}, "techniques[0]", "alone"),
+    ("OPT043", {"techniques": [Quantization.smoothquant()]}, "techniques[0]", "Compilation.tensorrt_llm()"),
+    ("OPT044", {"techniques": [PreOptimized(), _awq()]}, "techniques[0]", "alone"),
+    ("OPT045", {"techniques": [_awq(), _EAGLE]}, "techniques[1]", "alone"),
+    ("OPT046", {"techniques": [_awq(group_size=64), Compilation.tensorrt_llm()]}, "techniques[0].group_size", "leave"),
+    ("OPT050", {"instance_type": "ml.g5.xlarge"}, "instance_type", "smallest that would do"),
+    ("OPT050", {"techniques": [_DRAFT]}, "instance_type", "142 GB"),
+    ("OPT060", {"model": Model.s3("s3://models/mine/"), "techniques": [_DRAFT]}, "techniques[0]", "custom_draft"),
+    ("OPT061", {"techniques": [_DRAFT], "region": "af-south-1"}, "techniques[0]", "us-west-2"),
+    ("OPT062", {"techniques": [_DRAFT], "environment": {"HF_TRUST_REMOTE_CODE": "True"}}, "environment.HF_TRUST_REMOTE_CODE", "leave"),
+    ("OPT063", {"techniques": [SpeculativeDecoding.jumpstart_draft("not an id")]}, "techniques[0].model_id", "llama-3-2-1b"),
+    ("OPT063", {"techniques": [SpeculativeDecoding.jumpstart_draft("gemma", version="x")]}, "techniques[0].version", "2.16.2"),
+    ("OPT064", {"techniques": [SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-3-2-1b")]}, "techniques[0].accept_eula", "accept_eula=True"),
+    ("OPT065", {"techniques": [SpeculativeDecoding.custom_draft("/tmp/draft")]}, "techniques[0].uri", "s3://"),
+    ("OPT065", {"techniques": [SpeculativeDecoding.eagle(training_data="s3://prompts/all.tar.gz")]}, "techniques[0].training_data", "s3://"),
+    ("OPT067", {"techniques": [PreOptimized("../etc")]}, "techniques[0].config", "lmi-optimized"),
+    ("OPT067", {"model": Model.s3("s3://models/mine/"), "techniques": [PreOptimized()]}, "techniques[0]", "Model.jumpstart"),
 ]  # fmt: skip
 
 
@@ -102,18 +165,24 @@ def test_a_recipe_that_breaks_the_rule_is_told_where_and_what_would_work(
 
 def test_every_rule_that_refuses_has_a_case_on_either_side() -> None:
     ids = {rule.id for rule in all_rules() if not rule.advisory}
-    # No image lacks what AWQ needs: the rule guards techniques to come, and is tried with one that asks for the moon.
-    assert ids == set(GOOD) == {rule for rule, *_ in BAD} | {"OPT030"}
+    assert ids == set(GOOD) == {rule for rule, *_ in BAD}
 
 
-def test_techniques_that_no_image_has_together_are_refused() -> None:
-    from constructs_optim.recipe.techniques import AwqQuantization
+def test_a_cache_that_will_be_tight_is_advised_against_with_an_instance_that_would_do() -> None:
+    given = recipe(instance_type="ml.g5.24xlarge", environment={"OPTION_MAX_ROLLING_BATCH_SIZE": "64"})
+    assert not violations(**given)
+    (advice,) = warnings(
+        Recipe(given["model"], given["techniques"], given["instance_type"], None, given["environment"])
+    )
+    assert advice.id == "constructs-optim:OPT051"
+    assert "64 requests" in advice.message
+    assert "would do" in advice.message
 
-    class Moonshot(AwqQuantization):
-        capabilities = frozenset({"moon"})
 
-    found = [v for v in violations(**recipe(techniques=[Moonshot()])) if v.rule == "OPT030"]
-    assert [v.location for v in found] == ["techniques"]
+def test_a_context_longer_than_heads_are_trained_on_is_advised_against() -> None:
+    model = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="1.0.0", accept_eula=True)
+    found = warnings(Recipe(model, [_EAGLE], "ml.p5.48xlarge", None, {"OPTION_MAX_MODEL_LEN": "8192"}))
+    assert [advice.id for advice in found] == ["constructs-optim:OPT066"]
 
 
 def test_an_unpinned_version_is_advised_against() -> None:

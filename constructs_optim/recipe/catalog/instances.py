@@ -28,6 +28,17 @@ class InstanceRow:
     nvme_gb: int
     hosts_endpoints: bool
     runs_optimization: bool
+    cores_per_accelerator: int = 1
+
+    @property
+    def parallel_units(self) -> int:
+        """What a tensor parallel degree counts: GPUs, or NeuronCores."""
+        return self.accelerator_count * self.cores_per_accelerator
+
+    @property
+    def total_accelerator_memory_gb(self) -> float:
+        """Memory of all accelerators, in GB (10^9 bytes)."""
+        return self.accelerator_count * self.accelerator_memory_mib * 2**20 / 1e9
 
 
 @cache

@@ -1,13 +1,16 @@
-"""JumpStart models and the techniques they support."""
+"""JumpStart models, the techniques they support, and the size of their weights and KV cache."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from .files import load
+
+# What teams added or changed, by model id: see override().
+_overrides: dict[str, dict[str, Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -20,25 +23,48 @@ class License:
 
 @dataclass(frozen=True)
 class ModelRow:
-    """One JumpStart model. A column is None where the service's matrix leaves it blank."""
+    """One JumpStart model. A column is None where the source leaves it blank.
+
+    ``parameters_billion`` is the vendor's own figure, ``weight_bits`` how the weights are stored. ``layers``,
+    ``key_value_heads`` and ``head_dimension`` give the size of the KV cache.
+    """
 
     model_id: str
     family: str
-    quantization: bool | None
-    speculative_decoding: bool | None
-    sagemaker_draft_model: bool | None
-    gated: bool | None
-    license: License | None
+    quantization: bool | None = None
+    speculative_decoding: bool | None = None
+    sagemaker_draft_model: bool | None = None
+    pre_optimized: bool = False
+    pre_compiled: bool = False
+    fp8: bool | None = None
+    smoothquant: bool | None = None
+    fast_load: bool | None = None
+    neuron: bool | None = None
+    tensorrt_llm: bool | None = None
+    eagle: bool | None = None
+    gated: bool | None = None
+    license: License | None = None
+    parameters_billion: float | None = None
+    weight_bits: int = 16
+    layers: int | None = None
+    key_value_heads: int | None = None
+    head_dimension: int | None = None
 
     def supports(self, column: str) -> bool | None:
-        """What the matrix says of a technique's column."""
+        """What the source says of a technique's column."""
         return getattr(self, column)
 
+    @property
+    def key_value_bytes_a_token(self) -> int | None:
+        """Bytes of KV cache that a token takes in half precision: a key and a value in every layer."""
+        if self.layers is None or self.key_value_heads is None or self.head_dimension is None:
+            return None
+        return 2 * 2 * self.layers * self.key_value_heads * self.head_dimension
 
-@cache
+
 def by_id() -> MappingProxyType[str, ModelRow]:
-    """Every catalogued model."""
-    return MappingProxyType({row["model_id"]: _row(row) for row in load("models")["models"]})
+    """Every known model."""
+    return _merged() if _overrides else _catalogued()
 
 
 def find(model_id: str) -> ModelRow | None:
@@ -46,6 +72,45 @@ def find(model_id: str) -> ModelRow | None:
     return by_id().get(model_id)
 
 
-def _row(raw: dict[str, Any]) -> ModelRow:
-    licence = raw["license"]
-    return ModelRow(**{**raw, "license": License(**licence) if licence else None})
+def override(model_id: str, **columns: Any) -> ModelRow:
+    """Add a model of your own, or change what the catalog says of one, for the rest of the process.
+
+    Args:
+        model_id: the hub's id.
+        **columns: columns of :class:`ModelRow`; those that are not named keep what the catalog says, if anything.
+
+    Raises:
+        ValueError: for a column that is none.
+    """
+    known = set(ModelRow.__dataclass_fields__) - {"model_id"}
+    unknown = sorted(set(columns) - known)
+    if unknown:
+        raise ValueError(f"a model has no column {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    _overrides[model_id] = {**_overrides.get(model_id, {}), **columns}
+    return by_id()[model_id]
+
+
+def reset_overrides() -> None:
+    """Forget all overrides."""
+    _overrides.clear()
+
+
+def _merged() -> MappingProxyType[str, ModelRow]:
+    rows = dict(_catalogued())
+    for model_id, columns in _overrides.items():
+        row = rows.get(model_id, ModelRow(model_id, family="custom"))
+        rows[model_id] = replace(row, **columns)
+    return MappingProxyType(rows)
+
+
+@cache
+def _catalogued() -> MappingProxyType[str, ModelRow]:
+    data = load("models")
+    return MappingProxyType({row["model_id"]: _row(row, data["families"]) for row in data["models"]})
+
+
+def _row(raw: dict[str, Any], families: dict[str, dict[str, bool | None]]) -> ModelRow:
+    columns = {**families[raw["family"]], **raw, **raw.get("overrides", {})}
+    columns.pop("overrides", None)
+    licence = columns["license"]
+    return ModelRow(**{**columns, "license": License(**licence) if licence else None})

@@ -3,7 +3,15 @@
 Importing this package registers them all, in the order of their ids.
 """
 
-from . import container_rules, instance_rules, model_rules, technique_rules
+from . import (
+    container_rules,
+    instance_rules,
+    memory_rules,
+    model_rules,
+    source_rules,
+    stacking_rules,
+    technique_rules,
+)
 from .registry import Advice, Rule, all_rules, check, warnings
 
 __all__ = [
@@ -13,7 +21,10 @@ __all__ = [
     "check",
     "container_rules",
     "instance_rules",
+    "memory_rules",
     "model_rules",
+    "source_rules",
+    "stacking_rules",
     "technique_rules",
     "warnings",
 ]

@@ -28,7 +28,9 @@ _ADDED = 2
 def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     if recipe.known_techniques and recipe.image is None:
         methods = [technique.method for _, technique in recipe.known_techniques]
-        yield Finding("techniques", methods, "fewer techniques, or one after the other")
+        yield Finding(
+            "techniques", methods, "fewer techniques; `constructs-optim catalog images` lists what each image can do"
+        )
 
 
 @rule(

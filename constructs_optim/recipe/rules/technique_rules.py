@@ -8,10 +8,24 @@ from pydantic import ValidationError
 
 from ..recipe import Recipe
 from ..techniques import Technique, settings
+from ..techniques.parsing import what_is_wrong
 from .registry import Finding, rule
 
 _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html"
 _MATRIX = "https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supported-models.html"
+_COLUMNS = {
+    "awq": "quantization",
+    "fp8": "fp8",
+    "smoothquant": "smoothquant",
+    "neuron": "neuron",
+    "tensorrt_llm": "tensorrt_llm",
+    "fast_load": "fast_load",
+    "sagemaker_draft": "sagemaker_draft_model",
+    "custom_draft": "speculative_decoding",
+    "jumpstart_draft": "speculative_decoding",
+    "eagle": "eagle",
+    "pre_optimized": "pre_optimized",
+}
 _LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html"
 
 
@@ -30,7 +44,9 @@ def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
     if not given:
         yield Finding("techniques", list(given), example)
     for place, technique in enumerate(given):
-        if not isinstance(technique, Technique):
+        if isinstance(technique, str):
+            yield Finding(f"techniques[{place}]", technique, what_is_wrong(technique), reason="this is no technique")
+        elif not isinstance(technique, Technique):
             yield Finding(f"techniques[{place}]", technique, example, reason="this is not a technique")
 
 
@@ -84,13 +100,18 @@ def _each_kind_stands_once(recipe: Recipe) -> Iterator[Finding]:
 def _model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
     if recipe.model_row is None:
         return
+    row = recipe.model_row
     for place, technique in recipe.known_techniques:
-        if recipe.model_row.supports(technique.catalog_column) is not True:
+        says = row.supports(technique.catalog_column)
+        if says is not True:
+            others = [name for name, column in sorted(_COLUMNS.items()) if row.supports(column) is True]
+            works = f"for this model there is {', '.join(others)}" if others else "for this model there is no technique"
+            said = "says no" if says is False else "does not say yes"
             yield Finding(
                 f"techniques[{place}]",
                 technique.method,
-                f"another technique, or a model of which the matrix says that it supports {technique.kind}",
-                reason=f"{recipe.model_row.model_id} does not support {technique.kind}, by SageMaker's own matrix",
+                f"{works}; for another kind of model see `constructs-optim catalog models`",
+                reason=f"{row.model_id} and {technique.method}: SageMaker's own matrix {said}",
             )
 
 
@@ -103,14 +124,33 @@ def _model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
 def _degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
     if recipe.instance is None:
         return
-    count = recipe.instance.accelerator_count
+    count = recipe.instance.parallel_units
+    unit = "accelerators" if recipe.instance.cores_per_accelerator == 1 else "NeuronCores"
     for place, technique in recipe.known_techniques:
-        degree = technique.tensor_parallel
+        degree = technique.tensor_parallel_degree
         if isinstance(degree, int) and not isinstance(degree, bool) and degree > 0 and count % degree:
             divisors = [str(number) for number in range(1, count + 1) if count % number == 0]
             yield Finding(
                 f"techniques[{place}].tensor_parallel_degree",
                 degree,
                 f"one of {', '.join(divisors)}",
-                reason=f"{recipe.instance.name} has {count} accelerators, and {degree} does not divide them",
+                reason=f"{recipe.instance.name} has {count} {unit}, and {degree} does not divide them",
             )
+
+
+@rule(
+    "OPT025",
+    title="All techniques agree on the tensor parallel degree",
+    reason="the artifact is written for one tensor parallel degree and served with it",
+    link=_LMI,
+)
+def _degrees_agree(recipe: Recipe) -> Iterator[Finding]:
+    asked = {
+        place: technique.tensor_parallel_degree
+        for place, technique in recipe.known_techniques
+        if isinstance(technique.tensor_parallel_degree, int)
+    }
+    first = next(iter(asked.values()), None)
+    for place, degree in asked.items():
+        if degree != first:
+            yield Finding(f"techniques[{place}].tensor_parallel_degree", degree, f"{first} for all, or for one alone")

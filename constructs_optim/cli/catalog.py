@@ -1,0 +1,64 @@
+"""``constructs-optim catalog``: what the planner knows."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from constructs_optim.recipe.report import catalog_report, rules_page
+
+
+class What(StrEnum):
+    """A part of the catalog."""
+
+    models = "models"
+    instances = "instances"
+    images = "images"
+    rules = "rules"
+
+
+class Format(StrEnum):
+    """How it is printed; markdown for rules only."""
+
+    table = "table"
+    json = "json"
+    markdown = "markdown"
+
+
+def catalog_command(
+    what: Annotated[What, typer.Argument(help="models, instances, images or rules.")],
+    format: Annotated[Format, typer.Option(help="How to print it; markdown for rules.")] = Format.table,
+) -> None:
+    """List the models, instance types, container images or rules that the planner knows."""
+    if format is Format.markdown:
+        if what is not What.rules:
+            raise typer.BadParameter("only rules are printed as markdown")
+        typer.echo(rules_page(), nl=False)
+        return
+    rows = catalog_report(what.value)
+    if format is Format.json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    table = Table()
+    for column in rows[0]:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    Console().print(table)
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return ", ".join(str(item) for item in value)
+        case _:
+            return str(value)

@@ -1,0 +1,161 @@
+"""A plan, a refusal and the catalog as plain data, for machines to read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from .catalog import images, instances, models
+from .errors import Violation
+from .memory import MemoryEstimate
+from .plan_data import ArtifactSource, HubDraftSource, HubSource, Plan, Source
+from .rules import all_rules
+
+# What is known only when a stack is deployed stands for itself below these hosts.
+_STORE = "s3://artifact-store"
+_HUB = "s3://resolved-at-deployment"
+
+
+def plan_report(plan: Plan) -> dict[str, Any]:
+    """The plan with whole requests.
+
+    ``request`` is the body of CreateOptimizationJob without name and role. Locations below ``s3://artifact-store`` and
+    ``s3://resolved-at-deployment`` stand for what is known only when a stack is deployed.
+    """
+    return {
+        "artifact_key": plan.artifact_key,
+        "jobs": [
+            {
+                "artifact_key": job.artifact_key,
+                "name": job.name,
+                "pre_compiled": job.pre_compiled,
+                "request": {
+                    "ModelSource": {"S3": _job_source(plan, job.source)},
+                    "OutputConfig": {"S3OutputLocation": _output(plan, place)},
+                    **job.request,
+                },
+            }
+            for place, job in enumerate(plan.jobs)
+        ],
+        "container": {
+            "image": plan.container.image,
+            "environment": plan.container.environment,
+            "model_data_source": _data_source(plan, plan.container.model),
+            "additional_model_data_sources": [
+                {"ChannelName": channel.name, **_data_source(plan, channel.source)}
+                for channel in plan.container.channels
+            ],
+            "enable_network_isolation": plan.container.network_isolation,
+            "inference_component": plan.container.component is not None,
+            "tags": plan.container.tags,
+        },
+        "estimates": {"memory": _memory(plan.memory), "tensor_parallel_degree": plan.tensor_parallel_degree},
+        "warnings": [asdict(warning) for warning in plan.warnings],
+    }
+
+
+def refusal_report(violations: list[Violation]) -> dict[str, Any]:
+    """All that is wrong."""
+    return {
+        "violations": [
+            {
+                "rule": violation.rule,
+                "location": violation.location,
+                "value": violation.value if isinstance(violation.value, str | int | float) else str(violation.value),
+                "message": violation.reason,
+                "suggestion": violation.suggestion,
+                "link": violation.link,
+            }
+            for violation in violations
+        ]
+    }
+
+
+_MODEL_COLUMNS = (
+    "model_id",
+    "family",
+    "quantization",
+    "speculative_decoding",
+    "sagemaker_draft_model",
+    "pre_optimized",
+    "pre_compiled",
+    "gated",
+    "fp8",
+    "smoothquant",
+    "fast_load",
+    "neuron",
+    "tensorrt_llm",
+    "eagle",
+    "parameters_billion",
+    "weight_bits",
+)
+
+
+def catalog_report(what: str) -> list[dict[str, Any]]:
+    """The rows of ``models``, ``instances``, ``images`` or ``rules``."""
+    match what:
+        case "models":
+            return [{column: getattr(row, column) for column in _MODEL_COLUMNS} for row in models.by_id().values()]
+        case "instances":
+            return [asdict(row) for row in instances.by_name().values()]
+        case "images":
+            return [
+                {"repository": row.repository, "tag": row.tag, "capabilities": sorted(row.capabilities)}
+                for row in images.rows()
+            ]
+        case _:
+            return [
+                {"id": r.id, "title": r.title, "reason": r.reason, "link": r.link, "advisory": r.advisory}
+                for r in all_rules()
+            ]
+
+
+def rules_page() -> str:
+    """The page of all rules, in Markdown: ``docs/rules.md``."""
+    lines = [
+        "# Rules",
+        "",
+        "A recipe that breaks a rule is refused at synth, with all the rules it breaks. An advisory rule warns; its",
+        'warning is acknowledged with `Annotations.of(scope).acknowledge_warning("constructs-optim:<id>")`.',
+        "",
+        "This page is generated: `constructs-optim catalog rules --format markdown > docs/rules.md`.",
+        "",
+        "| id | rule | why | |",
+        "| --- | --- | --- | --- |",
+    ]
+    for rule in all_rules():
+        kind = "advisory" if rule.advisory else "refuses"
+        lines.append(f"| {rule.id} | {rule.title} | {rule.reason} ([source]({rule.link})) | {kind} |")
+    return "\n".join(lines) + "\n"
+
+
+def _output(plan: Plan, place: int) -> str:
+    return f"{_STORE}/artifacts/{plan.jobs[place].artifact_key or 'key-known-at-deployment'}/model/"
+
+
+def _location(plan: Plan, source: Source) -> tuple[str, bool]:
+    """Where a source's files are, and whether their licence is accepted."""
+    match source:
+        case ArtifactSource():
+            return _output(plan, source.job) + source.suffix, False
+        case HubSource():
+            return f"{_HUB}/{source.hub_name}/{source.model_id}/{source.version or 'newest'}/", source.accept_eula
+        case HubDraftSource():
+            version = source.version or "newest"
+            return f"{_HUB}/{source.hub_name}/{source.model_id}/{version}/draft/", source.accept_eula
+        case _:
+            return source.uri, source.accept_eula
+
+
+def _job_source(plan: Plan, source: Source) -> dict[str, Any]:
+    uri, accepted = _location(plan, source)
+    return {"S3Uri": uri, **({"ModelAccessConfig": {"AcceptEula": True}} if accepted else {})}
+
+
+def _data_source(plan: Plan, source: Source) -> dict[str, Any]:
+    data = {**_job_source(plan, source), "S3DataType": "S3Prefix", "CompressionType": "None"}
+    return {"S3DataSource": data}
+
+
+def _memory(memory: MemoryEstimate | None) -> dict[str, Any] | None:
+    return {**memory.model_dump(), "total_gb": round(memory.total_gb, 3)} if memory is not None else None

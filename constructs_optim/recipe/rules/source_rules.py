@@ -1,0 +1,164 @@
+"""Rules about what techniques bring along: drafts, training data, configurations of the hub."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..catalog import jumpstart, models
+from ..model import Model, is_token
+from ..recipe import Recipe
+from .registry import Finding, rule
+
+_DRAFTS = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html"
+_EAGLE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-eagle.html"
+_S3_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?")
+_ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
+
+
+def _of(recipe: Recipe, method: str) -> Iterator[tuple[int, object]]:
+    return ((place, technique) for place, technique in recipe.known_techniques if technique.method == method)
+
+
+def _is_prefix(uri: object) -> bool:
+    if is_token(uri):
+        return True
+    return isinstance(uri, str) and bool(_S3_PREFIX.fullmatch(uri)) and not uri.lower().endswith(_ARCHIVES)
+
+
+@rule(
+    "OPT060",
+    title="SageMaker's draft is for JumpStart models",
+    reason="the draft fits the tokenizer and weights that JumpStart publishes, not a model fine-tuned elsewhere",
+    link=_DRAFTS,
+)
+def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
+    if isinstance(recipe.model, Model) and recipe.model.kind == "s3":
+        for place, _ in _of(recipe, "sagemaker_draft"):
+            yield Finding(
+                f"techniques[{place}]",
+                "sagemaker_draft",
+                "Model.jumpstart(...), or SpeculativeDecoding.custom_draft(...)",
+            )
+
+
+@rule(
+    "OPT061",
+    title="The region has SageMaker's drafts",
+    reason="there is no bucket of draft models in that region",
+    link=_DRAFTS,
+)
+def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
+    if recipe.region is None or recipe.region in jumpstart.draft_model_regions():
+        return
+    for place, _ in _of(recipe, "sagemaker_draft"):
+        yield Finding(
+            f"techniques[{place}]",
+            "sagemaker_draft",
+            f"one of the regions {', '.join(jumpstart.draft_model_regions())}, or a draft of your own",
+            reason=f"there is no bucket of draft models in {recipe.region}",
+        )
+
+
+@rule(
+    "OPT062",
+    title="SageMaker's draft runs with JumpStart's own code",
+    reason="SageMaker's draft models exclude custom inference code and trust_remote_code",
+    link=_DRAFTS,
+)
+def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
+    excluded = {
+        "OPTION_ENTRYPOINT": "any",
+        "SAGEMAKER_PROGRAM": "any",
+        "SAGEMAKER_SUBMIT_DIRECTORY": "any",
+        "OPTION_TRUST_REMOTE_CODE": "true",
+        "HF_TRUST_REMOTE_CODE": "true",
+    }
+    for place, _ in _of(recipe, "sagemaker_draft"):
+        for name, value in excluded.items():
+            given = recipe.variables.get(name)
+            if given is not None and value in ("any", given.lower()):
+                yield Finding(f"environment.{name}", given, f"leave it out, or techniques[{place}]")
+
+
+@rule(
+    "OPT063",
+    title="A draft of the hub is named by a model id",
+    reason="a hub's model is named by letters, digits and hyphens",
+    link=_DRAFTS,
+)
+def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
+    for place, technique in _of(recipe, "jumpstart_draft"):
+        model_id = getattr(technique, "model_id", None)
+        if not isinstance(model_id, str) or not re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", model_id):
+            yield Finding(f"techniques[{place}].model_id", model_id, "for instance meta-textgeneration-llama-3-2-1b")
+        version = getattr(technique, "version", None)
+        if version is not None and not (isinstance(version, str) and re.fullmatch(r"\d{1,4}(\.\d{1,4}){2}", version)):
+            yield Finding(f"techniques[{place}].version", version, "a version such as '2.16.2'")
+
+
+@rule(
+    "OPT064",
+    title="A gated draft's licence is accepted in the code",
+    reason="the draft has a licence of its own, which only you can accept",
+    link=_DRAFTS,
+)
+def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
+    for place, technique in _of(recipe, "jumpstart_draft"):
+        model_id = getattr(technique, "model_id", None)
+        row = models.find(model_id) if isinstance(model_id, str) else None
+        # Every Llama is gated, whether or not the catalog lists it.
+        gated = row.gated if row is not None else isinstance(model_id, str) and "llama" in model_id
+        if gated and getattr(technique, "accept_eula", False) is not True:
+            name = f"the {row.license.name} ({row.license.url})" if row is not None and row.license else "its licence"
+            yield Finding(
+                f"techniques[{place}].accept_eula",
+                getattr(technique, "accept_eula", False),
+                f'read {name}, then declare SpeculativeDecoding.jumpstart_draft("{model_id}", accept_eula=True)',
+            )
+
+
+@rule(
+    "OPT065",
+    title="Drafts and training data of your own are S3 prefixes",
+    reason="it is read as uncompressed files under an S3 prefix",
+    link=_EAGLE,
+)
+def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
+    for place, technique in _of(recipe, "custom_draft"):
+        uri = getattr(technique, "uri", None)
+        if not _is_prefix(uri):
+            yield Finding(f"techniques[{place}].uri", uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
+    for place, technique in _of(recipe, "eagle"):
+        uri = getattr(technique, "training_data", None)
+        if uri is not None and not _is_prefix(uri):
+            yield Finding(f"techniques[{place}].training_data", uri, "a URI such as 's3://my-bucket/prompts/'")
+
+
+@rule(
+    "OPT066",
+    title="Heads are trained on at most 4096 tokens of context",
+    reason="the container would be asked for more context than the heads were trained on",
+    link=_EAGLE,
+    advisory=True,
+)
+def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
+    given = recipe.variables.get("OPTION_MAX_MODEL_LEN", "")
+    for _ in _of(recipe, "eagle"):
+        if given.isdigit() and int(given) > 4096:
+            yield Finding("environment.OPTION_MAX_MODEL_LEN", given, "Longer requests speculate worse, not wrongly")
+
+
+@rule(
+    "OPT067",
+    title="A pre-optimized configuration is one of the hub's",
+    reason="it is named by letters, digits, dots, underscores and hyphens, and only hub models have any",
+    link=_DRAFTS,
+)
+def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
+    for place, technique in _of(recipe, "pre_optimized"):
+        name = getattr(technique, "config", None)
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,127}", name):
+            yield Finding(f"techniques[{place}].config", name, "for instance lmi-optimized")
+        if isinstance(recipe.model, Model) and recipe.model.kind == "s3":
+            yield Finding(f"techniques[{place}]", "pre_optimized", "Model.jumpstart(...)")

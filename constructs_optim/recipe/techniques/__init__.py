@@ -1,0 +1,48 @@
+"""What can be done to a model: one module for each kind of technique.
+
+A technique says what the user chose. ``REGISTRY`` names the factories, for the command line and the docs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+from .base import Channel, Stage, Technique, settings
+from .compilation import Compilation
+from .pre_optimized import PreOptimized
+from .quantization import Quantization
+from .sharding import Sharding
+from .speculative_decoding import SpeculativeDecoding
+
+REGISTRY: MappingProxyType[str, MappingProxyType[str, Callable[..., Technique]]] = MappingProxyType(
+    {
+        "quantization": MappingProxyType(
+            {"awq": Quantization.awq, "fp8": Quantization.fp8, "smoothquant": Quantization.smoothquant}
+        ),
+        "speculative_decoding": MappingProxyType(
+            {
+                "sagemaker_draft": SpeculativeDecoding.sagemaker_draft,
+                "jumpstart_draft": SpeculativeDecoding.jumpstart_draft,
+                "custom_draft": SpeculativeDecoding.custom_draft,
+                "eagle": SpeculativeDecoding.eagle,
+            }
+        ),
+        "compilation": MappingProxyType({"neuron": Compilation.neuron, "tensorrt_llm": Compilation.tensorrt_llm}),
+        "sharding": MappingProxyType({"fast_load": Sharding.fast_load}),
+        "pre_optimized": MappingProxyType({"pre_optimized": PreOptimized}),
+    }
+)
+
+__all__ = [
+    "REGISTRY",
+    "Channel",
+    "Compilation",
+    "PreOptimized",
+    "Quantization",
+    "Sharding",
+    "SpeculativeDecoding",
+    "Stage",
+    "Technique",
+    "settings",
+]

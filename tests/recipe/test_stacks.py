@@ -1,0 +1,210 @@
+"""Stacks of techniques: the jobs they become, and how the result is served."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.validate import ParamValidator
+
+from constructs_optim.recipe import (
+    Compilation,
+    Model,
+    PreOptimized,
+    Quantization,
+    RecipeError,
+    Sharding,
+    SpeculativeDecoding,
+    plan,
+)
+from constructs_optim.recipe.catalog import instances, models
+from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, HubSource, S3Source
+
+from .recipes import LLAMA_70B, planned
+
+LLAMA_8B = Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.16.2", accept_eula=True)
+LLAMA_31 = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True)
+
+
+def test_a_draft_beside_quantized_weights_takes_one_job_and_a_channel() -> None:
+    made = planned(techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()])
+    (job,) = made.jobs
+    (channel,) = made.container.channels
+    assert job.artifact_key == planned().jobs[0].artifact_key, "the artifact is that of quantization alone"
+    assert channel.name == "draft_model"
+    assert channel.source == HubDraftSource(model_id=LLAMA_70B, version="2.16.2", accept_eula=True)
+    assert made.container.model == ArtifactSource(job=0)
+    assert made.container.environment["OPTION_SPECULATIVE_DRAFT_MODEL"] == (
+        "/opt/ml/additional-model-data-sources/draft_model"
+    )
+    assert made.container.tags == {"sagemaker-sdk:speculative-draft-model-provider": "sagemaker"}
+    assert made.container.network_isolation
+    assert not made.container.is_native
+
+
+def test_a_draft_alone_takes_no_job() -> None:
+    draft = SpeculativeDecoding.custom_draft("s3://drafts/one/", speculative_length=6)
+    made = planned(techniques=[draft], instance_type="ml.p4d.24xlarge")
+    assert made.jobs == ()
+    assert made.artifact_key is None
+    assert made.container.model == HubSource(model_id=LLAMA_70B, version="2.16.2", accept_eula=True)
+    assert made.container.channels[0].source == S3Source(uri="s3://drafts/one/")
+    assert made.container.environment["OPTION_SPECULATIVE_LENGTH"] == "6"
+
+
+def test_a_draft_is_never_paired_with_an_image_that_would_ignore_it() -> None:
+    draft = planned(techniques=[SpeculativeDecoding.sagemaker_draft()], instance_type="ml.p4d.24xlarge").container
+    eagle = planned(model=LLAMA_31, techniques=[SpeculativeDecoding.eagle()]).container
+    assert draft.image is not None
+    assert "lmi14" in draft.image
+    assert eagle.image is not None
+    assert "lmi17" in eagle.image
+    assert "OPTION_SPECULATIVE_CONFIG" in eagle.environment
+    assert "OPTION_SPECULATIVE_DRAFT_MODEL" not in eagle.environment
+
+
+def test_quantization_and_compilation_share_a_job() -> None:
+    made = planned(techniques=[Quantization.awq(), Compilation.tensorrt_llm()], instance_type="ml.p4d.24xlarge")
+    (job,) = made.jobs
+    assert [next(iter(part)) for part in job.request["OptimizationConfigs"]] == [
+        "ModelQuantizationConfig",
+        "ModelCompilationConfig",
+    ]
+    assert "tensorrtllm" in str(job.image)
+    swapped = planned(techniques=[Compilation.tensorrt_llm(), Quantization.awq()], instance_type="ml.p4d.24xlarge")
+    assert swapped.jobs == made.jobs, "the order in which they are listed does not matter"
+
+
+def test_shards_are_cut_from_the_quantized_artifact_by_a_second_job() -> None:
+    made = planned(techniques=[Sharding.fast_load(), Quantization.awq()])
+    first, second = made.jobs
+    assert (first.name, second.name) == ("awq", "fast-load")
+    assert second.source == ArtifactSource(job=0)
+    assert first.artifact_key == planned().jobs[0].artifact_key, "each is reusable on its own"
+    assert second.artifact_key not in (None, first.artifact_key)
+    assert made.container.model == ArtifactSource(job=1)
+    assert made.container.component is not None
+    assert made.container.component.accelerators == 4
+    assert not made.container.network_isolation
+
+
+def test_the_second_artifacts_key_follows_the_firsts() -> None:
+    def second(group_size: Any) -> str | None:
+        return planned(techniques=[Quantization.awq(group_size=group_size), Sharding.fast_load()]).jobs[1].artifact_key
+
+    assert second(64) != second(128)
+
+
+def test_heads_are_trained_on_the_model_and_served_beside_it() -> None:
+    made = planned(model=LLAMA_31, techniques=[SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")])
+    (job,) = made.jobs
+    assert job.request["OptimizationConfigs"] == [
+        {
+            "ModelSpeculativeDecodingConfig": {
+                "Technique": "EAGLE",
+                "TrainingDataSource": {"S3Uri": "s3://prompts/mine/", "S3DataType": "S3Prefix"},
+            }
+        }
+    ]
+    assert job.request["StoppingCondition"] == {"MaxRuntimeInSeconds": 432_000}
+    (channel,) = made.container.channels
+    assert channel.source == ArtifactSource(job=0, suffix="draft/")
+    assert isinstance(made.container.model, HubSource)
+
+
+def test_heads_do_not_depend_on_what_serves_them() -> None:
+    keys = {
+        planned(
+            model=LLAMA_31, techniques=[SpeculativeDecoding.eagle(speculative_tokens=n)], instance_type=i
+        ).artifact_key
+        for n, i in ((5, "ml.g5.12xlarge"), (3, "ml.p5.48xlarge"))
+    }
+    assert len(keys) == 1
+
+
+def test_a_compile_that_sagemaker_has_done_already_is_said_so() -> None:
+    neuron = [Compilation.neuron(tensor_parallel_degree=24, maximum_sequence_length=8192, maximum_batch_size=8)]
+    assert planned(model=LLAMA_8B, techniques=neuron, instance_type="ml.inf2.48xlarge").jobs[0].pre_compiled
+    small = planned(model=LLAMA_8B, techniques=[Compilation.neuron()], instance_type="ml.inf2.24xlarge")
+    assert not small.jobs[0].pre_compiled
+
+
+def test_a_compiled_shape_is_served_as_it_was_compiled() -> None:
+    made = planned(model=LLAMA_8B, techniques=[Compilation.neuron()], instance_type="ml.inf2.48xlarge")
+    environment = made.jobs[0].request["OptimizationConfigs"][0]["ModelCompilationConfig"]["OverrideEnvironment"]
+    assert environment.items() <= made.container.environment.items()
+    assert environment["OPTION_TENSOR_PARALLEL_DEGREE"] == "24"
+
+
+def test_a_pre_optimized_configuration_is_left_to_the_hub() -> None:
+    made = planned(techniques=[PreOptimized("lmi-optimized")], instance_type="ml.p4d.24xlarge")
+    assert made.jobs == ()
+    assert made.container.image is None
+    assert made.container.environment == {}
+    assert made.source == made.container.model
+    assert isinstance(made.source, HubSource)
+    assert made.source.configuration == "lmi-optimized"
+
+
+@pytest.mark.parametrize(
+    ("techniques", "weights"),
+    [([Quantization.awq()], 35.0), ([Quantization.fp8()], 70.0), ([Sharding.fast_load()], 140.0)],
+)
+def test_llama_3_70b_takes_what_its_vendor_says(techniques: list[Any], weights: float) -> None:
+    memory = planned(techniques=techniques, instance_type="ml.p4d.24xlarge").memory
+    assert memory is not None
+    assert memory.weights_gb == weights
+
+
+STACKS = [
+    [Quantization.awq()],
+    [Quantization.fp8()],
+    [Quantization.awq(), SpeculativeDecoding.sagemaker_draft()],
+    [Quantization.fp8(), SpeculativeDecoding.custom_draft("s3://drafts/one/")],
+    [SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-3-2-1b", accept_eula=True)],
+    [SpeculativeDecoding.eagle()],
+    [Compilation.neuron()],
+    [Compilation.tensorrt_llm()],
+    [Quantization.smoothquant(), Compilation.tensorrt_llm()],
+    [Sharding.fast_load()],
+    [Quantization.awq(), Sharding.fast_load()],
+    [PreOptimized()],
+]
+
+
+def test_every_model_stack_and_instance_type_is_planned_or_refused_with_reasons() -> None:
+    shape: Any = (
+        botocore.session.get_session()
+        .get_service_model("sagemaker")
+        .operation_model("CreateOptimizationJob")
+        .input_shape
+    )
+    enum = set(shape.members["DeploymentInstanceType"].enum)
+    outcomes: Counter[str] = Counter()
+    for row in models.by_id().values():
+        model = Model.jumpstart(row.model_id, version="1.0.0", accept_eula=True)
+        for instance in instances.by_name().values():
+            for number, techniques in enumerate(STACKS):
+                try:
+                    made = plan(model=model, techniques=techniques, instance_type=instance.name, region="us-west-2")
+                except RecipeError as refused:
+                    outcomes["refused" if refused.violations else "refused for nothing"] += 1
+                    continue
+                outcomes["planned"] += 1
+                outcomes[f"stack {number}"] += 1
+                for job in made.jobs:
+                    request = {
+                        "OptimizationJobName": "job",
+                        "RoleArn": "arn:aws:iam::111122223333:role/execution",
+                        "ModelSource": {"S3": {"S3Uri": "s3://models/m/"}},
+                        "OutputConfig": {"S3OutputLocation": "s3://artifacts/a/"},
+                        **job.request,
+                    }
+                    report = ParamValidator().validate(request, shape)
+                    assert not report.has_errors(), report.generate_report()
+                    assert request["DeploymentInstanceType"] in enum
+    assert not outcomes["refused for nothing"]
+    assert outcomes["refused"] > outcomes["planned"] > 1000
+    assert {f"stack {number}" for number in range(len(STACKS))} <= set(outcomes), "each stack works somewhere"
