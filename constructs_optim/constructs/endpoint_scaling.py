@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from aws_cdk import Duration
 from aws_cdk import aws_applicationautoscaling as scaling
 from constructs import Construct
 
-_DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 _NAMESPACE = "sagemaker"
+
+
+@dataclass(frozen=True)
+class VariantTarget:
+    """A production variant, which scales by instances."""
+
+    endpoint_name: str
+    variant_name: str
+
+    dimension = "sagemaker:variant:DesiredInstanceCount"
+    concurrency_metric = "SageMakerVariantConcurrentRequestsPerModelHighResolution"
+    invocations_metric = "SageMakerVariantInvocationsPerInstance"
+
+    @property
+    def resource_id(self) -> str:
+        """What Application Auto Scaling calls it."""
+        return f"endpoint/{self.endpoint_name}/variant/{self.variant_name}"
+
+
+@dataclass(frozen=True)
+class ComponentTarget:
+    """An inference component, which scales by copies of its model."""
+
+    name: str
+
+    dimension = "sagemaker:inference-component:DesiredCopyCount"
+    concurrency_metric = "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"
+    invocations_metric = "SageMakerInferenceComponentInvocationsPerCopy"
+
+    @property
+    def resource_id(self) -> str:
+        """What Application Auto Scaling calls it."""
+        return f"inference-component/{self.name}"
 
 
 class EndpointScaling(Construct):
@@ -20,8 +53,7 @@ class EndpointScaling(Construct):
         scope: Construct,
         id: str,
         *,
-        endpoint_name: str,
-        variant_name: str,
+        target: VariantTarget | ComponentTarget,
         min_capacity: int,
         max_capacity: int,
     ) -> None:
@@ -36,13 +68,14 @@ class EndpointScaling(Construct):
                 "instance, and the maximum is not below the minimum"
             )
         super().__init__(scope, id)
+        self._scaled = target
         self._target = scaling.CfnScalableTarget(
             self,
             "Target",
             max_capacity=max_capacity,
             min_capacity=min_capacity,
-            resource_id=f"endpoint/{endpoint_name}/variant/{variant_name}",
-            scalable_dimension=_DIMENSION,
+            resource_id=target.resource_id,
+            scalable_dimension=target.dimension,
             service_namespace=_NAMESPACE,
         )
 
@@ -65,7 +98,7 @@ class EndpointScaling(Construct):
         """
         return self._track(
             "OnConcurrency",
-            "SageMakerVariantConcurrentRequestsPerModelHighResolution",
+            self._scaled.concurrency_metric,
             target,
             scale_in_cooldown,
             scale_out_cooldown,
@@ -87,7 +120,7 @@ class EndpointScaling(Construct):
         """
         return self._track(
             "OnInvocations",
-            "SageMakerVariantInvocationsPerInstance",
+            self._scaled.invocations_metric,
             target,
             scale_in_cooldown,
             scale_out_cooldown,

@@ -18,6 +18,8 @@ from .container_registry import ContainerRegistry
 from .permissions import NO_RESOURCES, PolicyBuilder, Statement, acknowledge_wildcards, sub, trust_policy
 
 _ACCOUNT_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:*"
+# Where a hub's configuration names the image, it is one of these.
+_HUB_REPOSITORIES = frozenset({"djl-inference", "huggingface-pytorch-tgi-inference"})
 _NETWORK_ACTIONS = (
     "ec2:CreateNetworkInterface",
     "ec2:CreateNetworkInterfacePermission",
@@ -58,9 +60,11 @@ def execution_statements(
     plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool
 ) -> list[Statement]:
     """All that a plan's job and model need of their execution role."""
-    repositories = sorted({job.image.partition(":")[0] for job in plan.jobs if job.image is not None})
+    images = [*(job.image for job in plan.jobs), plan.container.image]
+    named = {image.rpartition("/")[2].partition(":")[0] for image in images if image is not None}
+    repositories = sorted(named or _HUB_REPOSITORIES)
     statements = [
-        *model_source.read_statements(plan.source),
+        *(statement for source in plan.sources for statement in model_source.read_statements(source)),
         *artifact_statements(store),
         Statement(
             "PullImages",

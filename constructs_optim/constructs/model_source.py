@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from aws_cdk import Fn, Stack, Token
 
 from constructs_optim.recipe import Model
-from constructs_optim.recipe.plan_data import HubSource, S3Source
+from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, HubSource, S3Source, Source
 
 from .permissions import Statement, sub
 
+_DRAFT_BUCKETS = ("sagemaker-sd-models-prod-${AWS::Region}",)
 _JUMPSTART_BUCKETS = ("jumpstart-cache-prod-${AWS::Region}", "jumpstart-private-cache-prod-${AWS::Region}")
 
 
@@ -27,59 +30,85 @@ def source_identity(stack: Stack, model: Model) -> str | None:
     return json.dumps(stack.resolve(uri), sort_keys=True, separators=(",", ":"))
 
 
-def properties(source: HubSource | S3Source) -> dict[str, Any]:
-    """The ``Source`` property of ``Custom::OptimizationJob``."""
-    if isinstance(source, HubSource):
-        return {
-            "Kind": "hub",
-            "HubName": source.hub_name,
-            "ModelId": source.model_id,
-            **({"Version": source.version} if source.version else {}),
-            "AcceptEula": source.accept_eula,
-        }
-    return {"Kind": "s3", "S3Uri": source.uri, **({"AcceptEula": True} if source.accept_eula else {})}
+@dataclass(frozen=True)
+class Artifact:
+    """What a job of the stack yields: key, S3 prefix, container image and job name. All may be tokens."""
+
+    key: str
+    uri: str
+    image: str
+    job_name: str
 
 
-def lookup_statements(source: HubSource | S3Source) -> list[Statement]:
-    """What the job's handler may look up to resolve the source."""
-    if isinstance(source, HubSource):
-        prefix = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:aws:"
-        return [
-            Statement(
-                "ResolveHubContent",
-                ("sagemaker:DescribeHubContent",),
-                (
-                    sub(f"{prefix}hub/{source.hub_name}"),
-                    sub(f"{prefix}hub-content/{source.hub_name}/Model/{source.model_id}/*"),
-                ),
-                wildcard="the last part is the model's version, which an unpinned model leaves to the hub",
-            )
-        ]
-    return [_list_statement(source)]
+def properties(source: Source, artifacts: Sequence[Artifact] = ()) -> dict[str, Any]:
+    """The ``Source`` property of a custom resource; ``artifacts`` are those of the plan's jobs, in their order."""
+    match source:
+        case HubSource():
+            return {
+                "Kind": source.kind,
+                "HubName": source.hub_name,
+                "ModelId": source.model_id,
+                **({"Version": source.version} if source.version else {}),
+                "AcceptEula": source.accept_eula,
+                **({"Configuration": source.configuration} if source.configuration else {}),
+            }
+        case HubDraftSource():
+            return {
+                "Kind": source.kind,
+                "HubName": source.hub_name,
+                "ModelId": source.model_id,
+                **({"Version": source.version} if source.version else {}),
+                "AcceptEula": source.accept_eula,
+            }
+        case S3Source():
+            return {"Kind": "s3", "S3Uri": source.uri, **({"AcceptEula": True} if source.accept_eula else {})}
+        case ArtifactSource():
+            artifact = artifacts[source.job]
+            suffix = {"Suffix": source.suffix} if source.suffix else {}
+            return {"Kind": "artifact", "ArtifactKey": artifact.key, "S3Uri": artifact.uri, **suffix}
 
 
-def read_statements(source: HubSource | S3Source) -> list[Statement]:
-    """What the execution role may read of the source."""
-    if isinstance(source, HubSource):
-        buckets = [f"arn:${{AWS::Partition}}:s3:::{bucket}" for bucket in _JUMPSTART_BUCKETS]
-        return [
-            Statement(
-                "ReadJumpStart",
-                ("s3:GetObject",),
-                tuple(sub(f"{bucket}/*") for bucket in buckets),
-                wildcard="the hub names the model's files when the stack is deployed",
-            ),
-            Statement("ListJumpStart", ("s3:ListBucket",), tuple(sub(bucket) for bucket in buckets)),
-        ]
-    bucket, prefix = _location(source)
+def lookup_statements(source: HubSource | HubDraftSource | S3Source) -> list[Statement]:
+    """What a handler may look up to resolve the source."""
+    if isinstance(source, S3Source):
+        return [_list_statement(source)]
+    prefix = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:aws:"
     return [
         Statement(
-            "ReadSource",
+            "ResolveHubContent",
+            ("sagemaker:DescribeHubContent",),
+            (
+                sub(f"{prefix}hub/{source.hub_name}"),
+                sub(f"{prefix}hub-content/{source.hub_name}/Model/{source.model_id}/*"),
+            ),
+            wildcard="the last part is the model's version, which an unpinned model leaves to the hub",
+        )
+    ]
+
+
+def read_statements(source: HubSource | HubDraftSource | S3Source) -> list[Statement]:
+    """What the execution role may read of the source."""
+    if isinstance(source, S3Source):
+        bucket, prefix = _location(source)
+        return [
+            Statement(
+                "ReadSource",
+                ("s3:GetObject",),
+                (_s3_arn(bucket, "/", prefix, "*"),),
+                wildcard="the model is all the files under the prefix",
+            ),
+            _list_statement(source),
+        ]
+    names = _JUMPSTART_BUCKETS if isinstance(source, HubSource) else _DRAFT_BUCKETS
+    buckets = [f"arn:${{AWS::Partition}}:s3:::{bucket}" for bucket in names]
+    return [
+        Statement(
+            "ReadJumpStart",
             ("s3:GetObject",),
-            (_s3_arn(bucket, "/", prefix, "*"),),
-            wildcard="the model is all the files under the prefix",
+            tuple(sub(f"{bucket}/*") for bucket in buckets),
+            wildcard="the hub names the model's files when the stack is deployed",
         ),
-        _list_statement(source),
+        Statement("ListJumpStart", ("s3:ListBucket",), tuple(sub(bucket) for bucket in buckets)),
     ]
 
 

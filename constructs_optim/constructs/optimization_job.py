@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aws_cdk import Annotations, CfnResource, CfnWaitCondition, CfnWaitConditionHandle, Duration, Stack, Token
 from aws_cdk import aws_iam as iam
@@ -12,12 +12,14 @@ from constructs import Construct
 
 from constructs_optim.recipe import Model, Plan, plan
 from constructs_optim.recipe.keys import sha256
+from constructs_optim.recipe.plan_data import ArtifactSource, OptimizationJobPlan
 from constructs_optim.recipe.techniques import Technique
 
 from . import model_source
 from .artifact_store import ArtifactStore, IArtifactStore
 from .container_registry import ContainerRegistry
 from .execution_role import attach_to_given_role, execution_statements
+from .model_source import Artifact
 from .network import Network
 from .optimization_service import OptimizationService
 
@@ -100,8 +102,11 @@ class OptimizationJob(Construct):
             max_runtime_seconds=int(max_runtime.to_seconds()) if max_runtime is not None else None,
             source_identity=model_source.source_identity(stack, model),
         )
-        if len(self.plan.jobs) != 1 or self.plan.jobs[0].image is None:
-            raise ValueError(f"{_described(self.plan)}: a stack of one job that runs in a container is deployed so far")
+        if len(self.plan.jobs) > 1 and not wait:
+            raise ValueError(
+                "wait=False goes with one job: the second of a chain starts from the artifact of the first. Declare "
+                "the first as an OptimizationJob of its own, and the second on its artifact with Model.s3(...)"
+            )
         super().__init__(scope, id)
         for advice in self.plan.warnings:
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
@@ -119,72 +124,99 @@ class OptimizationJob(Construct):
             self.role_arn = role.role_arn
         service.permit(self.plan, self.artifact_store, role_arn=self.role_arn)
 
-        # Neither can be updated: with the generation in their ids, a changed plan or store has new ones.
-        generation = self._generation()
-        handle = CfnWaitConditionHandle(self, f"Handle{generation}") if wait else None
-        self._resource = self._job(service, handle)
-        if permissions is not None:
-            self._resource.node.add_dependency(permissions)
-        self._ready: CfnWaitCondition | None = None
-        if handle is not None:
-            seconds = int((timeout or _LONGEST_WAIT).to_seconds())
-            self._ready = CfnWaitCondition(self, f"Ready{generation}", handle=handle.ref, timeout=str(seconds))
-            self._ready.add_resource_dependency(self._resource)
+        self._service = service
+        self._permissions = permissions
+        self._artifacts: list[Artifact] = []
+        seconds = int((timeout or _LONGEST_WAIT).to_seconds())
+        for place, job in enumerate(self.plan.jobs):
+            # A chain's later jobs are told apart by what they do; the first has the ids of one that is alone.
+            prefix = job.name.title().replace("-", "") if place else ""
+            self._artifacts.append(self._run(job, prefix, seconds if wait else None))
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """What the plan's jobs yield, in their order. Whatever uses a part of one waits for it."""
+        return tuple(self._artifacts)
 
     @property
     def artifact_key(self) -> str:
         """The artifact's key in the store (64 hexadecimal characters); a token where the source is not pinned."""
-        return self.plan.jobs[-1].artifact_key or self._resource.ref
+        return self.plan.artifact_key or self._last.key
 
     @property
     def job_name(self) -> str:
         """The name of the SageMaker job that makes or made the artifact (a token)."""
-        return self._signalled(self._ready, 3) if self._ready else self._resource.get_att("JobName").to_string()
+        return self._last.job_name
 
     @property
     def model_data_uri(self) -> str:
         """The artifact's S3 prefix (a token). Whatever uses it waits for the artifact."""
-        return self._signalled(self._ready, 2) if self._ready else self._resource.get_att("ModelDataUri").to_string()
+        return self._last.uri
 
     @property
     def image_uri(self) -> str:
         """The container image the service recommends for the artifact (a token), or the job's own without a wait."""
-        return self._signalled(self._ready, 1) if self._ready else str(self.plan.container.image)
+        return self._last.image
 
-    def _generation(self) -> str:
-        """8 hexadecimal digits that change with the plan and with the store."""
+    @property
+    def _last(self) -> Artifact:
+        if not self._artifacts:
+            raise ValueError(f"{_described(self.plan)}: this recipe needs no job, so it has no artifact")
+        return self._artifacts[-1]
+
+    def _run(self, job: OptimizationJobPlan, prefix: str, wait_seconds: int | None) -> Artifact:
+        """Declare one job; with ``wait_seconds``, the condition that is met when its artifact is there."""
+        # Neither can be updated: with the generation in their ids, a changed plan or store has new ones.
+        generation = self._generation(job)
+        waits = wait_seconds is not None
+        handle = CfnWaitConditionHandle(self, f"{prefix}Handle{generation}") if waits else None
+        resource = CfnResource(
+            self,
+            prefix or "Resource",
+            type="Custom::OptimizationJob",
+            properties=self._properties(job, handle),
+        )
+        if isinstance(job.source, ArtifactSource):
+            resource.add_metadata("cfn-lint", SIGNALLED_VALUES)
+        if self._permissions is not None:
+            resource.node.add_dependency(self._permissions)
+        if handle is None:
+            return Artifact(
+                key=resource.ref,
+                uri=resource.get_att("ModelDataUri").to_string(),
+                image=str(self.plan.container.image),
+                job_name=resource.get_att("JobName").to_string(),
+            )
+        ready = CfnWaitCondition(self, f"{prefix}Ready{generation}", handle=handle.ref, timeout=str(wait_seconds))
+        ready.add_resource_dependency(resource)
+        # The signal's data is ``|image|model data URI|job name|``, wrapped in JSON by CloudFormation.
+        data = {"Fn::Split": ["|", {"Fn::GetAtt": [Stack.of(self).get_logical_id(ready), "Data"]}]}
+        image, uri, name = (Token.as_string({"Fn::Select": [part, data]}) for part in (1, 2, 3))
+        return Artifact(key=resource.ref, uri=uri, image=image, job_name=name)
+
+    def _generation(self, job: OptimizationJobPlan) -> str:
+        """8 hexadecimal digits that change with the job's plan and with the store."""
         store = json.dumps(Stack.of(self).resolve(self.artifact_store.bucket_name), sort_keys=True)
-        return sha256(f"{self.plan.deployment_hash}\n{store}")[:8]
+        return sha256(f"{job.deployment_hash}\n{store}")[:8]
 
-    def _job(self, service: OptimizationService, handle: CfnWaitConditionHandle | None) -> CfnResource:
-        job = self.plan.jobs[-1]
-        store = self.artifact_store
+    def _properties(self, job: OptimizationJobPlan, handle: CfnWaitConditionHandle | None) -> dict[str, Any]:
+        service, store = self._service, self.artifact_store
         request = dict(job.request)
         if self.network is not None:
             request["VpcConfig"] = self.network.to_property("SecurityGroupIds")
-        return CfnResource(
-            self,
-            "Resource",
-            type="Custom::OptimizationJob",
-            properties={
-                "ServiceToken": service.service_token,
-                "ServiceTimeout": service.service_timeout_seconds,
-                "Description": self.plan.description,
-                "RecipeKey": job.recipe_key,
-                "Source": model_source.properties(self.plan.source),
-                "Request": request,
-                "RoleArn": self.role_arn,
-                "Bucket": store.bucket_name,
-                **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
-                "StateMachineArn": service.state_machine_arn,
-                **({"WaitHandle": handle.ref} if handle is not None else {}),
-            },
-        )
-
-    def _signalled(self, ready: CfnWaitCondition, part: int) -> str:
-        """A part of the signal's data, ``|image|model data URI|job name|``, wrapped in JSON by CloudFormation."""
-        data = {"Fn::GetAtt": [Stack.of(self).get_logical_id(ready), "Data"]}
-        return Token.as_string({"Fn::Select": [part, {"Fn::Split": ["|", data]}]})
+        return {
+            "ServiceToken": service.service_token,
+            "ServiceTimeout": service.service_timeout_seconds,
+            "Description": self.plan.description,
+            "RecipeKey": job.recipe_key,
+            "Source": model_source.properties(job.source, self._artifacts),
+            "Request": request,
+            "RoleArn": self.role_arn,
+            "Bucket": store.bucket_name,
+            **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
+            "StateMachineArn": service.state_machine_arn,
+            **({"WaitHandle": handle.ref} if handle is not None else {}),
+        }
 
 
 def _described(plan: Plan) -> str:

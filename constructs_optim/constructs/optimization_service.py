@@ -5,36 +5,33 @@ However many endpoints a stack has, there is one of each; a plan only adds permi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import IgnoreMode, RemovalPolicy, Stack
+from aws_cdk import IgnoreMode, Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from constructs_optim.recipe.plan_data import Plan
+from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, HubSource, Plan, S3Source
 
 from . import model_source
 from .artifact_store import IArtifactStore
 from .execution_role import ExecutionRole, artifact_statements
+from .handler import HANDLER_TIMEOUT_SECONDS, Handler, log_group_of
 from .permissions import NO_RESOURCES, Arn, PolicyBuilder, Statement, sub, trust_policy
 
 _ID = "OptimizationService"
 _PACKAGE = Path(__file__).parent.parent
-_RUNTIME = "python3.14"
-_LOG_RETENTION_DAYS = 365
-# Creating, resolving and claiming take seconds; the rest is room for retries over throttling.
-_HANDLER_TIMEOUT_SECONDS = 300
 _JOB_NAMES = "a job's name follows from its artifact key, which is known only when the stack is deployed"
+_MODELS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:model/optim-*"
 _JOBS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:optimization-job/optim-*"
 
 
 class OptimizationService(Construct):
-    """Handler, watcher and state machine of a stack. Use :meth:`of`."""
+    """Handlers, watcher and state machine of a stack. Use :meth:`of`."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
@@ -47,26 +44,24 @@ class OptimizationService(Construct):
             ignore_mode=IgnoreMode.GIT,
         )
         self._code = {"s3Bucket": code.s3_bucket_name, "s3Key": code.s3_object_key}
-        self._watcher_policy = PolicyBuilder()
-        self._watcher_role, watcher = self._function(
+        self._watcher = Handler(
+            self,
             "Watcher",
-            "runtime.job_watcher.handler",
-            "Looks at a running optimization job",
-            self._watcher_policy,
+            code=self._code,
+            entry_point="runtime.job_watcher.handler",
+            description="Looks at a running optimization job",
+            statements=[
+                Statement("WatchJobs", ("sagemaker:DescribeOptimizationJob",), (sub(_JOBS_ARN),), wildcard=_JOB_NAMES)
+            ],
         )
-        self._watcher_policy.add(
-            [Statement("WatchJobs", ("sagemaker:DescribeOptimizationJob",), (sub(_JOBS_ARN),), wildcard=_JOB_NAMES)]
-        )
-        self._state_machine = self._watching(watcher)
-        self._handler_policy = PolicyBuilder()
-        self._handler_role, handler = self._function(
+        self._state_machine = self._watching(self._watcher)
+        self._jobs = Handler(
+            self,
             "Handler",
-            "runtime.job_handler.handler",
-            "Starts, shares and stops optimization jobs",
-            self._handler_policy,
-        )
-        self._handler_policy.add(
-            [
+            code=self._code,
+            entry_point="runtime.job_handler.handler",
+            description="Starts, shares and stops optimization jobs",
+            statements=[
                 Statement(
                     "ManageJobs",
                     (
@@ -79,10 +74,11 @@ class OptimizationService(Construct):
                     wildcard=_JOB_NAMES,
                 ),
                 Statement("WatchJobs", ("states:StartExecution",), (self._state_machine.ref,)),
-            ]
+            ],
         )
-        self.service_token = handler.attr_arn
-        self.service_timeout_seconds = _HANDLER_TIMEOUT_SECONDS
+        self._models: Handler | None = None
+        self.service_token = self._jobs.arn
+        self.service_timeout_seconds = HANDLER_TIMEOUT_SECONDS
         self.state_machine_arn = self._state_machine.ref
 
     @staticmethod
@@ -93,53 +89,50 @@ class OptimizationService(Construct):
         return existing if isinstance(existing, OptimizationService) else OptimizationService(stack, _ID)
 
     def permit(self, plan: Plan, store: IArtifactStore, *, role_arn: Arn) -> None:
-        """Let the handlers carry out ``plan``: look its source up, pass the job its role, use the store."""
+        """Let the handlers carry out ``plan``: look its sources up, pass the job its role, use the store."""
         artifacts = artifact_statements(store)
-        pass_role = Statement(
-            "PassExecutionRole",
-            ("iam:PassRole",),
-            (role_arn,),
-            {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
-        )
-        if self._handler_policy.add([*model_source.lookup_statements(plan.source), *artifacts, pass_role]):
-            self._handler_policy.apply(self._handler_role)
-        if self._watcher_policy.add(artifacts):
-            self._watcher_policy.apply(self._watcher_role)
+        sources = [job.source for job in plan.jobs if not isinstance(job.source, ArtifactSource)]
+        self._jobs.permit([*_lookups(sources), *artifacts, _pass_role(role_arn)])
+        self._watcher.permit(artifacts)
 
-    def _function(
-        self, id: str, handler: str, description: str, policy: PolicyBuilder
-    ) -> tuple[iam.CfnRole, lambda_.CfnFunction]:
-        scope = Construct(self, id)
-        log_group = self._log_group(scope)
-        policy.add([Statement("WriteLogs", ("logs:CreateLogStream", "logs:PutLogEvents"), (log_group.attr_arn,))])
-        role = iam.CfnRole(
-            scope,
-            "Role",
-            assume_role_policy_document=trust_policy("lambda.amazonaws.com"),
-            description=description,
-        )
-        function = lambda_.CfnFunction(
-            scope,
-            "Function",
-            architectures=["arm64"],
-            code=self._code,
-            description=description,
-            handler=handler,
-            logging_config={"logFormat": "Text", "logGroup": log_group.ref},
-            memory_size=256,
-            role=role.attr_arn,
-            runtime=_RUNTIME,
-            timeout=_HANDLER_TIMEOUT_SECONDS,
-        )
-        return role, function
+    def model_service_token(self, plan: Plan, *, role_arn: Arn) -> str:
+        """The handler of models that CloudFormation has no properties for, allowed to make those of ``plan``."""
+        if self._models is None:
+            self._models = Handler(
+                self,
+                "Models",
+                code=self._code,
+                entry_point="runtime.model_handler.handler",
+                description="Creates and deletes models with files beside them",
+                statements=[
+                    Statement(
+                        "ManageModels",
+                        (
+                            "sagemaker:AddTags",
+                            "sagemaker:CreateModel",
+                            "sagemaker:DeleteModel",
+                            "sagemaker:DeleteTags",
+                            "sagemaker:DescribeModel",
+                            "sagemaker:ListTags",
+                        ),
+                        (sub(_MODELS_ARN),),
+                        wildcard="a model's name follows from what it serves, known when the stack is deployed",
+                    )
+                ],
+            )
+        container = plan.container
+        sources = [container.model, *(channel.source for channel in container.channels)]
+        named = [source for source in sources if not isinstance(source, ArtifactSource)]
+        self._models.permit([*_lookups(named), _pass_role(role_arn)])
+        return self._models.arn
 
-    def _watching(self, watcher: lambda_.CfnFunction) -> stepfunctions.CfnStateMachine:
+    def _watching(self, watcher: Handler) -> stepfunctions.CfnStateMachine:
         scope = Construct(self, "StateMachine")
-        log_group = self._log_group(scope)
+        log_group = log_group_of(scope)
         policy = PolicyBuilder()
         policy.add(
             [
-                Statement("Look", ("lambda:InvokeFunction",), (watcher.attr_arn,)),
+                Statement("Look", ("lambda:InvokeFunction",), (watcher.arn,)),
                 Statement(
                     "DeliverLogs",
                     (
@@ -182,7 +175,7 @@ class OptimizationService(Construct):
             scope,
             "Resource",
             definition=_DEFINITION,
-            definition_substitutions={"WatcherArn": watcher.attr_arn},
+            definition_substitutions={"WatcherArn": watcher.arn},
             logging_configuration={
                 "destinations": [{"cloudWatchLogsLogGroup": {"logGroupArn": log_group.attr_arn}}],
                 # The input carries the wait condition's pre-signed URL.
@@ -194,10 +187,18 @@ class OptimizationService(Construct):
             tracing_configuration={"enabled": True},
         )
 
-    def _log_group(self, scope: Construct) -> logs.CfnLogGroup:
-        group = logs.CfnLogGroup(scope, "Logs", retention_in_days=_LOG_RETENTION_DAYS)
-        group.apply_removal_policy(RemovalPolicy.DESTROY)
-        return group
+
+def _lookups(sources: Sequence[HubSource | HubDraftSource | S3Source]) -> list[Statement]:
+    return [statement for source in sources for statement in model_source.lookup_statements(source)]
+
+
+def _pass_role(role_arn: Arn) -> Statement:
+    return Statement(
+        "PassExecutionRole",
+        ("iam:PassRole",),
+        (role_arn,),
+        {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+    )
 
 
 _RETRY = [

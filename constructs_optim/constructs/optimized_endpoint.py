@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Fn
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.recipe import Model, Plan
+from constructs_optim.recipe.plan_data import ComponentPlan
 from constructs_optim.recipe.techniques import Technique
 
 from .artifact_store import IArtifactStore
 from .endpoint_dashboard import EndpointDashboard
-from .endpoint_scaling import EndpointScaling
-from .optimization_job import SIGNALLED_VALUES, OptimizationJob
+from .endpoint_scaling import ComponentTarget, EndpointScaling, VariantTarget
+from .optimization_job import OptimizationJob
+from .optimized_model import optimized_model
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
@@ -92,58 +94,67 @@ class OptimizedEndpoint(Construct):
             security_groups=security_groups,
         )
         container = self.plan.container
-        if not container.is_native or container.component is not None:
-            raise ValueError(
-                f"{self.node.path}: the endpoint is a native AWS::SageMaker::Model on a production variant so far, "
-                "which takes neither drafts nor shards"
-            )
-        network = self.job.network
-        served = sagemaker.CfnModel(
-            self,
-            "Model",
-            enable_network_isolation=container.network_isolation,
-            execution_role_arn=self.job.role_arn,
-            primary_container={
-                "environment": dict(container.environment),
-                "image": self.job.image_uri,
-                "modelDataSource": {
-                    "s3DataSource": {
-                        "compressionType": "None",
-                        "s3DataType": "S3Prefix",
-                        "s3Uri": self.job.model_data_uri,
-                    }
-                },
-            },
-            vpc_config=network.to_property("securityGroupIds") if network is not None else None,
-        )
-        served.add_metadata("cfn-lint", SIGNALLED_VALUES)
+        model_name = optimized_model(self, "Model", self.job)
+        variant: dict[str, Any] = {
+            "containerStartupHealthCheckTimeoutInSeconds": container.container_startup_timeout_seconds,
+            "initialInstanceCount": initial_instance_count,
+            "initialVariantWeight": 1,
+            "instanceType": instance_type,
+            "modelDataDownloadTimeoutInSeconds": container.model_data_download_timeout_seconds,
+            "modelName": model_name,
+            "routingConfig": {"routingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
+            "variantName": variant_name,
+        }
+        component = container.component
+        if component is not None:
+            # An endpoint of components has instances only; the model and its timeouts are the component's.
+            variant = {
+                name: value
+                for name, value in variant.items()
+                if name in ("initialInstanceCount", "instanceType", "routingConfig", "variantName")
+            }
         config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
-            production_variants=[
-                {
-                    "containerStartupHealthCheckTimeoutInSeconds": container.container_startup_timeout_seconds,
-                    "initialInstanceCount": initial_instance_count,
-                    "initialVariantWeight": 1,
-                    "instanceType": instance_type,
-                    "modelDataDownloadTimeoutInSeconds": container.model_data_download_timeout_seconds,
-                    "modelName": served.attr_model_name,
-                    "routingConfig": {"routingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
-                    "variantName": variant_name,
-                }
-            ],
+            execution_role_arn=self.job.role_arn if component is not None else None,
+            production_variants=[variant],
         )
         self._endpoint = sagemaker.CfnEndpoint(
-            self,
-            "Resource",
-            endpoint_config_name=config.attr_endpoint_config_name,
-            endpoint_name=endpoint_name,
+            self, "Resource", endpoint_config_name=config.attr_endpoint_config_name, endpoint_name=endpoint_name
         )
         self._endpoint_name = self._endpoint.attr_endpoint_name
+        self._component = self._add_component(component, model_name) if component is not None else None
         self._scaling: EndpointScaling | None = None
         self._dashboard = EndpointDashboard(
             self, "Dashboard", endpoint_name=self._endpoint_name, variant_name=variant_name, plan=self.plan
         )
+
+    def _add_component(self, component: ComponentPlan, model_name: str) -> sagemaker.CfnInferenceComponent:
+        container = self.plan.container
+        return sagemaker.CfnInferenceComponent(
+            self,
+            "Component",
+            endpoint_name=self._endpoint_name,
+            runtime_config={"copyCount": 1},
+            specification={
+                "computeResourceRequirements": {
+                    "minMemoryRequiredInMb": component.memory_mib,
+                    "numberOfAcceleratorDevicesRequired": component.accelerators,
+                },
+                "modelName": model_name,
+                "startupParameters": {
+                    "containerStartupHealthCheckTimeoutInSeconds": container.container_startup_timeout_seconds,
+                    "modelDataDownloadTimeoutInSeconds": container.model_data_download_timeout_seconds,
+                },
+            },
+            variant_name=self.variant_name,
+        )
+
+    @property
+    def inference_component_name(self) -> str | None:
+        """The inference component's name (a token), which requests must name; None where a variant serves the model."""
+        # The resource type has no attribute for a name that CloudFormation made up: the ARN ends in it.
+        return Fn.select(1, Fn.split("/", self._component.ref)) if self._component is not None else None
 
     @property
     def plan(self) -> Plan:
@@ -166,7 +177,7 @@ class OptimizedEndpoint(Construct):
         return self._dashboard
 
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
-        """Let Application Auto Scaling choose the number of instances.
+        """Let Application Auto Scaling choose the number of instances, or of an inference component's copies.
 
         From then on an update of the endpoint keeps the number that scaling has set.
 
@@ -179,11 +190,13 @@ class OptimizedEndpoint(Construct):
         """
         if self._scaling is not None:
             raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
+        component = self.inference_component_name
         self._scaling = EndpointScaling(
             self,
             "Scaling",
-            endpoint_name=self._endpoint_name,
-            variant_name=self.variant_name,
+            target=VariantTarget(self._endpoint_name, self.variant_name)
+            if component is None
+            else ComponentTarget(component),
             min_capacity=min_capacity,
             max_capacity=max_capacity,
         )
@@ -192,4 +205,8 @@ class OptimizedEndpoint(Construct):
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` invoke this endpoint, with or without response streaming."""
-        return iam.Grant.add_to_principal(grantee=grantee, actions=_INVOKE_ACTIONS, resource_arns=[self.endpoint_arn])
+        return iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=_INVOKE_ACTIONS,
+            resource_arns=[self.endpoint_arn, *([self._component.ref] if self._component is not None else [])],
+        )

@@ -156,6 +156,7 @@ class _Planner:
                 "StoppingCondition": {"MaxRuntimeInSeconds": self.max_runtime or _RUNTIME_SECONDS[stage]},
             },
             deployment_hash=sha256(f"{recipe_key}\n{declared}")[:8],
+            reads=tuple(S3Source(uri=uri) for t in members for uri in t.reads()),
             pre_compiled=bool(
                 row is not None
                 and row.pre_compiled

@@ -79,6 +79,7 @@ class OptimizationJobPlan(_Data):
             when the stack is deployed.
         deployment_hash: 8 hexadecimal digits that change exactly when another artifact is meant.
         pre_compiled: whether SageMaker has the compiled artifact, so that the job only fetches it.
+        reads: what it reads besides its source, for instance training data.
     """
 
     name: str
@@ -89,6 +90,7 @@ class OptimizationJobPlan(_Data):
     request: dict[str, Any]
     deployment_hash: str
     pre_compiled: bool = False
+    reads: tuple[S3Source, ...] = ()
 
 
 class ChannelPlan(_Data):
@@ -180,6 +182,17 @@ class Plan(_Data):
         if self.container.channels or not self.jobs:
             served.append(canonical(self.container.model_dump(mode="json")))
         return served[0] if len(served) == 1 and self.jobs else sha256("\n".join(served))[:8]
+
+    @property
+    def sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
+        """All that jobs and container read, except artifacts of the plan itself; each once."""
+        container = self.container
+        found = [
+            *(source for job in self.jobs for source in (job.source, *job.reads)),
+            container.model,
+            *(channel.source for channel in container.channels),
+        ]
+        return tuple(dict.fromkeys(source for source in found if not isinstance(source, ArtifactSource)))
 
     @property
     def artifact_key(self) -> str | None:

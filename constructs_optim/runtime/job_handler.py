@@ -9,56 +9,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import traceback
 from collections.abc import Mapping
 from typing import Any
 
 import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from .artifact_store import ArtifactStore, Claim, Owner, artifact_key
-from .cloudformation import respond, signal
+from .cloudformation import signal
+from .custom_resource import CLIENT, answer
 from .errors import DeploymentError
 from .log import log
 from .optimization_jobs import COMPLETED, RUNNING, OptimizationJobs, job_name
-from .properties import HubSource, JobProperties, is_artifact_key, parse_bucket, parse_job_properties
+from .properties import ArtifactSource, HubSource, JobProperties, is_artifact_key, parse_bucket, parse_job_properties
 from .source import ResolvedSource, resolve
 
-_NOT_CREATED = "not-created"
 _MOST_ATTEMPTS = 50
-# Standard retries back off over throttling and 5xx; eight attempts stay well below the function's timeout.
-_CLIENT = Config(retries={"mode": "standard", "max_attempts": 8}, connect_timeout=5, read_timeout=20)
 
 
 def handler(event: Mapping[str, Any], context: object) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
-    physical_id = event.get("PhysicalResourceId") or _NOT_CREATED
-    log("received", request=event["RequestType"], stack=event["StackId"], resource=event["LogicalResourceId"])
-    try:
-        if event["RequestType"] == "Delete":
-            _delete(event)
-            respond(event, physical_id=physical_id)
-            return
-        key, data = _ensure(event)
-        respond(event, physical_id=key, data=data)
-    except DeploymentError as error:
-        log("failed", reason=str(error))
-        respond(event, physical_id=physical_id, failure=f"{event['LogicalResourceId']}: {error}")
-    except (ClientError, BotoCoreError) as error:
-        log("failed", reason=str(error))
-        respond(event, physical_id=physical_id, failure=f"{event['LogicalResourceId']}: {_explained(error)}")
-    except Exception as error:
-        log("failed", reason=repr(error), traceback=traceback.format_exc())
-        # Answered, not raised: CloudFormation invokes asynchronously, and Lambda would repeat a failed invocation
-        # after the stack has rolled back.
-        respond(
-            event,
-            physical_id=physical_id,
-            failure=f"{event['LogicalResourceId']}: unexpected {type(error).__name__}: {error}. "
-            f"The function's log {os.environ.get('AWS_LAMBDA_LOG_GROUP_NAME', '')} has the details",
-        )
+    answer(event, _ensure, _delete)
 
 
 def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
@@ -97,7 +68,9 @@ def _key(event: Mapping[str, Any], wanted: JobProperties, source: ResolvedSource
     kept = event.get("PhysicalResourceId")
     old = event.get("OldResourceProperties") or {}
     new = event["ResourceProperties"]
-    pinned = isinstance(wanted.source, HubSource) and wanted.source.version is not None
+    pinned = isinstance(wanted.source, ArtifactSource) or (
+        isinstance(wanted.source, HubSource) and wanted.source.version is not None
+    )
     same = all(old.get(name) == new.get(name) for name in ("RecipeKey", "Source", "Bucket", "WaitHandle"))
     if same and not pinned and isinstance(kept, str) and is_artifact_key(kept):
         return kept
@@ -199,19 +172,5 @@ def _attributes(key: str, job: str, model_data_uri: str) -> dict[str, str]:
     return {"ArtifactKey": key, "JobName": job, "ModelDataUri": model_data_uri}
 
 
-def _explained(error: ClientError | BotoCoreError) -> str:
-    if not isinstance(error, ClientError):
-        return f"{type(error).__name__}: {error}"
-    code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
-    next_step = {
-        "ResourceLimitExceeded": "ask for a higher limit in Service Quotas, or deploy when other jobs have ended",
-        "ThrottlingException": "the service kept throttling the call; deploy again",
-        "NoSuchBucket": "the artifact store's bucket is gone; create it again, or name another store",
-        "AccessDenied": "check permissions boundaries and service control policies of the stack's roles",
-        "AccessDeniedException": "check permissions boundaries and service control policies of the stack's roles",
-    }.get(code, "")
-    return f"{error.operation_name} answered {code}: {message}" + (f". Next: {next_step}" if next_step else "")
-
-
 def _clients() -> dict[str, Any]:
-    return {name: boto3.client(name, config=_CLIENT) for name in ("s3", "sagemaker", "stepfunctions")}
+    return {name: boto3.client(name, config=CLIENT) for name in ("s3", "sagemaker", "stepfunctions")}

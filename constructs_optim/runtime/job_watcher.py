@@ -11,17 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import boto3
-from botocore.config import Config
 
 from .artifact_store import ArtifactStore
 from .cloudformation import signal
+from .custom_resource import CLIENT
 from .errors import InvalidEvent
 from .job_handler import signal_data
 from .log import log
 from .optimization_jobs import COMPLETED, OptimizationJobs, job_name
 from .properties import is_artifact_key
 
-_CLIENT = Config(retries={"mode": "standard", "max_attempts": 8}, connect_timeout=5, read_timeout=20)
 _DONE = {"Done": True}
 _ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
 _STACK_PATIENCE = dt.timedelta(hours=12)
@@ -45,7 +44,7 @@ def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
             failure=f"watching the optimization job {name} failed: {cause}. Deploy again to attach to it",
         )
         return _DONE
-    job = OptimizationJobs(boto3.client("sagemaker", config=_CLIENT)).describe(name)
+    job = OptimizationJobs(boto3.client("sagemaker", config=CLIENT)).describe(name)
     if job is None:
         _tell(
             event,
@@ -55,7 +54,7 @@ def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
     status = job["OptimizationJobStatus"]
     log("looked", job=name, status=status)
     if status == COMPLETED:
-        _complete(event, ArtifactStore(boto3.client("s3", config=_CLIENT), bucket, event.get("KmsKeyArn")), job)
+        _complete(event, ArtifactStore(boto3.client("s3", config=CLIENT), bucket, event.get("KmsKeyArn")), job)
         return _DONE
     if status in _ENDED_BADLY:
         reason = job.get("FailureReason") or "it was stopped from outside this deployment"

@@ -1,4 +1,4 @@
-"""The properties of ``Custom::OptimizationJob``, read and checked before anything is done with them.
+"""The properties of the custom resources, read and checked before anything is done with them.
 
 CloudFormation delivers every number and boolean of a custom resource as a string.
 """
@@ -20,6 +20,10 @@ _ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+")
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]+")
 _HUB_CONTENT = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
+_SUFFIX = re.compile(r"([\w-]+/)*")
+_CHANNEL = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_IMAGE = re.compile(r"[\w.:/@-]{1,255}")
+_INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9]+")
 _REQUEST_MEMBERS = frozenset(
     {
         "DeploymentInstanceType",
@@ -41,6 +45,25 @@ class HubSource:
     model_id: str
     version: str | None
     accept_eula: bool
+    configuration: str | None = None
+
+
+@dataclass(frozen=True)
+class HubDraftSource:
+    """The draft that SageMaker provides for a JumpStart model."""
+
+    hub_name: str
+    model_id: str
+    version: str | None
+    accept_eula: bool
+
+
+@dataclass(frozen=True)
+class ArtifactSource:
+    """The output of another job, or what is below it."""
+
+    artifact_key: str
+    uri: str
 
 
 @dataclass(frozen=True)
@@ -57,12 +80,15 @@ class S3Source:
         return f"s3://{self.bucket}/{self.prefix}"
 
 
+Source = HubSource | HubDraftSource | S3Source | ArtifactSource
+
+
 @dataclass(frozen=True)
 class JobProperties:
     """What one ``Custom::OptimizationJob`` asks for."""
 
     recipe_key: str
-    source: HubSource | S3Source
+    source: Source
     request: Mapping[str, Any]
     description: Mapping[str, Any]
     role_arn: str
@@ -73,50 +99,118 @@ class JobProperties:
     tags: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True)
+class ModelProperties:
+    """What one ``Custom::OptimizedModel`` asks for; ``image`` is None where the hub's configuration names it."""
+
+    image: str | None
+    environment: Mapping[str, str]
+    instance_type: str
+    source: Source
+    channels: tuple[tuple[str, Source], ...]
+    role_arn: str
+    network_isolation: bool
+    vpc_config: Mapping[str, Any] | None
+    tags: tuple[tuple[str, str], ...]
+
+
+class _Reader:
+    """Reads one resource's properties and collects the names of those that are wrong."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self.properties, self.problems = properties, list[str]()
+
+    def text(self, name: str, pattern: re.Pattern[str] | None = None) -> str:
+        value = self.properties.get(name)
+        if not isinstance(value, str) or not value or (pattern and not pattern.fullmatch(value)):
+            self.problems.append(name)
+            return ""
+        return value
+
+    def optional(self, name: str, pattern: re.Pattern[str]) -> str | None:
+        return self.text(name, pattern) if self.properties.get(name) else None
+
+    def tags(self) -> tuple[tuple[str, str], ...]:
+        tags = self.properties.get("Tags") or []
+        if not isinstance(tags, list) or not all(
+            isinstance(tag, dict) and {"Key", "Value"} == set(tag) for tag in tags
+        ):
+            self.problems.append("Tags")
+            return ()
+        return tuple((str(tag["Key"]), str(tag["Value"])) for tag in tags)
+
+    def finish(self) -> None:
+        if self.problems:
+            listed = ", ".join(sorted(set(self.problems)))
+            raise InvalidEvent(f"these properties are missing or malformed: {listed}")
+
+
 def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
-    """Read ``ResourceProperties``.
+    """Read ``ResourceProperties`` of ``Custom::OptimizationJob``.
 
     Raises:
         InvalidEvent: naming every property that is missing or malformed.
     """
-    problems: list[str] = []
-
-    def text(name: str, pattern: re.Pattern[str] | None = None) -> str:
-        value = properties.get(name)
-        if not isinstance(value, str) or not value or (pattern and not pattern.fullmatch(value)):
-            problems.append(name)
-            return ""
-        return value
-
-    def optional(name: str, pattern: re.Pattern[str]) -> str | None:
-        return text(name, pattern) if properties.get(name) else None
-
+    reader = _Reader(properties)
     request = properties.get("Request")
     if not isinstance(request, dict) or not request or set(request) - _REQUEST_MEMBERS:
-        problems.append("Request")
+        reader.problems.append("Request")
         request = {}
     handle = properties.get("WaitHandle") or None
     if handle is not None and not _is_safe_url(handle):
-        problems.append("WaitHandle")
-    source = _source(properties.get("Source"), problems)
-    tags = properties.get("Tags") or []
-    if not isinstance(tags, list) or not all(isinstance(tag, dict) and {"Key", "Value"} == set(tag) for tag in tags):
-        problems.append("Tags")
-        tags = []
+        reader.problems.append("WaitHandle")
     parsed = JobProperties(
-        recipe_key=text("RecipeKey", _SHA256),
-        source=source,
+        recipe_key=reader.text("RecipeKey", _SHA256),
+        source=_source(properties.get("Source"), "Source", reader.problems),
         request=request,
         description=properties.get("Description") or {},
-        role_arn=text("RoleArn", _ROLE_ARN),
-        bucket=text("Bucket", _BUCKET),
-        kms_key_arn=optional("KmsKeyArn", _KEY_ARN),
+        role_arn=reader.text("RoleArn", _ROLE_ARN),
+        bucket=reader.text("Bucket", _BUCKET),
+        kms_key_arn=reader.optional("KmsKeyArn", _KEY_ARN),
         wait_handle=handle,
-        state_machine_arn=text("StateMachineArn"),
-        tags=tuple((str(tag["Key"]), str(tag["Value"])) for tag in tags),
+        state_machine_arn=reader.text("StateMachineArn"),
+        tags=reader.tags(),
     )
-    if problems:
-        raise InvalidEvent(f"these properties are missing or malformed: {', '.join(sorted(set(problems)))}")
+    reader.finish()
+    return parsed
+
+
+def parse_model_properties(properties: Mapping[str, Any]) -> ModelProperties:
+    """Read ``ResourceProperties`` of ``Custom::OptimizedModel``.
+
+    Raises:
+        InvalidEvent: naming every property that is missing or malformed.
+    """
+    reader = _Reader(properties)
+    environment = properties.get("Environment") or {}
+    if not isinstance(environment, dict) or not all(isinstance(v, str) for v in environment.values()):
+        reader.problems.append("Environment")
+        environment = {}
+    channels: list[tuple[str, Source]] = []
+    for place, channel in enumerate(properties.get("Channels") or []):
+        name = channel.get("Name") if isinstance(channel, dict) else None
+        if not isinstance(name, str) or not _CHANNEL.fullmatch(name):
+            reader.problems.append(f"Channels[{place}].Name")
+            continue
+        channels.append((name, _source(channel.get("Source"), f"Channels[{place}].Source", reader.problems)))
+    vpc_config = properties.get("VpcConfig") or None
+    if vpc_config is not None and (
+        not isinstance(vpc_config, dict) or set(vpc_config) != {"SecurityGroupIds", "Subnets"}
+    ):
+        reader.problems.append("VpcConfig")
+        vpc_config = None
+    parsed = ModelProperties(
+        image=reader.optional("Image", _IMAGE),
+        environment=environment,
+        instance_type=reader.text("InstanceType", _INSTANCE_TYPE),
+        source=_source(properties.get("Source"), "Source", reader.problems),
+        channels=tuple(channels),
+        role_arn=reader.text("RoleArn", _ROLE_ARN),
+        network_isolation=str(properties.get("EnableNetworkIsolation", "true")).lower() == "true",
+        vpc_config=vpc_config,
+        tags=reader.tags(),
+    )
+    reader.finish()
     return parsed
 
 
@@ -133,29 +227,42 @@ def is_artifact_key(value: object) -> bool:
     return isinstance(value, str) and _SHA256.fullmatch(value) is not None
 
 
-def _source(value: object, problems: list[str]) -> HubSource | S3Source:
+def _source(value: object, place: str, problems: list[str]) -> Source:
     fields = value if isinstance(value, dict) else {}
     accept_eula = str(fields.get("AcceptEula", "false")).lower() == "true"
-    match fields.get("Kind"):
-        case "hub":
+    kind = fields.get("Kind")
+    match kind:
+        case "hub" | "hub_draft":
             version = fields.get("Version") or None
             if not _HUB_CONTENT.fullmatch(str(fields.get("ModelId", ""))):
-                problems.append("Source.ModelId")
+                problems.append(f"{place}.ModelId")
             if not _HUB_CONTENT.fullmatch(str(fields.get("HubName", ""))):
-                problems.append("Source.HubName")
+                problems.append(f"{place}.HubName")
             if version is not None and not _VERSION.fullmatch(str(version)):
-                problems.append("Source.Version")
-            return HubSource(str(fields.get("HubName")), str(fields.get("ModelId")), version, accept_eula)
+                problems.append(f"{place}.Version")
+            named = (str(fields.get("HubName")), str(fields.get("ModelId")), version, accept_eula)
+            if kind == "hub_draft":
+                return HubDraftSource(*named)
+            return HubSource(*named, configuration=fields.get("Configuration") or None)
         case "s3":
             found = _S3_URI.fullmatch(str(fields.get("S3Uri", "")))
             if not found:
-                problems.append("Source.S3Uri")
+                problems.append(f"{place}.S3Uri")
                 return S3Source("", "", accept_eula)
             # Without the slash the prefix "models/llama" would take in "models/llama-chat/" as well.
             prefix = found[2].rstrip("/") + "/" if found[2].strip("/") else ""
             return S3Source(found[1], prefix, accept_eula)
+        case "artifact":
+            if not is_artifact_key(fields.get("ArtifactKey")):
+                problems.append(f"{place}.ArtifactKey")
+            if not _S3_URI.fullmatch(str(fields.get("S3Uri", ""))):
+                problems.append(f"{place}.S3Uri")
+            suffix = str(fields.get("Suffix") or "")
+            if not _SUFFIX.fullmatch(suffix):
+                problems.append(f"{place}.Suffix")
+            return ArtifactSource(str(fields.get("ArtifactKey")), f"{fields.get('S3Uri')}{suffix}")
         case _:
-            problems.append("Source.Kind")
+            problems.append(f"{place}.Kind")
             return S3Source("", "", accept_eula)
 
 

@@ -1,43 +1,68 @@
-"""Where a job reads the model from, resolved when the stack is deployed.
+"""Where a model's files are, resolved when the stack is deployed.
 
-A JumpStart model is looked up in its hub, which answers with a document that is regionalized already; the keys of
-these documents differ in case from one to the next ("HostingEcrUri", "image_uri"), so they are read without it.
-The content of an S3 prefix is known by its objects' names, sizes and ETags.
+A model of the hub is looked up in its document. The content of an S3 prefix is known by its objects' names, sizes and
+ETags. The output of a job is known by its artifact key.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from .errors import DeploymentError
-from .properties import HubSource, S3Source
+from .hub_document import HubDocument
+from .properties import ArtifactSource, HubDraftSource, HubSource, S3Source, Source
 
 
 @dataclass(frozen=True)
 class ResolvedSource:
-    """``identity`` names the exact bytes; ``model_source`` is the request's ``ModelSource``."""
+    """``identity`` names the exact bytes, which are below ``uri``; ``accept_eula``: their licence is accepted."""
 
     identity: str
-    model_source: dict[str, Any]
+    uri: str
+    accept_eula: bool
+
+    @property
+    def model_source(self) -> dict[str, Any]:
+        """The ``ModelSource`` of an optimization job's request."""
+        return {"S3": {"S3Uri": self.uri, **self._access}}
+
+    @property
+    def data_source(self) -> dict[str, Any]:
+        """The ``S3DataSource`` of a model's container."""
+        return {"S3Uri": self.uri, "S3DataType": "S3Prefix", "CompressionType": "None", **self._access}
+
+    @property
+    def _access(self) -> dict[str, Any]:
+        return {"ModelAccessConfig": {"AcceptEula": True}} if self.accept_eula else {}
 
 
-def resolve(source: HubSource | S3Source, *, sagemaker: Any, s3: Any) -> ResolvedSource:
-    """Find the model's files.
+def resolve(source: Source, *, sagemaker: Any, s3: Any) -> ResolvedSource:
+    """Find the files.
 
     Raises:
         DeploymentError: an unknown model or version, an EULA that was not accepted, an empty or missing prefix.
     """
-    if isinstance(source, HubSource):
-        return _from_hub(source, sagemaker)
-    return _from_s3(source, s3)
+    match source:
+        case HubSource():
+            return _from_hub(source, sagemaker)
+        case HubDraftSource():
+            return _draft_from_hub(source, sagemaker)
+        case S3Source():
+            return _from_s3(source, s3)
+        case ArtifactSource():
+            return ResolvedSource(identity=f"artifact:{source.artifact_key}", uri=source.uri, accept_eula=False)
 
 
-def _from_hub(source: HubSource, sagemaker: Any) -> ResolvedSource:
+def hub_document(source: HubSource | HubDraftSource, sagemaker: Any) -> tuple[HubDocument, str]:
+    """A model's document and version.
+
+    Raises:
+        DeploymentError: where the hub has none.
+    """
     version = {"HubContentVersion": source.version} if source.version else {}
     try:
         content = sagemaker.describe_hub_content(
@@ -52,41 +77,36 @@ def _from_hub(source: HubSource, sagemaker: Any) -> ResolvedSource:
             + " in this region. `aws sagemaker list-hub-content-versions --hub-name "
             + f"{source.hub_name} --hub-content-type Model --hub-content-name {source.model_id}` lists the versions"
         ) from None
-    document = _fold(json.loads(content["HubContentDocument"]))
-    document |= _default_configuration(document)
-    uri = document.get("hostingprepackedartifacturi") or document.get("hostingartifacturi")
-    if not isinstance(uri, str) or not uri.startswith("s3://"):
-        raise DeploymentError(f"the hub's document of {source.model_id} names no model artifact in S3")
-    if uri.endswith((".tar.gz", ".tgz")):
+    found = content["HubContentVersion"]
+    configuration = source.configuration if isinstance(source, HubSource) else None
+    return HubDocument(f"{source.model_id} {found}", content["HubContentDocument"], configuration), found
+
+
+def _from_hub(source: HubSource, sagemaker: Any) -> ResolvedSource:
+    document, version = hub_document(source, sagemaker)
+    uri = document.model_uri
+    eula = document.eula_uri
+    if eula and not source.accept_eula:
         raise DeploymentError(
-            f"{source.model_id} {content['HubContentVersion']} is stored as an archive ({uri}); an optimization job "
-            "reads uncompressed files: choose a newer version, or copy the unpacked files to S3 and use Model.s3(...)"
-        )
-    eula = document.get("hostingeulauri")
-    if (document.get("gatedbucket") or eula) and not source.accept_eula:
-        raise DeploymentError(
-            f"{source.model_id} is gated by an end-user licence agreement ({eula or 'see the model card'}). Read it, "
-            f'then declare Model.jumpstart("{source.model_id}", accept_eula=True)'
+            f"{source.model_id} is gated by an end-user licence agreement ({eula}). Read it, then declare "
+            f'Model.jumpstart("{source.model_id}", accept_eula=True)'
         )
     return ResolvedSource(
-        identity=f"hub:{source.hub_name}/{source.model_id}@{content['HubContentVersion']}",
-        model_source=_model_source(uri, source.accept_eula),
+        identity=f"hub:{source.hub_name}/{source.model_id}@{version}", uri=uri, accept_eula=source.accept_eula
     )
 
 
-def _default_configuration(document: dict[str, Any]) -> dict[str, Any]:
-    """What the default inference configuration lays over the base document.
-
-    The default is the first of the overall ranking; its components are merged in the order they are named.
-    """
-    rankings = document.get("inferenceconfigrankings", {}).get("overall", {}).get("rankings") or []
-    configuration = document.get("inferenceconfigs", {}).get(_folded(rankings[0]), {}) if rankings else {}
-    merged: dict[str, Any] = {}
-    for name in configuration.get("componentnames", []):
-        merged |= document.get("inferenceconfigcomponents", {}).get(_folded(name), {})
-    artifact = {key: merged[key] for key in ("hostingprepackedartifacturi", "hostingartifacturi") if key in merged}
-    # A configuration that names only one of the two must not be joined with the base document's other one.
-    return {"hostingprepackedartifacturi": None, "hostingartifacturi": None, **artifact} if artifact else {}
+def _draft_from_hub(source: HubDraftSource, sagemaker: Any) -> ResolvedSource:
+    document, version = hub_document(source, sagemaker)
+    uri, eula = document.draft("sagemaker")
+    if eula and not source.accept_eula:
+        raise DeploymentError(
+            f"the draft model of {source.model_id} is gated by an end-user licence agreement ({eula}). Read it, then "
+            f'declare Model.jumpstart("{source.model_id}", accept_eula=True)'
+        )
+    return ResolvedSource(
+        identity=f"draft:{source.hub_name}/{source.model_id}@{version}", uri=uri, accept_eula=bool(eula)
+    )
 
 
 def _from_s3(source: S3Source, s3: Any) -> ResolvedSource:
@@ -106,21 +126,5 @@ def _from_s3(source: S3Source, s3: Any) -> ResolvedSource:
     if not found:
         raise DeploymentError(f"there are no model files under {source.uri}; upload them, then deploy again")
     return ResolvedSource(
-        identity=f"s3:{source.uri}#{digest.hexdigest()}",
-        model_source=_model_source(source.uri, source.accept_eula),
+        identity=f"s3:{source.uri}#{digest.hexdigest()}", uri=source.uri, accept_eula=source.accept_eula
     )
-
-
-def _model_source(uri: str, accept_eula: bool) -> dict[str, Any]:
-    access = {"ModelAccessConfig": {"AcceptEula": True}} if accept_eula else {}
-    return {"S3": {"S3Uri": uri, **access}}
-
-
-def _folded(name: str) -> str:
-    return name.replace("_", "").lower()
-
-
-def _fold(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_folded(key): _fold(item) for key, item in value.items()}
-    return [_fold(item) for item in value] if isinstance(value, list) else value

@@ -13,7 +13,16 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 
-from constructs_optim import ArtifactStore, Model, OptimizationJob, OptimizedEndpoint, Quantization
+from constructs_optim import (
+    ArtifactStore,
+    Model,
+    OptimizationJob,
+    OptimizedEndpoint,
+    PreOptimized,
+    Quantization,
+    Sharding,
+    SpeculativeDecoding,
+)
 
 ENVIRONMENT = Environment(account="111122223333", region="us-west-2")
 LLAMA_70B = "meta-textgeneration-llama-3-70b-instruct"
@@ -131,6 +140,27 @@ def _job_without_waiting(scope: Stack) -> None:
     )
 
 
+def _draft(scope: Stack) -> None:
+    endpoint(scope, techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()]).auto_scale(max_capacity=2)
+
+
+def _shards(scope: Stack) -> None:
+    made = endpoint(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
+    made.auto_scale(max_capacity=2).on_concurrency(target=4)
+
+
+def _heads(scope: Stack) -> None:
+    endpoint(
+        scope,
+        model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True),
+        techniques=[SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")],
+    )
+
+
+def _pre_optimized(scope: Stack) -> None:
+    endpoint(scope, techniques=[PreOptimized()], instance_type="ml.p4d.24xlarge")
+
+
 STACKS: dict[str, Callable[[Stack], None]] = {
     build.__name__.strip("_"): build
     for build in (
@@ -145,6 +175,10 @@ STACKS: dict[str, Callable[[Stack], None]] = {
         _imported_role,
         _job_alone,
         _job_without_waiting,
+        _draft,
+        _shards,
+        _heads,
+        _pre_optimized,
     )
 }
 ENVIRONMENTS = {"in_a_region": ENVIRONMENT, "anywhere": None}

@@ -13,13 +13,14 @@ from constructs_optim import (
     Compilation,
     Model,
     OptimizedEndpoint,
+    PreOptimized,
     Quantization,
     RecipeError,
     Sharding,
     SpeculativeDecoding,
 )
 
-from .stacks import LLAMA_70B, endpoint, resource, resources, stack, template_of
+from .stacks import LLAMA_70B, endpoint, llama, resource, resources, stack, template_of
 
 
 def test_an_endpoint_serves_the_artifact_behind_the_condition_that_waits_for_it() -> None:
@@ -289,13 +290,101 @@ def test_every_stack_of_one_job_is_deployed_as_the_plan_says(
     assert environment == made.plan.container.environment
 
 
-@pytest.mark.parametrize(
-    "techniques",
-    [
-        [Quantization.awq(), SpeculativeDecoding.sagemaker_draft()],
-        [Quantization.awq(), Sharding.fast_load()],
-    ],
-)
-def test_a_stack_that_is_planned_and_not_deployed_yet_says_so(techniques: list[Any]) -> None:
-    with pytest.raises(ValueError, match="so far"):
-        endpoint(stack(), techniques=techniques)
+def test_a_draft_is_a_channel_of_a_model_that_shows_all_its_properties() -> None:
+    scope = stack()
+    made = endpoint(scope, techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()])
+    template = template_of(scope)
+    assert not resources(template, "AWS::SageMaker::Model")
+    model = resource(template, "Custom::OptimizedModel")
+    assert model["Channels"] == [
+        {
+            "Name": "draft_model",
+            "Source": {
+                "Kind": "hub_draft",
+                "HubName": "SageMakerPublicHub",
+                "ModelId": LLAMA_70B,
+                "Version": "2.16.2",
+                "AcceptEula": True,
+            },
+        }
+    ]
+    assert model["Image"] == made.plan.container.image, "not the recommended one, which may ignore the draft"
+    assert model["Environment"]["OPTION_SPECULATIVE_DRAFT_MODEL"].endswith("/draft_model")
+    assert model["Source"]["Kind"] == "artifact"
+    assert model["EnableNetworkIsolation"] is True
+    (variant,) = resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
+    assert "Ref" in variant["ModelName"]
+
+
+def test_a_draft_alone_needs_no_job() -> None:
+    scope = stack()
+    made = endpoint(
+        scope,
+        techniques=[SpeculativeDecoding.custom_draft("s3://drafts/one/")],
+        instance_type="ml.p4d.24xlarge",
+    )
+    template = template_of(scope)
+    assert not resources(template, "Custom::OptimizationJob")
+    assert resource(template, "Custom::OptimizedModel")["Source"]["Kind"] == "hub"
+    with pytest.raises(ValueError, match="needs no job"):
+        _ = made.job.artifact_key
+
+
+def test_shards_are_cut_from_the_first_jobs_artifact_and_served_by_a_component() -> None:
+    scope = stack()
+    made = endpoint(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
+    made.auto_scale(max_capacity=3).on_concurrency(target=4)
+    made.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
+    template = template_of(scope)
+    first, second = resources(template, "Custom::OptimizationJob")
+    assert first["Source"]["Kind"] == "hub"
+    assert second["Source"]["Kind"] == "artifact"
+    (ready, _) = [n for n, r in template["Resources"].items() if r["Type"] == "AWS::CloudFormation::WaitCondition"]
+    assert second["Source"]["S3Uri"]["Fn::Select"][1]["Fn::Split"][1] == {"Fn::GetAtt": [ready, "Data"]}
+    (variant,) = resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
+    assert "ModelName" not in variant
+    component = resource(template, "AWS::SageMaker::InferenceComponent")
+    assert component["Specification"]["ComputeResourceRequirements"]["NumberOfAcceleratorDevicesRequired"] == 4
+    assert resource(template, "AWS::SageMaker::Model")["EnableNetworkIsolation"] is False
+    target = resource(template, "AWS::ApplicationAutoScaling::ScalableTarget")
+    assert target["ScalableDimension"] == "sagemaker:inference-component:DesiredCopyCount"
+    (statement,) = resource(template, "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
+    assert len(statement["Resource"]) == 2, "the endpoint and its component"
+
+
+def test_heads_are_trained_by_a_job_and_served_beside_the_model() -> None:
+    scope = stack()
+    endpoint(
+        scope,
+        model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True),
+        techniques=[SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")],
+    )
+    template = template_of(scope)
+    (channel,) = resource(template, "Custom::OptimizedModel")["Channels"]
+    assert channel["Name"] == "eagle"
+    assert channel["Source"]["Suffix"] == "draft/"
+    (role,) = [r for r in resources(template, "AWS::IAM::Role") if r["Description"].startswith("What SageMaker")]
+    assert "prompts/mine/*" in json.dumps(role["Policies"])
+
+
+def test_a_hubs_own_configuration_is_left_to_the_hub() -> None:
+    scope = stack()
+    endpoint(scope, techniques=[PreOptimized("lmi-optimized")], instance_type="ml.p4d.24xlarge")
+    model = resource(template_of(scope), "Custom::OptimizedModel")
+    assert model["Source"]["Configuration"] == "lmi-optimized"
+    assert "Image" not in model
+    assert model["InstanceType"] == "ml.p4d.24xlarge"
+
+
+def test_a_chain_is_waited_for() -> None:
+    from constructs_optim import OptimizationJob
+
+    with pytest.raises(ValueError, match="chain"):
+        OptimizationJob(
+            stack(),
+            "Job",
+            model=llama(),
+            techniques=[Quantization.awq(), Sharding.fast_load()],
+            instance_type="ml.g5.12xlarge",
+            wait=False,
+        )

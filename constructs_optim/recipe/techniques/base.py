@@ -101,6 +101,10 @@ class Technique(BaseModel):
         """The other members of its part of the job."""
         return {}
 
+    def reads(self) -> tuple[str, ...]:
+        """S3 prefixes that its job reads besides the model."""
+        return ()
+
     def serving_environment(self) -> dict[str, str]:
         """What the container that serves the result must be told."""
         return {}

@@ -118,6 +118,10 @@ class EagleHeads(Technique):
         data = {"S3Uri": self.training_data, "S3DataType": "S3Prefix"} if self.training_data else None
         return {"Technique": "EAGLE", **({"TrainingDataSource": data} if data else {})}
 
+    def reads(self) -> tuple[str, ...]:
+        """The training data, where it is the user's own."""
+        return (self.training_data,) if self.training_data else ()
+
     def serving_environment(self) -> dict[str, str]:
         """VLLM's asynchronous engine with the heads."""
         heads = {

@@ -1,0 +1,139 @@
+"""JumpStart's documents, as ``DescribeHubContent`` answers them: regionalized, with keys that differ in case.
+
+Keys are read without case and underscores ("HostingEcrUri", "image_uri"). An inference configuration names components,
+which are laid over the base document in their order; without a name, the first of the overall ranking is the default.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .errors import DeploymentError
+
+_ARTIFACTS = ("hostingprepackedartifacturi", "hostingartifacturi")
+
+
+class HubDocument:
+    """One model's document, with one of its inference configurations laid over it."""
+
+    def __init__(self, model: str, text: str, configuration: str | None = None) -> None:
+        """Read a document.
+
+        Args:
+            model: what to call the model in errors.
+            text: the document.
+            configuration: name of an inference configuration. Default: the document's own default, if it has any.
+
+        Raises:
+            DeploymentError: for a configuration that the document does not have.
+        """
+        self._model = model
+        document = _fold(json.loads(text))
+        configurations: dict[str, Any] = document.get("inferenceconfigs") or {}
+        if configuration is not None and _folded(configuration) not in configurations:
+            there_are = ", ".join(sorted(_names(json.loads(text)))) or "none"
+            raise DeploymentError(
+                f"{model} has no inference configuration {configuration!r}; its document has: {there_are}"
+            )
+        self._components: dict[str, Any] = document.get("inferenceconfigcomponents") or {}
+        rankings = (document.get("inferenceconfigrankings") or {}).get("overall", {}).get("rankings") or []
+        chosen = configuration or (rankings[0] if rankings else None)
+        self._fields = document | self._overlay(configurations.get(_folded(chosen), {}) if chosen else {})
+
+    def _overlay(self, configuration: dict[str, Any]) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        for name in configuration.get("componentnames", []):
+            merged |= self._components.get(_folded(name), {})
+        if any(key in merged for key in _ARTIFACTS):
+            # A configuration that names one of the two must not be joined with the base document's other one.
+            merged = {**dict.fromkeys(_ARTIFACTS), **merged}
+        return merged
+
+    @property
+    def eula_uri(self) -> str | None:
+        """Where the licence is, of a model that has one to accept."""
+        return self._fields.get("hostingeulauri") or ("see the model card" if self._fields.get("gatedbucket") else None)
+
+    @property
+    def model_uri(self) -> str:
+        """The S3 prefix of the model's uncompressed files.
+
+        Raises:
+            DeploymentError: where there is none, or only an archive.
+        """
+        uri = next((self._fields[key] for key in _ARTIFACTS if self._fields.get(key)), None)
+        if not isinstance(uri, str) or not uri.startswith("s3://"):
+            raise DeploymentError(f"the hub's document of {self._model} names no model artifact in S3")
+        if uri.endswith((".tar.gz", ".tgz")):
+            raise DeploymentError(
+                f"{self._model} is stored as an archive ({uri}), and uncompressed files are needed: choose a newer "
+                "version, or copy the unpacked files to S3 and use Model.s3(...)"
+            )
+        return uri
+
+    def draft(self, provider: str) -> tuple[str, str | None]:
+        """The S3 prefix of the draft that ``provider`` offers for the model, and where its licence is, if it is gated.
+
+        Raises:
+            DeploymentError: where the document names none.
+        """
+        for fields in (self._fields, *self._components.values()):
+            sources = (fields.get("hostingadditionaldatasources") or {}).get("speculativedecoding") or []
+            for source in sources:
+                offered = source.get("provider") or {}
+                uri = (source.get("s3datasource") or {}).get("s3uri")
+                if (
+                    str(offered.get("name", "")).lower() == provider
+                    and isinstance(uri, str)
+                    and uri.startswith("s3://")
+                ):
+                    gated = str(offered.get("classification", "")).lower() == "gated"
+                    eula = source.get("hostingeulauri") or source.get("hostingeulakey") or "see the model card"
+                    return uri, str(eula) if gated else None
+        raise DeploymentError(
+            f"the hub's document of {self._model} names no draft model by {provider}; use "
+            "SpeculativeDecoding.jumpstart_draft(...) or .custom_draft(...)"
+        )
+
+    def container(self, instance_type: str) -> tuple[str, dict[str, str]]:
+        """Image and environment that the document asks for on ``instance_type``.
+
+        Raises:
+            DeploymentError: where it names no image.
+        """
+        variants = self._fields.get("hostinginstancetypevariants") or {}
+        aliases = {f"${name}": value for name, value in (variants.get("aliases") or {}).items()}
+        by_type = variants.get("variants") or {}
+        family = instance_type.removeprefix("ml.").partition(".")[0]
+        layers = [(by_type.get(_folded(key)) or {}).get("properties") or {} for key in (family, instance_type)]
+        image = self._fields.get("hostingecruri")
+        environment = {
+            variable["name"]: str(variable["default"])
+            for variable in self._fields.get("inferenceenvironmentvariables") or []
+            if variable.get("requiredformodelclass") and variable.get("default") is not None
+        }
+        for layer in layers:
+            image = layer.get("imageuri") or image
+            environment |= {str(k): str(v) for k, v in (layer.get("environmentvariables") or {}).items()}
+        image = aliases.get(_folded(str(image)), image)
+        if not isinstance(image, str) or image.startswith("$"):
+            raise DeploymentError(f"the hub's document of {self._model} names no container image for {instance_type}")
+        return image, environment
+
+
+def _names(document: dict[str, Any]) -> list[str]:
+    return next((list(value) for key, value in document.items() if _folded(key) == "inferenceconfigs" and value), [])
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _fold(value: Any) -> Any:
+    if isinstance(value, dict):
+        # The names of environment variables are data, not keys of the document.
+        return {
+            _folded(key): item if _folded(key) == "environmentvariables" else _fold(item) for key, item in value.items()
+        }
+    return [_fold(item) for item in value] if isinstance(value, list) else value

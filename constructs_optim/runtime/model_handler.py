@@ -1,0 +1,112 @@
+"""``Custom::OptimizedModel``: a SageMaker model with files beside it, or one that the hub describes.
+
+CloudFormation's own model has no additional data sources. The physical id is the model's name, which follows from the
+stack, the resource and the model's definition: a repeated or rolled back request finds the model it made before, and a
+changed definition is another model, whose predecessor CloudFormation asks to delete when nothing refers to it any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from .custom_resource import CLIENT, NOT_CREATED, answer
+from .errors import DeploymentError
+from .log import log
+from .properties import HubSource, ModelProperties, parse_model_properties
+from .source import hub_document, resolve
+
+NAME_PREFIX = "optim-"
+_NAME_LENGTH = 63
+
+
+def handler(event: Mapping[str, Any], context: object) -> None:
+    """Entry point. Whatever happens, CloudFormation gets an answer."""
+    answer(event, _ensure, _delete)
+
+
+def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    sagemaker = boto3.client("sagemaker", config=CLIENT)
+    wanted = parse_model_properties(event["ResourceProperties"])
+    request = _request(wanted, sagemaker, boto3.client("s3", config=CLIENT))
+    name = _name(event, request)
+    tags = [{"Key": key, "Value": value} for key, value in wanted.tags]
+    try:
+        arn = sagemaker.create_model(ModelName=name, **request, Tags=tags)["ModelArn"]
+        log("created", model=name)
+    except ClientError as error:
+        if "already existing" not in error.response["Error"].get("Message", ""):
+            raise
+        arn = sagemaker.describe_model(ModelName=name)["ModelArn"]
+        _retag(sagemaker, arn, tags)
+        log("kept", model=name)
+    return name, {"ModelName": name, "ModelArn": arn, "Image": request["PrimaryContainer"]["Image"]}
+
+
+def _request(wanted: ModelProperties, sagemaker: Any, s3: Any) -> dict[str, Any]:
+    """The body of CreateModel without name and tags."""
+    source = resolve(wanted.source, sagemaker=sagemaker, s3=s3)
+    image, environment = wanted.image, dict(wanted.environment)
+    if image is None:
+        if not isinstance(wanted.source, HubSource):
+            raise DeploymentError("a model without an image needs a hub's configuration that names one")
+        document, _ = hub_document(wanted.source, sagemaker)
+        image, of_hub = document.container(wanted.instance_type)
+        environment = {**of_hub, **environment}
+    channels = [
+        {"ChannelName": name, "S3DataSource": resolve(channel, sagemaker=sagemaker, s3=s3).data_source}
+        for name, channel in wanted.channels
+    ]
+    return {
+        "ExecutionRoleArn": wanted.role_arn,
+        "EnableNetworkIsolation": wanted.network_isolation,
+        "PrimaryContainer": {
+            "Image": image,
+            "Environment": environment,
+            "ModelDataSource": {"S3DataSource": source.data_source},
+            **({"AdditionalModelDataSources": channels} if channels else {}),
+        },
+        **({"VpcConfig": dict(wanted.vpc_config)} if wanted.vpc_config else {}),
+    }
+
+
+def _name(event: Mapping[str, Any], request: Mapping[str, Any]) -> str:
+    what = json.dumps([event["StackId"], event["LogicalResourceId"], request], sort_keys=True)
+    digest = hashlib.sha256(what.encode()).hexdigest()[:16]
+    stack = re.sub(r"[^a-zA-Z0-9]+", "-", event["StackId"].split("/")[1])
+    # The prefix is what the function's policy allows; an ARN has names in lower case, so they are.
+    readable = f"{NAME_PREFIX}{stack[:20]}-{event['LogicalResourceId']}".lower()
+    return f"{readable[: _NAME_LENGTH - 17].rstrip('-')}-{digest}"
+
+
+def _retag(sagemaker: Any, arn: str, wanted: list[dict[str, str]]) -> None:
+    now = {tag["Key"]: tag["Value"] for page in _tag_pages(sagemaker, arn) for tag in page["Tags"]}
+    keys = {tag["Key"] for tag in wanted}
+    # Tags of CloudFormation and of AWS are not this resource's to remove.
+    gone = sorted(key for key in now if key not in keys and not key.startswith("aws:"))
+    if gone:
+        sagemaker.delete_tags(ResourceArn=arn, TagKeys=gone)
+    new = [tag for tag in wanted if now.get(tag["Key"]) != tag["Value"]]
+    if new:
+        sagemaker.add_tags(ResourceArn=arn, Tags=new)
+
+
+def _tag_pages(sagemaker: Any, arn: str) -> Any:
+    return sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
+
+
+def _delete(event: Mapping[str, Any]) -> None:
+    name = event.get("PhysicalResourceId")
+    if not isinstance(name, str) or name == NOT_CREATED:
+        return
+    try:
+        boto3.client("sagemaker", config=CLIENT).delete_model(ModelName=name)
+    except ClientError as error:
+        if "could not find" not in error.response["Error"].get("Message", "").lower():
+            raise

@@ -1,0 +1,169 @@
+"""``Custom::OptimizedModel`` against the local cloud's SageMaker: every step of its life, each of them twice."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.runtime import model_handler
+
+from .conftest import BUCKET, ROLE
+from .test_hosting import IMAGE
+
+STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"
+
+
+class Answers:
+    """Where CloudFormation would receive answers."""
+
+    def __init__(self) -> None:
+        answers = self.received = list[dict[str, Any]]()
+
+        class Receiver(http.server.BaseHTTPRequestHandler):
+            def do_PUT(self) -> None:
+                answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self._server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def answers(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
+    for name, value in cloud.environment().items():
+        monkeypatch.setenv(name, value)
+    cloud.client("s3").put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"weights")
+    cloud.client("s3").put_object(Bucket=BUCKET, Key="drafts/one/model.safetensors", Body=b"draft")
+    made = Answers()
+    yield made
+    made.stop()
+
+
+def properties(**changed: Any) -> dict[str, Any]:
+    return {
+        "Image": IMAGE,
+        "Environment": {"OPTION_SPECULATIVE_DRAFT_MODEL": "/opt/ml/additional-model-data-sources/draft_model"},
+        "InstanceType": "ml.g5.12xlarge",
+        "Source": {"Kind": "s3", "S3Uri": f"s3://{BUCKET}/models/mine/"},
+        "Channels": [{"Name": "draft_model", "Source": {"Kind": "s3", "S3Uri": f"s3://{BUCKET}/drafts/one/"}}],
+        "RoleArn": ROLE,
+        "EnableNetworkIsolation": "true",
+        "Tags": [{"Key": "team", "Value": "chat"}],
+        **changed,
+    }
+
+
+def send(answers: Answers, kind: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
+    event = {
+        "RequestType": kind,
+        "ResponseURL": answers.url,
+        "StackId": STACK,
+        "RequestId": f"request-{len(answers.received)}",
+        "LogicalResourceId": "Llama70BModel",
+        "ResourceProperties": properties(**changed),
+        **({"PhysicalResourceId": physical_id} if physical_id else {}),
+    }
+    model_handler.handler(event, None)
+    return answers.received[-1]
+
+
+def test_a_model_gets_its_draft_as_a_channel(answers: Answers, sagemaker: Any) -> None:
+    answer = send(answers, "Create")
+    assert answer["Status"] == "SUCCESS", answer
+    model = sagemaker.describe_model(ModelName=answer["PhysicalResourceId"])
+    container = model["PrimaryContainer"]
+    (channel,) = container["AdditionalModelDataSources"]
+    assert channel["ChannelName"] == "draft_model"
+    assert channel["S3DataSource"]["S3Uri"] == f"s3://{BUCKET}/drafts/one/"
+    assert container["ModelDataSource"]["S3DataSource"]["S3Uri"] == f"s3://{BUCKET}/models/mine/"
+    assert model["EnableNetworkIsolation"] is True
+    assert sagemaker.list_tags(ResourceArn=model["ModelArn"])["Tags"] == [{"Key": "team", "Value": "chat"}]
+    assert answer["PhysicalResourceId"].startswith("optim-chat-")
+    send(answers, "Delete", answer["PhysicalResourceId"])
+
+
+def test_a_repeated_create_finds_the_model_it_made(answers: Answers) -> None:
+    first, second = send(answers, "Create"), send(answers, "Create")
+    assert first["PhysicalResourceId"] == second["PhysicalResourceId"]
+    assert second["Status"] == "SUCCESS"
+    send(answers, "Delete", first["PhysicalResourceId"])
+
+
+def test_a_changed_definition_is_another_model_and_rolling_back_finds_the_old_one(
+    answers: Answers, sagemaker: Any
+) -> None:
+    before = send(answers, "Create")["PhysicalResourceId"]
+    after = send(answers, "Update", before, Environment={"OPTION_MAX_MODEL_LEN": "4096"})["PhysicalResourceId"]
+    assert after != before
+    sagemaker.describe_model(ModelName=before)
+    rolled_back = send(answers, "Update", after)["PhysicalResourceId"]
+    assert rolled_back == before
+    for name in (after, before):
+        assert send(answers, "Delete", name)["Status"] == "SUCCESS"
+        with pytest.raises(ClientError, match="Could not find"):
+            sagemaker.describe_model(ModelName=name)
+
+
+def test_changed_tags_are_changed_in_place(answers: Answers, sagemaker: Any) -> None:
+    before = send(answers, "Create")
+    after = send(answers, "Update", before["PhysicalResourceId"], Tags=[{"Key": "stage", "Value": "test"}])
+    assert after["PhysicalResourceId"] == before["PhysicalResourceId"]
+    arn = after["Data"]["ModelArn"]
+    assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "stage", "Value": "test"}]
+    send(answers, "Delete", after["PhysicalResourceId"])
+
+
+@pytest.mark.parametrize("name", ["not-created", "optim-never-was"])
+def test_deleting_what_is_not_there_succeeds(answers: Answers, name: str) -> None:
+    assert send(answers, "Delete", name)["Status"] == "SUCCESS"
+
+
+def test_an_empty_draft_fails_with_its_place(answers: Answers) -> None:
+    channels = [{"Name": "draft_model", "Source": {"Kind": "s3", "S3Uri": f"s3://{BUCKET}/nothing/"}}]
+    answer = send(answers, "Create", Channels=channels)
+    assert answer["Status"] == "FAILED"
+    assert f"s3://{BUCKET}/nothing/" in answer["Reason"]
+    assert answer["PhysicalResourceId"] == "not-created"
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"RoleArn": "me"}, "RoleArn"),
+        ({"Image": "an image; rm -rf"}, "Image"),
+        ({"InstanceType": "g5"}, "InstanceType"),
+        ({"Channels": [{"Name": "../up", "Source": {}}]}, "Channels[0].Name"),
+        (
+            {"Source": {"Kind": "artifact", "ArtifactKey": "x", "S3Uri": "s3://bucket/", "Suffix": "../"}},
+            "Source.Suffix",
+        ),
+        ({"Environment": ["a"]}, "Environment"),
+    ],
+)
+def test_malformed_properties_are_named(answers: Answers, changed: dict[str, Any], named: str) -> None:
+    answer = send(answers, "Create", **changed)
+    assert answer["Status"] == "FAILED"
+    assert named in answer["Reason"]
+
+
+def test_throttling_is_waited_out(answers: Answers, cloud: LocalCloud) -> None:
+    cloud.inject("throttled", operation="CreateModel", count=2)
+    answer = send(answers, "Create")
+    assert answer["Status"] == "SUCCESS"
+    send(answers, "Delete", answer["PhysicalResourceId"])

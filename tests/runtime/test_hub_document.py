@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.hub_document import HubDocument
+
+DOCUMENT: dict[str, Any] = {
+    "HostingEcrUri": "registry/base:1",
+    "HostingPrepackedArtifactUri": "s3://jumpstart/base/",
+    "InferenceEnvironmentVariables": [
+        {"Name": "ENDPOINT_SERVER_TIMEOUT", "Default": 3600, "RequiredForModelClass": True},
+        {"Name": "SAGEMAKER_CONTAINER_LOG_LEVEL", "Default": "20", "RequiredForModelClass": False},
+    ],
+    "HostingInstanceTypeVariants": {
+        "Aliases": {"gpu_ecr_uri_1": "registry/gpu:1"},
+        "Variants": {
+            "g5": {"properties": {"image_uri": "$gpu_ecr_uri_1", "environment_variables": {"OPTION_A": "family"}}},
+            "ml.g5.12xlarge": {"properties": {"environment_variables": {"OPTION_A": "type"}}},
+        },
+    },
+    "InferenceConfigRankings": {"overall": {"Rankings": ["lmi"]}},
+    "InferenceConfigs": {
+        "lmi": {"ComponentNames": ["lmi"]},
+        "lmi-optimized": {"ComponentNames": ["lmi", "lmi-optimized"]},
+    },
+    "InferenceConfigComponents": {
+        "lmi": {"HostingEcrUri": "registry/lmi:1"},
+        "lmi-optimized": {
+            "HostingArtifactUri": "s3://jumpstart/optimized/",
+            "HostingAdditionalDataSources": {
+                "speculative_decoding": [
+                    {
+                        "ChannelName": "draft_model",
+                        "Provider": {"Name": "JumpStart", "Classification": "gated"},
+                        "HostingEulaUri": "s3://jumpstart/eula.txt",
+                        "S3DataSource": {"S3Uri": "s3://jumpstart/small/"},
+                    },
+                    {
+                        "ChannelName": "draft_model",
+                        "Provider": {"Name": "SageMaker", "Classification": "non-gated"},
+                        "S3DataSource": {"S3Uri": "s3://drafts/llama/"},
+                    },
+                ]
+            },
+        },
+    },
+}
+
+
+def document(configuration: str | None = None) -> HubDocument:
+    return HubDocument("some-model 1.0.0", json.dumps(DOCUMENT), configuration)
+
+
+def test_a_named_configuration_lies_over_the_base_document() -> None:
+    assert document("lmi-optimized").model_uri == "s3://jumpstart/optimized/"
+    assert document().model_uri == "s3://jumpstart/base/"
+
+
+def test_a_configuration_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(DeploymentError, match=r"'tgi'.*lmi, lmi-optimized"):
+        document("tgi")
+
+
+def test_the_draft_of_the_named_provider_is_found_in_any_component() -> None:
+    assert document().draft("sagemaker") == ("s3://drafts/llama/", None)
+    assert document().draft("jumpstart") == ("s3://jumpstart/small/", "s3://jumpstart/eula.txt")
+
+
+def test_a_document_without_a_draft_says_what_to_use_instead() -> None:
+    with pytest.raises(DeploymentError, match=r"custom_draft"):
+        HubDocument("plain 1.0.0", "{}").draft("sagemaker")
+
+
+def test_the_image_is_the_families_unless_the_type_has_its_own_and_aliases_are_looked_up() -> None:
+    image, environment = document().container("ml.g5.12xlarge")
+    assert image == "registry/gpu:1"
+    assert environment == {"ENDPOINT_SERVER_TIMEOUT": "3600", "OPTION_A": "type"}
+    assert document().container("ml.g5.2xlarge")[1]["OPTION_A"] == "family"
+    assert document().container("ml.p5.48xlarge")[0] == "registry/lmi:1", "the default configuration's own"
+
+
+def test_a_document_without_an_image_is_refused() -> None:
+    with pytest.raises(DeploymentError, match=r"no container image for ml\.g5"):
+        HubDocument("plain 1.0.0", "{}").container("ml.g5.12xlarge")
