@@ -54,6 +54,11 @@ class ApiModel:
         shape = self.operation(name).input_shape
         return _typed(value, shape) if shape is not None else value
 
+    def enum(self, name: str, member: str) -> list[str]:
+        """The values that a member of the request may have."""
+        shape: Any = self.operation(name).input_shape
+        return list(shape.members[member].enum)
+
     def members(self, name: str) -> frozenset[str]:
         """The names of the request's members."""
         shape = self.operation(name).input_shape

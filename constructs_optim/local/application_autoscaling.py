@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from enum import Enum
 from typing import Any
 
-from moto.applicationautoscaling.responses import ApplicationAutoScalingResponse
+from moto.applicationautoscaling import models, responses
 from moto.core.request import Request
 
 from .api_error import ApiError
@@ -24,6 +25,11 @@ class ApplicationAutoScaling:
     def __init__(self, faults: Faults, calls: CallLog) -> None:
         self.model = ApiModel(self.name)
         self._faults, self._calls = faults, calls
+        # moto's list of dimensions is older than the API's, which every request is checked against first.
+        known = self.model.enum("RegisterScalableTarget", "ScalableDimension")
+        dimensions = Enum("ScalableDimensionValueSet", {value: value for value in known})
+        for module in (models, responses):
+            vars(module)["ScalableDimensionValueSet"] = dimensions
 
     def invoke(self, operation: str, request: dict[str, Any], *, account: str, region: str) -> dict[str, Any]:
         """Carry an operation out.
@@ -50,7 +56,7 @@ class ApplicationAutoScaling:
         }
         call = Request.from_primitives("POST", url, headers, json.dumps(request).encode())
         try:
-            answered = ApplicationAutoScalingResponse.dispatch(call, url, headers)
+            answered = responses.ApplicationAutoScalingResponse.dispatch(call, url, headers)
         except NotImplementedError:
             raise ApiError("UnknownOperationException", f"moto has no {operation}") from None
         status, _, body = answered

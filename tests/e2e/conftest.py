@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.sagemaker import hub as hub_module
 
 from .stack import DeployedStack
 
@@ -15,10 +17,41 @@ BUCKET = "shared-artifacts"
 @pytest.fixture(scope="session")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A bootstrapped local cloud with one bucket for artifacts."""
-    with LocalCloud(job_seconds=(1, 2)) as running:
+    hub = tmp_path_factory.mktemp("hub")
+    for model_id in ("meta-textgeneration-llama-3-8b", "meta-textgeneration-llama-3-1-8b"):
+        write_document(hub / model_id)
+    with LocalCloud(job_seconds=(1, 2), hub_folders=[hub]) as running:
         running.client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
         DeployedStack(running, tmp_path_factory.mktemp("bootstrap"), "Bootstrap").cdk("bootstrap")
         yield running
+
+
+def write_document(folder: Path) -> None:
+    """The bundled Llama's document with what newer ones have: a draft, and a configuration of its own."""
+    (bundled,) = (Path(hub_module.__file__).parent.parent / "data" / "hub").glob(
+        "meta-textgeneration-llama-2-70b/*.json"
+    )
+    document = json.loads(bundled.read_text())
+    draft = {
+        "ChannelName": "draft_model",
+        "Provider": {"Name": "SageMaker", "Classification": "non-gated"},
+        "S3DataSource": {"S3Uri": "s3://sagemaker-sd-models-prod-us-west-2/llama/", "S3DataType": "S3Prefix"},
+    }
+    document |= {
+        "InferenceConfigs": {"lmi-optimized": {"ComponentNames": ["lmi-optimized"]}},
+        "InferenceConfigComponents": {
+            "lmi-optimized": {
+                "HostingEcrUri": "763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:0.32.0-lmi14.0.0-cu126",
+                "HostingInstanceTypeVariants": {"Variants": {}},
+                "HostingAdditionalDataSources": {"speculative_decoding": [draft]},
+                "InferenceEnvironmentVariables": [
+                    {"name": "OPTION_ROLLING_BATCH", "default": "auto", "required_for_model_class": True}
+                ],
+            }
+        },
+    }
+    folder.mkdir()
+    (folder / "9.0.0.json").write_text(json.dumps(document))
 
 
 @pytest.fixture(scope="session")

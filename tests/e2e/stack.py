@@ -16,6 +16,7 @@ from constructs_optim.local.cloud import LocalCloud
 CHECKOUT = Path(__file__).parent.parent.parent
 CDK = CHECKOUT / "node_modules" / ".bin" / "cdk"
 _LONGEST = 300
+_SETTINGS = ("bucket", "group_size", "ignored_layers", "max_capacity", "model_uri", "endpoints")
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class DeployedStack:
     ignored_layers: tuple[str, ...] = ()
     max_capacity: int = 4
     model_uri: str = ""
+    endpoints: dict[str, Any] = field(default_factory=dict[str, Any])
     _clients: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     def changed(self, **settings: Any) -> DeployedStack:
@@ -39,21 +41,19 @@ class DeployedStack:
         return self._clients.setdefault(service, self.cloud.client(service))
 
     def start(self, command: str, *arguments: str) -> subprocess.Popen[str]:
-        app = {
-            name: getattr(self, name)
-            for name in ("bucket", "group_size", "ignored_layers", "max_capacity", "model_uri")
-        }
+        app = {name: getattr(self, name) for name in _SETTINGS}
         environment = {
             **self.cloud.child_environment(),
             "ENDPOINT_APP": json.dumps({"stack": self.name, **app}),
         }
+        app_file = "techniques_app.py" if self.endpoints else "endpoint_app.py"
         return subprocess.Popen(
             [
                 str(CDK),
                 command,
                 *(() if command == "bootstrap" else (self.name,)),
                 "--app",
-                f"{sys.executable} {Path(__file__).with_name('endpoint_app.py')}",
+                f"{sys.executable} {Path(__file__).with_name(app_file)}",
                 "--output",
                 # One CLI at a time reads an assembly, and some tests run two.
                 tempfile.mkdtemp(prefix=self.name, dir=self.output),
@@ -116,6 +116,11 @@ class DeployedStack:
         config = sagemaker.describe_endpoint_config(EndpointConfigName=self.endpoint["EndpointConfigName"])
         model = sagemaker.describe_model(ModelName=config["ProductionVariants"][0]["ModelName"])
         return model["PrimaryContainer"]
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        found = self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"][0]["Outputs"]
+        return {output["OutputKey"]: output["OutputValue"] for output in found}
 
     @property
     def artifact_key(self) -> str:

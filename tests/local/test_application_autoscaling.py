@@ -54,6 +54,16 @@ def test_a_policy_tracks_a_target(scaling: Any) -> None:
     scaling.deregister_scalable_target(**TARGET)
 
 
+def test_an_inference_component_is_a_target_as_well(scaling: Any) -> None:
+    component = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": "inference-component/chat",
+        "ScalableDimension": "sagemaker:inference-component:DesiredCopyCount",
+    }
+    scaling.register_scalable_target(**component, MinCapacity=0, MaxCapacity=2)
+    scaling.deregister_scalable_target(**component)
+
+
 def test_a_dimension_that_is_none_is_refused(scaling: Any) -> None:
     with pytest.raises(ClientError) as caught:
         scaling.register_scalable_target(
