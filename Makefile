@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install demo test unit e2e lint format lock bench clean
+.PHONY: help install demo test unit e2e conformance lint format lock bench clean
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -27,6 +27,15 @@ unit: install ## the tests that need no local cloud
 e2e: install ## the tests that deploy with the CDK CLI
 	@pytest -m e2e
 
+conformance: install ## what the SageMaker SDK asks for, recorded anew and compared
+	@for sdk in 2 3; do \
+	  uv venv --quiet --allow-existing .venv-conformance-$$sdk; \
+	  uv pip sync --quiet --python .venv-conformance-$$sdk --require-hashes requirements/conformance-$$sdk.txt; \
+	  .venv-conformance-$$sdk/bin/python tests/conformance/record.py tests/conformance/recorded/sagemaker-$$sdk.json 2>/dev/null; \
+	done
+	@git diff --exit-code --stat tests/conformance/recorded
+	@pytest --quiet tests/conformance
+
 lint: install ## all static checks
 	ruff check
 	ruff format --check
@@ -46,10 +55,12 @@ lock: install ## look for newer versions of everything that is pinned
 	  requirements/uv.in --output-file requirements/uv.txt
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  pyproject.toml --extra local --group dev --output-file requirements/dev.txt
+	@for sdk in 2 3; do uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+	  requirements/conformance-$$sdk.in --output-file requirements/conformance-$$sdk.txt; done
 	@npm update --package-lock-only --silent
 
 bench: install ## how long synth takes, against raw L1 constructs
 	@python bench/synth.py
 
 clean: ## remove all that install and the other targets made
-	@rm -rf .venv node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-conformance-* node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,187 @@
+"""Our requests against those of the SageMaker SDK, as ``record.py`` recorded them: equal, but for what is intended.
+
+``make conformance`` records again in environments of their own and fails where a recording has changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constructs_optim.recipe import (
+    Compilation,
+    Model,
+    Plan,
+    Quantization,
+    Sharding,
+    SpeculativeDecoding,
+    Technique,
+    plan,
+)
+from constructs_optim.recipe.catalog import models
+from constructs_optim.runtime.source import ResolvedSource
+
+RECORDED = {path.stem: json.loads(path.read_text()) for path in Path(__file__).parent.glob("recorded/*.json")}
+
+# What differs on purpose: path in the request, and why. Everything else must be equal.
+INTENDED: dict[str, str] = {
+    "OptimizationJobName": "filled in when the stack is deployed, from the artifact key",
+    "OutputConfig.S3OutputLocation": "below the artifact store, likewise",
+    "OptimizationEnvironment": "the SDK copies the model's serving environment into the job; a job reads only the "
+    "settings of its techniques, and a changed serving variable must not be another artifact",
+    "Image": "the SDK takes the least image that JumpStart supports (LMI 13), or the model's own; the catalog prefers "
+    "LMI 14, the newest that carries every technique out",
+    "OverrideEnvironment.OPTION_TENSOR_PARALLEL_DEGREE": "the SDK leaves it to the serving environment; it is written "
+    "into the artifact's serving.properties, so it is part of the job",
+}
+INTENDED_OF_MODELS: dict[str, str] = {
+    "ModelName": "made up when the stack is deployed",
+    "PrimaryContainer.Image": INTENDED["Image"] + ", and the newest that honours a draft",
+    "PrimaryContainer.Environment": "the SDK adds JumpStart's variables of other containers (SAGEMAKER_PROGRAM, "
+    "MODEL_CACHE_ROOT and the like), which LMI does not read",
+}
+# JumpStart's variables that only other containers read, or that JumpStart chose for this model.
+NOT_READ_BY_LMI = {
+    "ENDPOINT_SERVER_TIMEOUT",
+    "MODEL_CACHE_ROOT",
+    "OPTION_ENFORCE_EAGER",
+    "SAGEMAKER_ENV",
+    "SAGEMAKER_MODEL_SERVER_TIMEOUT",
+    "SAGEMAKER_MODEL_SERVER_WORKERS",
+    "SAGEMAKER_PROGRAM",
+    "SAGEMAKER_SUBMIT_DIRECTORY",
+}
+TECHNIQUES: dict[str, tuple[Technique, str]] = {
+    "awq": (Quantization.awq(), "ml.g5.48xlarge"),
+    "fp8": (Quantization.fp8(), "ml.p5.48xlarge"),
+    "sharding": (Sharding.fast_load(tensor_parallel_degree=8), "ml.p4d.24xlarge"),
+    "custom_draft": (SpeculativeDecoding.custom_draft("s3://drafts/one/"), "ml.p4d.24xlarge"),
+}
+
+every_recording = pytest.mark.parametrize("sdk", sorted(RECORDED))
+
+
+@pytest.fixture(autouse=True)
+def sharding_is_known_for_the_model() -> Iterator[None]:
+    """The guide does not say that Llama 3.1 can be sharded; the SDK does not ask."""
+    models.override("meta-textgeneration-llama-3-1-70b", fast_load=True)
+    yield
+    models.reset_overrides()
+
+
+def planned(case: str, model: str) -> Plan:
+    technique, instance_type = TECHNIQUES[case]
+    return plan(
+        model=Model.jumpstart(model, version="2.16.2", accept_eula=True),
+        techniques=[technique],
+        instance_type=instance_type,
+        region="us-west-2",
+    )
+
+
+def theirs(sdk: str, case: str, operation: str) -> dict[str, Any]:
+    (call,) = RECORDED[sdk]["cases"][case]
+    assert call["operation"] == operation
+    return call["request"]
+
+
+def test_both_generations_of_the_sdk_are_recorded() -> None:
+    assert {recording["sagemaker"].split(".")[0] for recording in RECORDED.values()} == {"2", "3"}
+
+
+@every_recording
+@pytest.mark.parametrize("case", ["awq", "fp8", "sharding"])
+def test_a_jobs_request_is_the_sdks_but_for_what_is_intended(sdk: str, case: str) -> None:
+    expected = theirs(sdk, case, "CreateOptimizationJob")
+    (job,) = planned(case, RECORDED[sdk]["model"]).jobs
+    uri = expected["ModelSource"]["S3"]["S3Uri"]
+    ours = {
+        **job.request,
+        "ModelSource": ResolvedSource("", uri, accept_eula=True).model_source,
+        "RoleArn": expected["RoleArn"],
+    }
+    assert comparable(ours) == comparable(expected)
+
+
+@every_recording
+@pytest.mark.parametrize("case", ["awq", "fp8", "sharding"])
+def test_the_variables_of_a_jobs_part_are_the_sdks_and_the_tensor_parallel_degree(sdk: str, case: str) -> None:
+    (part,) = theirs(sdk, case, "CreateOptimizationJob")["OptimizationConfigs"]
+    ((member, expected),) = part.items()
+    (job,) = planned(case, RECORDED[sdk]["model"]).jobs
+    ours = job.request["OptimizationConfigs"][0][member]["OverrideEnvironment"]
+    assert ours == {**expected["OverrideEnvironment"], "OPTION_TENSOR_PARALLEL_DEGREE": "8"}
+
+
+def test_only_a_draft_of_ones_own_is_beyond_a_recorded_sdk() -> None:
+    failed = {(sdk, case) for sdk, r in RECORDED.items() for case, calls in r["cases"].items() if "error" in calls[0]}
+    assert failed <= {("sagemaker-3", "custom_draft")}
+
+
+@pytest.mark.parametrize("sdk", sorted(s for s, r in RECORDED.items() if "error" not in r["cases"]["custom_draft"][0]))
+def test_a_model_with_a_draft_is_the_sdks_but_for_what_is_intended(sdk: str) -> None:
+    expected = theirs(sdk, "custom_draft", "CreateModel")["PrimaryContainer"]
+    container = planned("custom_draft", RECORDED[sdk]["model"]).container
+    ours = [
+        {
+            "ChannelName": channel.name,
+            "S3DataSource": ResolvedSource("", "s3://drafts/one/", accept_eula=False).data_source,
+        }
+        for channel in container.channels
+    ]
+    assert ours == expected["AdditionalModelDataSources"]
+    wanted = {name: value for name, value in expected["Environment"].items() if name not in NOT_READ_BY_LMI}
+    assert container.environment == wanted
+    model_uri = expected["ModelDataSource"]["S3DataSource"]["S3Uri"]
+    assert ResolvedSource("", model_uri, accept_eula=True).data_source == expected["ModelDataSource"]["S3DataSource"]
+    assert container.network_isolation == theirs(sdk, "custom_draft", "CreateModel")["EnableNetworkIsolation"]
+
+
+def comparable(request: dict[str, Any]) -> dict[str, Any]:
+    """A request without what differs on purpose."""
+    kept = {
+        name: value
+        for name, value in request.items()
+        if name not in ("OptimizationJobName", "OutputConfig", "OptimizationEnvironment", "OptimizationConfigs")
+    }
+    configs: list[dict[str, Any]] = []
+    for config in request["OptimizationConfigs"]:
+        for member, body in config.items():
+            variables = dict(body["OverrideEnvironment"])
+            variables.pop("OPTION_TENSOR_PARALLEL_DEGREE", None)
+            configs.append(
+                {member: {**{k: v for k, v in body.items() if k != "Image"}, "OverrideEnvironment": variables}}
+            )
+    return {**kept, "OptimizationConfigs": configs}
+
+
+def test_every_intended_difference_has_its_reason_in_the_docs() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "conformance.md").read_text()
+    for path, reason in {**INTENDED, **INTENDED_OF_MODELS}.items():
+        assert f"| `{path}` | {reason} |" in page, path
+
+
+def test_a_neuron_jobs_variables_are_those_of_the_sdks_own_test() -> None:
+    # tests/unit/sagemaker/serve/builder/test_js_builder.py of the SDK: Llama 3 8B on ml.inf2.48xlarge.
+    technique = Compilation.neuron(
+        tensor_parallel_degree=2, maximum_sequence_length=2048, maximum_batch_size=4, dtype="fp16", optimize_level=2
+    )
+    made = plan(
+        model=Model.jumpstart("meta-textgeneration-llama-3-8b-instruct", version="2.0.0", accept_eula=True),
+        techniques=[technique],
+        instance_type="ml.inf2.48xlarge",
+        region="us-west-2",
+    )
+    (config,) = made.jobs[0].request["OptimizationConfigs"]
+    assert config["ModelCompilationConfig"]["OverrideEnvironment"] == {
+        "OPTION_DTYPE": "fp16",
+        "OPTION_MAX_ROLLING_BATCH_SIZE": "4",
+        "OPTION_NEURON_OPTIMIZE_LEVEL": "2",
+        "OPTION_N_POSITIONS": "2048",
+        "OPTION_ROLLING_BATCH": "auto",
+        "OPTION_TENSOR_PARALLEL_DEGREE": "2",
+    }
