@@ -43,7 +43,7 @@ class OptimizationService(Construct):
             exclude=["/*", "!/runtime", "__pycache__", "*.pyc"],
             ignore_mode=IgnoreMode.GIT,
         )
-        self._code = {"s3Bucket": code.s3_bucket_name, "s3Key": code.s3_object_key}
+        self._code = {"S3Bucket": code.s3_bucket_name, "S3Key": code.s3_object_key}
         self._watcher = Handler(
             self,
             "Watcher",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aws_cdk import App, Stack, Validations
 from aws_cdk import aws_s3 as s3
+from aws_cdk.cloudformation_include import CfnInclude
 from cdk_nag import AwsSolutionsChecks
 from cfnlint.api import lint
 from syrupy.assertion import SnapshotAssertion
@@ -172,3 +173,29 @@ def allowed(template: dict[str, Any]) -> list[dict[str, Any]]:
 
 def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
+
+
+@pytest.mark.parametrize(("runtime", "found"), [(None, False), ("python3.9", True)])
+def test_nag_sees_the_functions_as_well_and_finds_their_runtime_new(
+    templates: Templates, tmp_path: Path, runtime: str | None, found: bool
+) -> None:
+    # Functions are plain resources, which cdk-nag passes over; included from the template they are its own classes.
+    template = json.loads(json.dumps(templates["draft", "in_a_region"]))
+    functions = [r for r in template["Resources"].values() if r["Type"] == "AWS::Lambda::Function"]
+    assert len(functions) == 3
+    for function in functions:
+        function["Properties"]["Runtime"] = runtime or function["Properties"]["Runtime"]
+    (tmp_path / "template.json").write_text(
+        json.dumps({"Resources": {f"Function{n}": {**f, "DependsOn": []} for n, f in enumerate(map(alone, functions))}})
+    )
+    app = App(outdir=str(tmp_path / "out"))
+    CfnInclude(Stack(app, "Included"), "Template", template_file=str(tmp_path / "template.json"))
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    assert any("AwsSolutions-L1" in finding for finding in nag_findings(app, tmp_path / "out")) == found
+
+
+def alone(function: dict[str, Any]) -> dict[str, Any]:
+    """A function without references to the rest of its stack."""
+    kept = {name: value for name, value in function["Properties"].items() if isinstance(value, str | int)}
+    code = {"S3Bucket": "assets", "S3Key": "code.zip"}
+    return {"Type": function["Type"], "Properties": {**kept, "Code": code, "Role": "arn:aws:iam::111122223333:role/r"}}
