@@ -47,6 +47,25 @@ CASES: dict[str, dict[str, Any]] = {
         "instance_type": "ml.p4d.24xlarge",
         "speculative_decoding_config": {"ModelProvider": "Custom", "ModelSource": "s3://drafts/one/"},
     },
+    "awq_and_custom_draft": {
+        "instance_type": "ml.p4d.24xlarge",
+        "quantization_config": {"OverrideEnvironment": {"OPTION_QUANTIZE": "awq"}},
+        "speculative_decoding_config": {"ModelProvider": "Custom", "ModelSource": "s3://drafts/one/"},
+    },
+    # What the SDK refuses, and with which words.
+    "smoothquant_alone": {
+        "instance_type": "ml.p4d.24xlarge",
+        "quantization_config": {"OverrideEnvironment": {"OPTION_QUANTIZE": "smoothquant"}},
+    },
+    "tensorrt_llm_of_llama_3_1": {
+        "instance_type": "ml.p4d.24xlarge",
+        "compilation_config": {"OverrideEnvironment": {"OPTION_TENSOR_PARALLEL_DEGREE": "8"}},
+    },
+    "sharding_and_awq": {
+        "instance_type": "ml.p4d.24xlarge",
+        "quantization_config": {"OverrideEnvironment": {"OPTION_QUANTIZE": "awq"}},
+        "sharding_config": {"OverrideEnvironment": {"OPTION_TENSOR_PARALLEL_DEGREE": "8"}},
+    },
 }
 
 calls: list[dict[str, Any]] = []
@@ -92,7 +111,7 @@ def record(case: dict[str, Any]) -> list[dict[str, Any]]:
     try:
         of_version(boto_session, case)
     except Exception as error:
-        # Version 3.27 fails at a draft of one's own (no additional_model_data_sources): that is recorded as well.
+        # What the SDK refuses, and where it fails: version 3.27 at a draft of one's own.
         return [{"operation": "none", "error": f"{type(error).__name__}: {str(error).partition('.')[0]}"}]
     return [call for call in calls if call["operation"] in ("CreateOptimizationJob", "CreateModel")][:1]
 

@@ -17,6 +17,7 @@ from constructs_optim.recipe import (
     Model,
     Plan,
     Quantization,
+    RecipeError,
     Sharding,
     SpeculativeDecoding,
     Technique,
@@ -55,12 +56,23 @@ NOT_READ_BY_LMI = {
     "SAGEMAKER_PROGRAM",
     "SAGEMAKER_SUBMIT_DIRECTORY",
 }
-TECHNIQUES: dict[str, tuple[Technique, str]] = {
-    "awq": (Quantization.awq(), "ml.g5.48xlarge"),
-    "fp8": (Quantization.fp8(), "ml.p5.48xlarge"),
-    "sharding": (Sharding.fast_load(tensor_parallel_degree=8), "ml.p4d.24xlarge"),
-    "custom_draft": (SpeculativeDecoding.custom_draft("s3://drafts/one/"), "ml.p4d.24xlarge"),
+INTENDED_OF_STACKS: dict[str, str] = {
+    "sharding and quantization": "the SDK refuses them in one call; here they are two jobs, the second from the first "
+    "one's artifact, as its documentation advises",
 }
+DRAFT = SpeculativeDecoding.custom_draft("s3://drafts/one/")
+TECHNIQUES: dict[str, tuple[list[Technique], str]] = {
+    "awq": ([Quantization.awq()], "ml.g5.48xlarge"),
+    "fp8": ([Quantization.fp8()], "ml.p5.48xlarge"),
+    "sharding": ([Sharding.fast_load(tensor_parallel_degree=8)], "ml.p4d.24xlarge"),
+    "custom_draft": ([DRAFT], "ml.p4d.24xlarge"),
+    "awq_and_custom_draft": ([Quantization.awq(), DRAFT], "ml.p4d.24xlarge"),
+    "smoothquant_alone": ([Quantization.smoothquant()], "ml.p4d.24xlarge"),
+    "tensorrt_llm_of_llama_3_1": ([Compilation.tensorrt_llm()], "ml.p4d.24xlarge"),
+    "sharding_and_awq": ([Quantization.awq(), Sharding.fast_load()], "ml.p4d.24xlarge"),
+}
+DRAFT_CASES = {"custom_draft", "awq_and_custom_draft"}
+REFUSED = {"smoothquant_alone": "OPT043", "tensorrt_llm_of_llama_3_1": "OPT023"}
 
 every_recording = pytest.mark.parametrize("sdk", sorted(RECORDED))
 
@@ -74,10 +86,10 @@ def sharding_is_known_for_the_model() -> Iterator[None]:
 
 
 def planned(case: str, model: str) -> Plan:
-    technique, instance_type = TECHNIQUES[case]
+    techniques, instance_type = TECHNIQUES[case]
     return plan(
         model=Model.jumpstart(model, version="2.16.2", accept_eula=True),
-        techniques=[technique],
+        techniques=techniques,
         instance_type=instance_type,
         region="us-west-2",
     )
@@ -119,7 +131,32 @@ def test_the_variables_of_a_jobs_part_are_the_sdks_and_the_tensor_parallel_degre
 
 def test_only_a_draft_of_ones_own_is_beyond_a_recorded_sdk() -> None:
     failed = {(sdk, case) for sdk, r in RECORDED.items() for case, calls in r["cases"].items() if "error" in calls[0]}
-    assert failed <= {("sagemaker-3", "custom_draft")}
+    refused = {(sdk, case) for sdk in RECORDED for case in (*REFUSED, "sharding_and_awq")}
+    assert refused <= failed
+    assert failed - refused <= {("sagemaker-3", case) for case in DRAFT_CASES}
+
+
+@every_recording
+@pytest.mark.parametrize("case", sorted(REFUSED))
+def test_what_the_sdk_refuses_is_refused(sdk: str, case: str) -> None:
+    assert RECORDED[sdk]["cases"][case][0]["error"].startswith("ValueError")
+    with pytest.raises(RecipeError, match=REFUSED[case]):
+        planned(case, RECORDED[sdk]["model"])
+
+
+def test_shards_of_quantized_weights_are_two_jobs_where_the_sdk_refuses_one() -> None:
+    assert [job.name for job in planned("sharding_and_awq", RECORDED["sagemaker-2"]["model"]).jobs] == [
+        "awq",
+        "fast-load",
+    ]
+
+
+def test_a_draft_beside_quantized_weights_leaves_the_job_as_it_is() -> None:
+    expected = theirs("sagemaker-2", "awq_and_custom_draft", "CreateOptimizationJob")
+    (job,) = planned("awq_and_custom_draft", RECORDED["sagemaker-2"]["model"]).jobs
+    source = ResolvedSource("", expected["ModelSource"]["S3"]["S3Uri"], accept_eula=True).model_source
+    ours = {**job.request, "ModelSource": source, "RoleArn": expected["RoleArn"]}
+    assert comparable(ours) == comparable(expected)
 
 
 @pytest.mark.parametrize("sdk", sorted(s for s, r in RECORDED.items() if "error" not in r["cases"]["custom_draft"][0]))
@@ -161,7 +198,7 @@ def comparable(request: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_intended_difference_has_its_reason_in_the_docs() -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "conformance.md").read_text()
-    for path, reason in {**INTENDED, **INTENDED_OF_MODELS}.items():
+    for path, reason in {**INTENDED, **INTENDED_OF_MODELS, **INTENDED_OF_STACKS}.items():
         assert f"| `{path}` | {reason} |" in page, path
 
 
