@@ -28,8 +28,17 @@ os.environ |= {
     "SAGEMAKER_TELEMETRY_OPT_OUT": "true",
 }
 
-MODEL = "meta-textgeneration-llama-3-1-70b"
+LLAMA_31, LLAMA_2 = "meta-textgeneration-llama-3-1-70b", "meta-textgeneration-llama-2-7b"
 ROLE = "arn:aws:iam::111122223333:role/execution"
+ENGINE = {
+    "OverrideEnvironment": {
+        "OPTION_MAX_INPUT_LEN": "1024",
+        "OPTION_MAX_OUTPUT_LEN": "512",
+        "OPTION_MAX_ROLLING_BATCH_SIZE": "64",
+        "OPTION_ROLLING_BATCH": "trtllm",
+        "OPTION_TENSOR_PARALLEL_DEGREE": "4",
+    }
+}
 CASES: dict[str, dict[str, Any]] = {
     "awq": {
         "instance_type": "ml.g5.48xlarge",
@@ -51,6 +60,13 @@ CASES: dict[str, dict[str, Any]] = {
         "instance_type": "ml.p4d.24xlarge",
         "quantization_config": {"OverrideEnvironment": {"OPTION_QUANTIZE": "awq"}},
         "speculative_decoding_config": {"ModelProvider": "Custom", "ModelSource": "s3://drafts/one/"},
+    },
+    "tensorrt_llm": {"model": LLAMA_2, "instance_type": "ml.g5.12xlarge", "compilation_config": ENGINE},
+    "smoothquant_and_tensorrt_llm": {
+        "model": LLAMA_2,
+        "instance_type": "ml.g5.12xlarge",
+        "quantization_config": {"OverrideEnvironment": {"OPTION_QUANTIZE": "smoothquant"}},
+        "compilation_config": ENGINE,
     },
     # What the SDK refuses, and with which words.
     "smoothquant_alone": {
@@ -109,7 +125,7 @@ def record(case: dict[str, Any]) -> list[dict[str, Any]]:
     calls.clear()
     of_version = _record_with_version_2 if version("sagemaker").startswith("2.") else _record_with_version_3
     try:
-        of_version(boto_session, case)
+        of_version(boto_session, **{"model": LLAMA_31, **case})
     except Exception as error:
         # What the SDK refuses, and where it fails: version 3.27 at a draft of one's own.
         return [{"operation": "none", "error": f"{type(error).__name__}: {str(error).partition('.')[0]}"}]
@@ -120,21 +136,21 @@ _OPTIONS: dict[str, Any] = {"output_path": "s3://artifacts/out/", "job_name": "c
 _SAMPLE = ({"inputs": "Hello", "parameters": {}}, [{"generated_text": "World"}])
 
 
-def _record_with_version_2(boto_session: Any, case: dict[str, Any]) -> None:
+def _record_with_version_2(boto_session: Any, model: str, **case: Any) -> None:
     from sagemaker.serve.builder.model_builder import ModelBuilder
     from sagemaker.serve.builder.schema_builder import SchemaBuilder
     from sagemaker.session import Session
 
     session = Session(boto_session=boto_session, default_bucket="sdk-bucket")
     builder = ModelBuilder(
-        model=MODEL, schema_builder=SchemaBuilder(*_SAMPLE), role_arn=ROLE, sagemaker_session=session
+        model=model, schema_builder=SchemaBuilder(*_SAMPLE), role_arn=ROLE, sagemaker_session=session
     )
-    model = builder.optimize(**_OPTIONS, **case)
+    optimized = builder.optimize(**_OPTIONS, **case)
     if not any(call["operation"] == "CreateOptimizationJob" for call in calls):
-        model.create(instance_type=case["instance_type"], accept_eula=True)
+        optimized.create(instance_type=case["instance_type"], accept_eula=True)
 
 
-def _record_with_version_3(boto_session: Any, case: dict[str, Any]) -> None:
+def _record_with_version_3(boto_session: Any, model: str, **case: Any) -> None:
     from sagemaker.core.helper.session_helper import Session
     from sagemaker.core.utils.utils import SageMakerClient
     from sagemaker.serve.builder.schema_builder import SchemaBuilder
@@ -144,7 +160,7 @@ def _record_with_version_3(boto_session: Any, case: dict[str, Any]) -> None:
     # One client of the process's own serves the SDK's resources, whatever session they are given.
     SageMakerClient(session=boto_session, region_name="us-west-2")
     builder = ModelBuilder(
-        model=MODEL,
+        model=model,
         schema_builder=SchemaBuilder(*_SAMPLE),
         role_arn=ROLE,
         sagemaker_session=session,
@@ -156,7 +172,7 @@ def _record_with_version_3(boto_session: Any, case: dict[str, Any]) -> None:
 def main() -> None:
     """Write what was recorded to the file named on the command line."""
     logging.disable(logging.CRITICAL)
-    recorded = {"sagemaker": version("sagemaker"), "model": MODEL, "cases": {n: record(c) for n, c in CASES.items()}}
+    recorded = {"sagemaker": version("sagemaker"), "cases": {n: record(c) for n, c in CASES.items()}}
     Path(sys.argv[1]).write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
 
 

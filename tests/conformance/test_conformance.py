@@ -67,10 +67,14 @@ TECHNIQUES: dict[str, tuple[list[Technique], str]] = {
     "sharding": ([Sharding.fast_load(tensor_parallel_degree=8)], "ml.p4d.24xlarge"),
     "custom_draft": ([DRAFT], "ml.p4d.24xlarge"),
     "awq_and_custom_draft": ([Quantization.awq(), DRAFT], "ml.p4d.24xlarge"),
+    "tensorrt_llm": ([Compilation.tensorrt_llm()], "ml.g5.12xlarge"),
+    "smoothquant_and_tensorrt_llm": ([Quantization.smoothquant(), Compilation.tensorrt_llm()], "ml.g5.12xlarge"),
     "smoothquant_alone": ([Quantization.smoothquant()], "ml.p4d.24xlarge"),
     "tensorrt_llm_of_llama_3_1": ([Compilation.tensorrt_llm()], "ml.p4d.24xlarge"),
     "sharding_and_awq": ([Quantization.awq(), Sharding.fast_load()], "ml.p4d.24xlarge"),
 }
+LLAMA_31, LLAMA_2 = "meta-textgeneration-llama-3-1-70b", "meta-textgeneration-llama-2-7b"
+OF_LLAMA_2 = {"tensorrt_llm", "smoothquant_and_tensorrt_llm"}
 DRAFT_CASES = {"custom_draft", "awq_and_custom_draft"}
 REFUSED = {"smoothquant_alone": "OPT043", "tensorrt_llm_of_llama_3_1": "OPT023"}
 
@@ -85,10 +89,11 @@ def sharding_is_known_for_the_model() -> Iterator[None]:
     models.reset_overrides()
 
 
-def planned(case: str, model: str) -> Plan:
+def planned(case: str) -> Plan:
     techniques, instance_type = TECHNIQUES[case]
+    model_id, version = (LLAMA_2, "3.0.0") if case in OF_LLAMA_2 else (LLAMA_31, "2.16.2")
     return plan(
-        model=Model.jumpstart(model, version="2.16.2", accept_eula=True),
+        model=Model.jumpstart(model_id, version=version, accept_eula=True),
         techniques=techniques,
         instance_type=instance_type,
         region="us-west-2",
@@ -106,10 +111,10 @@ def test_both_generations_of_the_sdk_are_recorded() -> None:
 
 
 @every_recording
-@pytest.mark.parametrize("case", ["awq", "fp8", "sharding"])
+@pytest.mark.parametrize("case", ["awq", "fp8", "sharding", *sorted(OF_LLAMA_2)])
 def test_a_jobs_request_is_the_sdks_but_for_what_is_intended(sdk: str, case: str) -> None:
     expected = theirs(sdk, case, "CreateOptimizationJob")
-    (job,) = planned(case, RECORDED[sdk]["model"]).jobs
+    (job,) = planned(case).jobs
     uri = expected["ModelSource"]["S3"]["S3Uri"]
     ours = {
         **job.request,
@@ -124,7 +129,7 @@ def test_a_jobs_request_is_the_sdks_but_for_what_is_intended(sdk: str, case: str
 def test_the_variables_of_a_jobs_part_are_the_sdks_and_the_tensor_parallel_degree(sdk: str, case: str) -> None:
     (part,) = theirs(sdk, case, "CreateOptimizationJob")["OptimizationConfigs"]
     ((member, expected),) = part.items()
-    (job,) = planned(case, RECORDED[sdk]["model"]).jobs
+    (job,) = planned(case).jobs
     ours = job.request["OptimizationConfigs"][0][member]["OverrideEnvironment"]
     assert ours == {**expected["OverrideEnvironment"], "OPTION_TENSOR_PARALLEL_DEGREE": "8"}
 
@@ -141,11 +146,11 @@ def test_only_a_draft_of_ones_own_is_beyond_a_recorded_sdk() -> None:
 def test_what_the_sdk_refuses_is_refused(sdk: str, case: str) -> None:
     assert RECORDED[sdk]["cases"][case][0]["error"].startswith("ValueError")
     with pytest.raises(RecipeError, match=REFUSED[case]):
-        planned(case, RECORDED[sdk]["model"])
+        planned(case)
 
 
 def test_shards_of_quantized_weights_are_two_jobs_where_the_sdk_refuses_one() -> None:
-    assert [job.name for job in planned("sharding_and_awq", RECORDED["sagemaker-2"]["model"]).jobs] == [
+    assert [job.name for job in planned("sharding_and_awq").jobs] == [
         "awq",
         "fast-load",
     ]
@@ -153,7 +158,7 @@ def test_shards_of_quantized_weights_are_two_jobs_where_the_sdk_refuses_one() ->
 
 def test_a_draft_beside_quantized_weights_leaves_the_job_as_it_is() -> None:
     expected = theirs("sagemaker-2", "awq_and_custom_draft", "CreateOptimizationJob")
-    (job,) = planned("awq_and_custom_draft", RECORDED["sagemaker-2"]["model"]).jobs
+    (job,) = planned("awq_and_custom_draft").jobs
     source = ResolvedSource("", expected["ModelSource"]["S3"]["S3Uri"], accept_eula=True).model_source
     ours = {**job.request, "ModelSource": source, "RoleArn": expected["RoleArn"]}
     assert comparable(ours) == comparable(expected)
@@ -162,7 +167,7 @@ def test_a_draft_beside_quantized_weights_leaves_the_job_as_it_is() -> None:
 @pytest.mark.parametrize("sdk", sorted(s for s, r in RECORDED.items() if "error" not in r["cases"]["custom_draft"][0]))
 def test_a_model_with_a_draft_is_the_sdks_but_for_what_is_intended(sdk: str) -> None:
     expected = theirs(sdk, "custom_draft", "CreateModel")["PrimaryContainer"]
-    container = planned("custom_draft", RECORDED[sdk]["model"]).container
+    container = planned("custom_draft").container
     ours = [
         {
             "ChannelName": channel.name,
