@@ -26,7 +26,7 @@ from rich.table import Table
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE = CHECKOUT / "constructs_optim"
-HANDLERS = ("job_handler", "job_watcher")
+HANDLERS = ("job_handler", "job_watcher", "model_handler")
 
 # A template holds 500 resources: the endpoints of both kinds of app are spread over stacks alike.
 ENDPOINTS_A_STACK = 25

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import Any
@@ -134,8 +133,3 @@ def _decoded(body: bytes) -> dict[str, Any]:
     if not isinstance(request, dict):
         raise validation_error("The request is not an object")
     return request
-
-
-def is_ready_path(path: str) -> bool:
-    """Whether a path is ministack's own health check."""
-    return re.fullmatch(r"/_ministack/(health|ready)", path) is not None

@@ -101,6 +101,8 @@ class _Planner:
         self.model: Model = recipe.model
         self.techniques = [type(t).model_validate(settings(t)) for _, t in recipe.known_techniques]
         self.shared = {TENSOR_PARALLEL_DEGREE: str(degree)}
+        # The stage of each job, in their order.
+        self.stages = sorted({t.stage for t in self.techniques} - {Stage.NONE})
 
     def plan(self) -> Plan:
         jobs = self._jobs()
@@ -189,7 +191,7 @@ class _Planner:
         channels = [channel for t in techniques if (channel := t.channel()) is not None]
         served_by_hub = any(t.hub_configuration for t in techniques)
         # Heads go beside the model; every other job's artifact is what is served.
-        artifacts = [place for place, job in enumerate(jobs) if not self._is_for_channel(job)]
+        artifacts = [place for place in range(len(jobs)) if self.stages[place] is not Stage.TRAIN_HEADS]
         model: Source = ArtifactSource(job=artifacts[-1]) if artifacts else self._source()
         environment = {
             "HF_MODEL_ID": _MODEL_PATH,
@@ -203,14 +205,10 @@ class _Planner:
             environment={**({} if served_by_hub else environment), **(self.recipe.environment or {})},
             network_isolation=all(t.network_isolation for t in techniques),
             model=model,
-            channels=tuple(self._channel(channel, jobs) for channel in channels),
+            channels=tuple(self._channel(channel) for channel in channels),
             tags={_PROVIDER_TAG: channels[0].provider} if channels else {},
             component=self._component() if any(t.inference_component for t in techniques) else None,
         )
-
-    @staticmethod
-    def _is_for_channel(job: OptimizationJobPlan) -> bool:
-        return any("ModelSpeculativeDecodingConfig" in part for part in job.request["OptimizationConfigs"])
 
     def _component(self) -> ComponentPlan:
         share = self.degree / self.instance.parallel_units
@@ -218,7 +216,7 @@ class _Planner:
             accelerators=self.degree, memory_mib=int(self.instance.memory_mib * share * _COMPONENT_MEMORY_SHARE)
         )
 
-    def _channel(self, channel: Channel, jobs: tuple[OptimizationJobPlan, ...]) -> ChannelPlan:
+    def _channel(self, channel: Channel) -> ChannelPlan:
         source: Source
         match channel.kind:
             case "target_hub":
@@ -229,8 +227,7 @@ class _Planner:
             case "hub":
                 source = HubSource(model_id=channel.model_id, version=channel.version, accept_eula=channel.accept_eula)
             case "job":
-                heads = next(place for place, job in enumerate(jobs) if self._is_for_channel(job))
-                source = ArtifactSource(job=heads, suffix=channel.suffix)
+                source = ArtifactSource(job=self.stages.index(Stage.TRAIN_HEADS), suffix=channel.suffix)
             case _:
                 source = S3Source(uri=channel.uri, accept_eula=channel.accept_eula)
         return ChannelPlan(name=channel.name, source=source)

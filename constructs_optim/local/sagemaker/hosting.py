@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ..api_error import ApiError, validation_error
+from ..api_error import validation_error
 from ..faults import Faults
 from .records import Record, Records, Scope, now
 
@@ -183,10 +183,3 @@ class Hosting:
 
 def _only(*names: str) -> Any:
     return lambda record: {name: record[name] for name in names if name in record}
-
-
-def failed(endpoint: Record) -> ApiError | None:
-    """Why a settled endpoint is not what was asked for, as an error; None where it is."""
-    if endpoint.get("FailureReason"):
-        return ApiError("Failed", endpoint["FailureReason"])
-    return None

@@ -7,25 +7,12 @@ from collections.abc import Iterator, Sequence
 from pydantic import ValidationError
 
 from ..recipe import Recipe
-from ..techniques import Technique, settings
+from ..techniques import CATALOG_COLUMNS, Technique, settings
 from ..techniques.parsing import what_is_wrong
 from .registry import Finding, rule
 
 _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html"
 _MATRIX = "https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supported-models.html"
-_COLUMNS = {
-    "awq": "quantization",
-    "fp8": "fp8",
-    "smoothquant": "smoothquant",
-    "neuron": "neuron",
-    "tensorrt_llm": "tensorrt_llm",
-    "fast_load": "fast_load",
-    "sagemaker_draft": "sagemaker_draft_model",
-    "custom_draft": "speculative_decoding",
-    "jumpstart_draft": "speculative_decoding",
-    "eagle": "eagle",
-    "pre_optimized": "pre_optimized",
-}
 _LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html"
 
 
@@ -104,7 +91,7 @@ def _model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in recipe.known_techniques:
         says = row.supports(technique.catalog_column)
         if says is not True:
-            others = [name for name, column in sorted(_COLUMNS.items()) if row.supports(column) is True]
+            others = [name for name, column in sorted(CATALOG_COLUMNS.items()) if row.supports(column) is True]
             works = f"for this model there is {', '.join(others)}" if others else "for this model there is no technique"
             said = "says no" if says is False else "does not say yes"
             yield Finding(

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from .base import Channel, Stage, Technique, settings
-from .compilation import Compilation
-from .pre_optimized import PreOptimized
-from .quantization import Quantization
-from .sharding import Sharding
-from .speculative_decoding import SpeculativeDecoding
+from .compilation import Compilation, NeuronCompilation, TensorRtLlmCompilation
+from .pre_optimized import PreOptimized, PreOptimizedConfiguration
+from .quantization import AwqQuantization, Fp8Quantization, Quantization, SmoothQuantization
+from .sharding import FastLoadSharding, Sharding
+from .speculative_decoding import CustomDraft, EagleHeads, JumpStartDraft, SageMakerDraft, SpeculativeDecoding
 
 REGISTRY: MappingProxyType[str, MappingProxyType[str, Callable[..., Technique]]] = MappingProxyType(
     {
@@ -34,7 +34,28 @@ REGISTRY: MappingProxyType[str, MappingProxyType[str, Callable[..., Technique]]]
     }
 )
 
+CATALOG_COLUMNS: MappingProxyType[str, str] = MappingProxyType(
+    {
+        technique.method: technique.catalog_column
+        for technique in (
+            AwqQuantization,
+            CustomDraft,
+            EagleHeads,
+            FastLoadSharding,
+            Fp8Quantization,
+            JumpStartDraft,
+            NeuronCompilation,
+            PreOptimizedConfiguration,
+            SageMakerDraft,
+            SmoothQuantization,
+            TensorRtLlmCompilation,
+        )
+    }
+)
+"""The column of the model catalog that each technique looks at, by its method."""
+
 __all__ = [
+    "CATALOG_COLUMNS",
     "REGISTRY",
     "Channel",
     "Compilation",
