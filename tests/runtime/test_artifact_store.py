@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import string
-import threading
 from typing import Any
 
 import pytest
@@ -42,18 +41,6 @@ def test_a_second_stack_joins_the_same_attempt(store: ArtifactStore) -> None:
 
 def test_joining_twice_is_joining_once(store: ArtifactStore) -> None:
     assert store.join(KEY, FIRST) == store.join(KEY, FIRST)
-
-
-def test_many_stacks_that_join_at_once_agree_on_one_attempt_and_none_is_lost(store: ArtifactStore) -> None:
-    owners = [Owner(f"stack/{number}", "Job") for number in range(8)]
-    threads = [threading.Thread(target=store.join, args=(KEY, owner)) for owner in owners]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    claim = store.claim(KEY)
-    assert claim is not None
-    assert (claim.attempt, claim.owners) == (1, tuple(owners))
 
 
 def test_an_owner_that_leaves_does_not_release_the_job_of_the_others(store: ArtifactStore) -> None:
