@@ -6,7 +6,7 @@ job permissions), narrowed to what a plan names.
 
 from __future__ import annotations
 
-from aws_cdk import Token
+from aws_cdk import Aws, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -46,7 +46,8 @@ def artifact_statements(store: IArtifactStore) -> list[Statement]:
             "ListArtifacts",
             ("s3:ListBucket",),
             (store.bucket_arn,),
-            {"StringLike": {"s3:prefix": "artifacts/*"}},
+            # IfExists: a GetObject of what is not there has no prefix, and answers 403 instead of 404 without this.
+            {"StringLikeIfExists": {"s3:prefix": "artifacts/*"}},
         ),
     ]
     if store.encryption_key_arn is not None:
@@ -54,6 +55,19 @@ def artifact_statements(store: IArtifactStore) -> list[Statement]:
             Statement("EncryptArtifacts", ("kms:Decrypt", "kms:GenerateDataKey"), (store.encryption_key_arn,))
         )
     return statements
+
+
+def owner_statements(store: IArtifactStore) -> list[Statement]:
+    """Keep the records of what this account's stacks refer to, below ``owners/<account>/``, and find the store."""
+    return [
+        Statement(
+            "Owners",
+            ("s3:GetObject", "s3:PutObject"),
+            (f"{store.bucket_arn}/owners/{Aws.ACCOUNT_ID}/*",),
+            wildcard="an owner's record is named after its stack, known when the stack is deployed",
+        ),
+        Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,)),
+    ]
 
 
 def execution_statements(

@@ -11,8 +11,14 @@ from constructs import Construct
 
 from .permissions import PolicyBuilder, Statement, trust_policy
 
-# Creating, resolving and claiming take seconds; the rest is room for retries over throttling.
-HANDLER_TIMEOUT_SECONDS = 300
+# Creating, resolving and claiming take seconds; the rest is room for retries over throttling, and for permissions
+# that are on their way.
+_TIMEOUT_SECONDS = 180
+# CloudFormation invokes asynchronously: Lambda repeats a try that died or ran out of time after one minute and again
+# after two, but begins none when the event is older than this. So the last try is over before CloudFormation gives up.
+_LARGEST_EVENT_AGE_SECONDS = 600
+ANSWER_SECONDS = 900
+"""How long CloudFormation waits for a handler's answer."""
 _RUNTIME = "python3.14"
 _LOG_RETENTION_DAYS = 365
 
@@ -29,6 +35,7 @@ class Handler(Construct):
         entry_point: str,
         description: str,
         statements: Sequence[Statement],
+        answers_cloudformation: bool = False,
     ) -> None:
         super().__init__(scope, id)
         log_group = log_group_of(self)
@@ -56,9 +63,21 @@ class Handler(Construct):
                 "MemorySize": 256,
                 "Role": self._role.attr_arn,
                 "Runtime": _RUNTIME,
-                "Timeout": HANDLER_TIMEOUT_SECONDS,
+                "Timeout": _TIMEOUT_SECONDS,
             },
         )
+        if answers_cloudformation:
+            CfnResource(
+                self,
+                "Invocations",
+                type="AWS::Lambda::EventInvokeConfig",
+                properties={
+                    "FunctionName": function.ref,
+                    "MaximumEventAgeInSeconds": _LARGEST_EVENT_AGE_SECONDS,
+                    "MaximumRetryAttempts": 2,
+                    "Qualifier": "$LATEST",
+                },
+            )
         self.arn = function.get_att("Arn").to_string()
 
     def permit(self, statements: Sequence[Statement]) -> None:

@@ -174,7 +174,7 @@ class OptimizationJob(Construct):
             self,
             prefix or "Resource",
             type="Custom::OptimizationJob",
-            properties=self._properties(job, handle),
+            properties=self._properties(job, handle, wait_seconds),
         )
         if isinstance(job.source, ArtifactSource):
             resource.add_metadata("cfn-lint", SIGNALLED_VALUES)
@@ -199,7 +199,9 @@ class OptimizationJob(Construct):
         store = json.dumps(Stack.of(self).resolve(self.artifact_store.bucket_name), sort_keys=True)
         return sha256(f"{job.deployment_hash}\n{store}")[:8]
 
-    def _properties(self, job: OptimizationJobPlan, handle: CfnWaitConditionHandle | None) -> dict[str, Any]:
+    def _properties(
+        self, job: OptimizationJobPlan, handle: CfnWaitConditionHandle | None, wait_seconds: int | None
+    ) -> dict[str, Any]:
         service, store = self._service, self.artifact_store
         request = dict(job.request)
         if self.network is not None:
@@ -215,7 +217,7 @@ class OptimizationJob(Construct):
             "Bucket": store.bucket_name,
             **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
             "StateMachineArn": service.state_machine_arn,
-            **({"WaitHandle": handle.ref} if handle is not None else {}),
+            **({"WaitHandle": handle.ref, "WaitSeconds": wait_seconds} if handle is not None else {}),
         }
 
 

@@ -19,8 +19,8 @@ from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, Hu
 
 from . import model_source
 from .artifact_store import IArtifactStore
-from .execution_role import ExecutionRole, artifact_statements
-from .handler import HANDLER_TIMEOUT_SECONDS, Handler, log_group_of
+from .execution_role import ExecutionRole, artifact_statements, owner_statements
+from .handler import ANSWER_SECONDS, Handler, log_group_of
 from .permissions import NO_RESOURCES, Arn, PolicyBuilder, Statement, sub, trust_policy
 
 _ID = "OptimizationService"
@@ -61,6 +61,7 @@ class OptimizationService(Construct):
             code=self._code,
             entry_point="runtime.job_handler.handler",
             description="Starts, shares and stops optimization jobs",
+            answers_cloudformation=True,
             statements=[
                 Statement(
                     "ManageJobs",
@@ -74,11 +75,17 @@ class OptimizationService(Construct):
                     wildcard=_JOB_NAMES,
                 ),
                 Statement("WatchJobs", ("states:StartExecution",), (self._state_machine.ref,)),
+                Statement(
+                    "FindStacks",
+                    ("cloudformation:DescribeStacks",),
+                    (sub("arn:${AWS::Partition}:cloudformation:${AWS::Region}:${AWS::AccountId}:stack/*"),),
+                    wildcard="which stacks share the store is known only when the stack is deployed",
+                ),
             ],
         )
         self._models: Handler | None = None
         self.service_token = self._jobs.arn
-        self.service_timeout_seconds = HANDLER_TIMEOUT_SECONDS
+        self.service_timeout_seconds = ANSWER_SECONDS
         self.state_machine_arn = self._state_machine.ref
 
     @staticmethod
@@ -92,7 +99,7 @@ class OptimizationService(Construct):
         """Let the handlers carry out ``plan``: look its sources up, pass the job its role, use the store."""
         artifacts = artifact_statements(store)
         sources = [job.source for job in plan.jobs if not isinstance(job.source, ArtifactSource)]
-        self._jobs.permit([*_lookups(sources), *artifacts, _pass_role(role_arn)])
+        self._jobs.permit([*_lookups(sources), *artifacts, *owner_statements(store), _pass_role(role_arn)])
         self._watcher.permit(artifacts)
 
     def model_service_token(self, plan: Plan, *, role_arn: Arn) -> str:
@@ -104,6 +111,7 @@ class OptimizationService(Construct):
                 code=self._code,
                 entry_point="runtime.model_handler.handler",
                 description="Creates and deletes models with files beside them",
+                answers_cloudformation=True,
                 statements=[
                     Statement(
                         "ManageModels",

@@ -6,26 +6,23 @@
     artifacts/<key>/manifest.json         what made it; written last, so its presence means "complete"
     artifacts/<key>/model/<attempt>/...   the output of one attempt
 
-The claim is only ever written with a condition (``If-None-Match`` or ``If-Match``), so two stacks that want
-the same artifact at once agree on one job without a lock service.
-Each attempt writes below a prefix of its own: what a failed attempt left never mixes with the next one's output.
+The claim is only ever changed by whoever has seen its present state, so two stacks that want the same artifact at once
+agree on one job. Each attempt writes below a prefix of its own: what a failed attempt left never mixes with the next
+one's output.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import random
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from .errors import DeploymentError
+from .json_records import JsonRecords, Record
+from .owner_records import Owner
 
-_SWAP_ATTEMPTS = 30
+__all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key"]
 
 
 def artifact_key(recipe_key: str, source_identity: str) -> str:
@@ -33,40 +30,43 @@ def artifact_key(recipe_key: str, source_identity: str) -> str:
     return hashlib.sha256(f"{recipe_key}\n{source_identity}".encode()).hexdigest()
 
 
-@dataclass(frozen=True, order=True)
-class Owner:
-    """The resource of a stack that refers to an artifact."""
-
-    stack_id: str
-    logical_id: str
-
-
 @dataclass(frozen=True)
 class Claim:
     """Which job makes the artifact, and who refers to it.
 
     ``released`` is set when the last owner leaves an unfinished job: a later claimant must not attach to a job
-    that is being stopped.
+    that is being stopped. ``maker`` is the account whose job makes it, empty where that is not known: nobody else can
+    look at the job. ``due`` is when that job must have ended, in seconds since 1970 (0: not known), and ``failure``
+    says why the attempt came to nothing, once it has.
     """
 
     artifact_key: str
     attempt: int = 1
     owners: tuple[Owner, ...] = ()
     released: bool = False
+    maker: str = ""
+    due: int = 0
+    failure: str = ""
     source: dict[str, Any] = field(default_factory=dict[str, Any])
     description: dict[str, Any] = field(default_factory=dict[str, Any])
 
-    def to_json(self) -> str:
+    def made_in(self, account: str) -> bool:
+        """Whether the attempt's job is one of ``account``."""
+        return self.maker in ("", account)
+
+    def again(self, maker: str, due: int) -> Claim:
+        """The next attempt, made by ``maker``."""
+        return replace(self, attempt=self.attempt + 1, maker=maker, due=due, failure="", released=False)
+
+    def to_record(self) -> Record:
         """The content of ``claim.json``."""
-        return json.dumps({"schema": 1, **asdict(self)}, sort_keys=True, indent=1)
+        return {"schema": 1, **asdict(self), "owners": [asdict(owner) for owner in self.owners]}
 
     @staticmethod
-    def from_json(text: bytes | str) -> Claim:
+    def from_record(record: Record) -> Claim:
         """Read the content of ``claim.json``."""
-        raw = json.loads(text)
-        raw.pop("schema", None)
-        raw["owners"] = tuple(Owner(**owner) for owner in raw.get("owners", ()))
-        return Claim(**raw)
+        known = {name: value for name, value in record.items() if name != "schema"}
+        return Claim(**{**known, "owners": tuple(Owner(**owner) for owner in known.get("owners", ()))})
 
 
 class ArtifactStore:
@@ -75,26 +75,34 @@ class ArtifactStore:
     def __init__(self, s3: Any, bucket: str, kms_key_arn: str | None = None) -> None:
         self._s3 = s3
         self.bucket = bucket
-        self._encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {}
+        self._records = JsonRecords(s3, bucket, kms_key_arn)
 
     def model_uri(self, key: str, attempt: int) -> str:
         """Where attempt number ``attempt`` writes the artifact: an ``s3://`` prefix that ends in a slash."""
         return f"s3://{self.bucket}/{_prefix(key)}model/{attempt}/"
 
-    def manifest(self, key: str) -> dict[str, Any] | None:
-        """The manifest, or None where there is none, it is damaged, or its output is gone."""
-        body = self._read(f"{_prefix(key)}manifest.json")
+    def manifest(self, key: str, attempt: int | None = None) -> dict[str, Any] | None:
+        """The manifest, or None where there is none, it is damaged, or its output is not what it says.
+
+        With ``attempt``, a manifest of another attempt is none either: that one's files may be about to go.
+        """
+        manifest = self.written_manifest(key)
+        if manifest is None or (attempt is not None and manifest.get("attempt", attempt) != attempt):
+            return None
+        return manifest if self.files(manifest["model_data_uri"]) == manifest["files"] else None
+
+    def written_manifest(self, key: str) -> dict[str, Any] | None:
+        """The manifest whatever became of its files; None where there is none that can be read."""
         try:
-            manifest = json.loads(body[0]) if body else None
-        except ValueError:
+            manifest = self._records.read(f"{_prefix(key)}manifest.json")
+        except DeploymentError:
             return None
-        if not isinstance(manifest, dict) or not {"model_data_uri", "image", "job_name"} <= set(manifest):
-            return None
-        return manifest if self.files(manifest["model_data_uri"]) else None
+        wanted = {"model_data_uri", "image", "job_name", "files"}
+        return manifest if manifest is not None and wanted <= set(manifest) and manifest["files"] else None
 
     def write_manifest(self, key: str, manifest: dict[str, Any]) -> None:
         """Write the manifest, which completes the artifact."""
-        self._put(f"{_prefix(key)}manifest.json", json.dumps(manifest, sort_keys=True, indent=1, default=str))
+        self._records.write(f"{_prefix(key)}manifest.json", manifest)
 
     def files(self, uri: str) -> list[dict[str, Any]]:
         """The objects below an ``s3://`` prefix of this bucket: ``{"name", "size", "etag"}`` each, by name."""
@@ -109,86 +117,95 @@ class ArtifactStore:
 
     def claim(self, key: str) -> Claim | None:
         """The claim as it stands."""
-        found = self._read(f"{_prefix(key)}claim.json")
-        return Claim.from_json(found[0]) if found else None
+        record = self._records.read(_claim_name(key))
+        return Claim.from_record(record) if record else None
 
-    def join(self, key: str, owner: Owner, **details: Any) -> Claim:
+    def join(self, key: str, owner: Owner, *, due: int = 0, **details: Any) -> Claim:
         """Make ``owner`` one of the claim's owners, creating the claim where there is none.
 
-        A claim that was released starts over with the next attempt.
+        A claim that was released starts over with the next attempt. ``due`` is when a job of ``owner`` would have to
+        have ended.
         """
 
         def joined(claim: Claim | None) -> Claim:
             if claim is None:
-                return Claim(artifact_key=key, owners=(owner,), **details)
+                return Claim(artifact_key=key, owners=(owner,), maker=owner.account, due=due, **details)
             owners = tuple(sorted({*claim.owners, owner}))
             if claim.released:
-                return replace(claim, owners=owners, released=False, attempt=claim.attempt + 1, **details)
+                return replace(claim.again(owner.account, due), owners=owners, **details)
             return replace(claim, owners=owners)
 
         return self._swap(key, joined)
 
-    def next_attempt(self, key: str, failed: Claim) -> Claim:
-        """Move on from an attempt whose job failed; where another owner has done so already, its claim stands."""
+    def next_attempt(self, key: str, failed: Claim, *, maker: str = "", due: int = 0) -> Claim:
+        """Move on from an attempt that came to nothing; where another owner has done so already, its claim stands."""
 
         def advanced(claim: Claim | None) -> Claim:
             current = claim or failed
-            return replace(current, attempt=current.attempt + 1) if current.attempt == failed.attempt else current
+            return current.again(maker, due) if current.attempt == failed.attempt else current
 
         return self._swap(key, advanced)
 
-    def leave(self, key: str, owner: Owner, *, finished: bool) -> Claim | None:
-        """Take ``owner`` off the claim; the last one to leave an unfinished job releases it."""
+    def fail(self, key: str, attempt: int, reason: str) -> None:
+        """Write down why an attempt came to nothing, for those who cannot look at its job."""
+        claim = self.claim(key)
+        if claim is None or claim.attempt != attempt:
+            return
+
+        def failed(claim: Claim | None) -> Claim:
+            current = claim or Claim(artifact_key=key)
+            return replace(current, failure=reason) if current.attempt == attempt else current
+
+        self._swap(key, failed)
+
+    def leave(self, key: str, owner: Owner, *, finished: bool, gone: Collection[Owner] = ()) -> Claim | None:
+        """Take ``owner`` off the claim, and those who are ``gone`` with it.
+
+        The claim is released when the job is unfinished and nobody of the account that runs it is left: no other
+        account can look at the job, or stop it.
+        """
         if self.claim(key) is None:
             return None
 
         def left(claim: Claim | None) -> Claim:
             current = claim or Claim(artifact_key=key)
-            owners = tuple(other for other in current.owners if other != owner)
-            return replace(current, owners=owners, released=not owners and not finished)
+            owners = tuple(other for other in current.owners if other != owner and other not in gone)
+            makers = [other for other in owners if current.made_in(other.account)]
+            return replace(current, owners=owners, released=not finished and not makers)
 
         return self._swap(key, left)
 
+    def release(self, key: str) -> bool:
+        """Close a claim that nobody owns, so that its files can go; False where somebody owns it.
+
+        Whoever joins it afterwards starts over with the next attempt.
+        """
+
+        def released(claim: Claim | None) -> Claim:
+            current = claim or Claim(artifact_key=key)
+            return replace(current, released=True) if not current.owners else current
+
+        return self._swap(key, released).released
+
+    def restore(self, key: str) -> None:
+        """Undo :meth:`release`, unless somebody has started over already."""
+
+        def restored(claim: Claim | None) -> Claim:
+            current = claim or Claim(artifact_key=key)
+            return replace(current, released=False) if not current.owners else current
+
+        self._swap(key, restored)
+
     def _swap(self, key: str, change: Callable[[Claim | None], Claim]) -> Claim:
-        name = f"{_prefix(key)}claim.json"
-        for attempt in range(_SWAP_ATTEMPTS):
-            found = self._read(name)
-            before = Claim.from_json(found[0]) if found else None
-            after = change(before)
-            if after == before:
-                return after
-            condition = {"IfMatch": found[1]} if found else {"IfNoneMatch": "*"}
-            try:
-                self._put(name, after.to_json(), **condition)
-                return after
-            except ClientError as error:
-                # 404: the claim was deleted between the read and the write, so read it again.
-                if error.response["ResponseMetadata"]["HTTPStatusCode"] not in (404, 409, 412):
-                    raise
-            time.sleep(random.uniform(0, 0.05 * (attempt + 1)))  # noqa: S311 - jitter, no secret
-        raise DeploymentError(
-            f"the claim s3://{self.bucket}/{name} is being changed by too many deployments at once; deploy again"
-        )
+        def changed(record: Record | None) -> Record:
+            return change(Claim.from_record(record) if record else None).to_record()
 
-    def _read(self, name: str) -> tuple[bytes, str] | None:
-        try:
-            answer = self._s3.get_object(Bucket=self.bucket, Key=name)
-        except ClientError as error:
-            if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
-                return None
-            raise
-        return answer["Body"].read(), answer["ETag"]
-
-    def _put(self, name: str, body: str, **condition: str) -> None:
-        self._s3.put_object(
-            Bucket=self.bucket,
-            Key=name,
-            Body=body.encode(),
-            ContentType="application/json",
-            **self._encryption,
-            **condition,
-        )
+        return Claim.from_record(self._records.swap(_claim_name(key), changed))
 
 
 def _prefix(key: str) -> str:
     return f"artifacts/{key}/"
+
+
+def _claim_name(key: str) -> str:
+    return f"{_prefix(key)}claim.json"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -13,24 +14,31 @@ from botocore.exceptions import BotoCoreError, ClientError
 from .cloudformation import respond
 from .errors import DeploymentError
 from .log import log
+from .owner_records import Superseded
 
 NOT_CREATED = "not-created"
-"""The physical id of a resource that was never created: deleting it is nothing to do."""
+"""The physical id of a resource that was never created."""
 
 # Standard retries back off over throttling and 5xx; eight attempts stay well below a function's timeout.
 CLIENT = Config(retries={"mode": "standard", "max_attempts": 8}, connect_timeout=5, read_timeout=20)
 
 Event = Mapping[str, Any]
+T = TypeVar("T")
 
 
 def answer(
-    event: Event, ensure: Callable[[Event], tuple[str, dict[str, str]]], delete: Callable[[Event], None]
+    event: Event,
+    context: Any,
+    *,
+    ensure: Callable[[Event], tuple[str, dict[str, str]]],
+    delete: Callable[[Event], None],
 ) -> None:
     """Carry the event out and tell CloudFormation.
 
     Args:
         event: the custom resource event.
-        ensure: for Create and Update; gives the physical id and the attributes.
+        context: Lambda's, which says how much time there is.
+        ensure: for Create and Update; gives the physical id and the attributes. It may be repeated.
         delete: for Delete.
     """
     physical_id = event.get("PhysicalResourceId") or NOT_CREATED
@@ -40,8 +48,11 @@ def answer(
             delete(event)
             respond(event, physical_id=physical_id)
             return
-        created, data = ensure(event)
+        created, data = _patiently(lambda: ensure(event), context)
         respond(event, physical_id=created, data=data)
+    except Superseded as superseded:
+        # CloudFormation does not wait for this answer any more, and the later request has its own.
+        log("superseded", reason=str(superseded))
     except DeploymentError as error:
         log("failed", reason=str(error))
         respond(event, physical_id=physical_id, failure=f"{event['LogicalResourceId']}: {error}")
@@ -60,18 +71,54 @@ def answer(
         )
 
 
+def _patiently(carry_out: Callable[[], T], context: Any) -> T:
+    """Carry out, and again while permissions may still be on their way: half of the function's time at most.
+
+    A role and its policies are there a while before every service knows of them. Source: IAM user guide, "Changes
+    that I make are not always immediately visible".
+    """
+    deadline = time.monotonic() + context.get_remaining_time_in_millis() / 2000
+    pause = 1.0
+    while True:
+        try:
+            return carry_out()
+        except ClientError as error:
+            if not _may_be_too_early(error) or time.monotonic() + pause > deadline:
+                raise
+            log("waits for permissions", operation=error.operation_name, reason=str(error))
+        time.sleep(pause)
+        pause = min(2 * pause, 8.0)
+
+
+def _may_be_too_early(error: ClientError) -> bool:
+    code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+    return code in ("AccessDenied", "AccessDeniedException") or "assume" in message.lower()
+
+
+_PERMISSIONS = (
+    "give the role what is missing; permissions boundaries, service control policies and the policies of bucket and "
+    "key may take away what its own policy allows"
+)
 _NEXT_STEPS = {
     "ResourceLimitExceeded": "ask for a higher limit in Service Quotas, or deploy when other jobs have ended",
     "ThrottlingException": "the service kept throttling the call; deploy again",
+    "SlowDown": "S3 kept throttling the call; deploy again",
+    "InternalFailure": "the service failed; deploy again",
+    "InternalError": "the service failed; deploy again",
+    "ServiceUnavailable": "the service is not available at the moment; deploy again",
     "NoSuchBucket": "the artifact store's bucket is gone; create it again, or name another store",
-    "AccessDenied": "check permissions boundaries and service control policies of the stack's roles",
-    "AccessDeniedException": "check permissions boundaries and service control policies of the stack's roles",
+    "AccessDenied": _PERMISSIONS,
+    "AccessDeniedException": _PERMISSIONS,
+    "KMS.DisabledException": "enable the artifact store's KMS key, then deploy again",
+    "KMS.KMSInvalidStateException": "enable the artifact store's KMS key, or cancel its deletion, then deploy again",
+    "KMS.NotFoundException": "the artifact store's KMS key is gone; name another key",
 }
 
 
 def _explained(error: ClientError | BotoCoreError) -> str:
     if not isinstance(error, ClientError):
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}. Next: the service could not be reached; deploy again"
     code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
-    next_step = _NEXT_STEPS.get(code, "")
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    next_step = _NEXT_STEPS.get(code) or ("the service failed; deploy again" if status >= 500 else "")
     return f"{error.operation_name} answered {code}: {message}" + (f". Next: {next_step}" if next_step else "")

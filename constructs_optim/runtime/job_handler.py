@@ -3,60 +3,147 @@
 Create and Update end within seconds: what takes hours is watched by a state machine, which signals the stack's wait
 condition. The physical id is the artifact key, so a changed recipe replaces the resource and CloudFormation itself
 asks for the old one's deletion, or for the new one's when the update is rolled back.
+
+The order of the steps is what makes every one of them repeatable: the request is written down first, the artifact
+before it is claimed, the claim before the job, the watcher last (docs/reliability.md).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import boto3
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
-from .artifact_store import ArtifactStore, Claim, Owner, artifact_key
+from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import signal
 from .custom_resource import CLIENT, answer
 from .errors import DeploymentError
 from .log import log
 from .optimization_jobs import COMPLETED, RUNNING, OptimizationJobs, job_name
-from .properties import ArtifactSource, HubSource, JobProperties, is_artifact_key, parse_bucket, parse_job_properties
+from .owner_records import Owner, OwnerRecord, OwnerRecords, Superseded
+from .properties import ArtifactSource, HubSource, JobProperties, is_artifact_key, parse_job_properties, parse_store
 from .source import ResolvedSource, resolve
+from .stacks import gone
 
 _MOST_ATTEMPTS = 50
+# 28 days, the most a job may be given (API reference, StoppingCondition).
+_LONGEST_SECONDS = 2_419_200
 
 
 def handler(event: Mapping[str, Any], context: object) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
-    answer(event, _ensure, _delete)
+    answer(event, context, ensure=_ensure, delete=_delete)
+
+
+class _Deployment:
+    """One resource's request, and what it is carried out with."""
+
+    def __init__(self, event: Mapping[str, Any], bucket: str, kms_key_arn: str | None) -> None:
+        self.event = event
+        self.owner = Owner(event["StackId"], event["LogicalResourceId"])
+        self.request: str = event["RequestId"]
+        self.sagemaker, self.s3 = _client("sagemaker"), _client("s3")
+        self.store = ArtifactStore(self.s3, bucket, kms_key_arn)
+        self.records = OwnerRecords(self.s3, bucket, kms_key_arn)
+        self.jobs = OptimizationJobs(self.sagemaker)
+
+    def abandon(self, key: str) -> None:
+        """Give up the owner's interest; the job is stopped when nobody else has one and it is not finished."""
+        claim = self.store.claim(key)
+        if claim is not None:
+            others = [owner for owner in claim.owners if owner != self.owner]
+            dead = gone(others, self.owner, _client("cloudformation")) if others else ()
+            finished = self.store.manifest(key, claim.attempt) is not None
+            claim = self.store.leave(key, self.owner, finished=finished, gone=dead)
+        if claim is not None and claim.released and claim.made_in(self.owner.account):
+            self.jobs.stop(job_name(self.store.bucket, key, claim.attempt))
+            log("released", artifact=key, attempt=claim.attempt)
+        self.records.forget(self.owner, key)
 
 
 def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     wanted = parse_job_properties(event["ResourceProperties"])
-    clients = _clients()
-    source = resolve(wanted.source, sagemaker=clients["sagemaker"], s3=clients["s3"])
-    key = _key(event, wanted, source)
-    store = ArtifactStore(clients["s3"], wanted.bucket, wanted.kms_key_arn)
-    jobs = OptimizationJobs(clients["sagemaker"])
-    owner = Owner(event["StackId"], event["LogicalResourceId"])
-    referred_before = owner in getattr(store.claim(key), "owners", ())
-    claim = store.join(key, owner, source={"identity": source.identity}, description=dict(wanted.description))
-    manifest = store.manifest(key)
+    deployment = _Deployment(event, wanted.bucket, wanted.kms_key_arn)
+
+    def find() -> tuple[ResolvedSource, str]:
+        source = resolve(wanted.source, sagemaker=deployment.sagemaker, s3=deployment.s3)
+        return source, _key(event, wanted, source)
+
+    try:
+        deployment.records.begin(deployment.owner, deployment.request)
+    except Superseded:
+        # An earlier try of this very request may have joined the claim after the later one had left it, and died.
+        _give_up(deployment, find()[1])
+        raise
+    _check_region(deployment)
+    source, key = find()
+    deployment.records.refer(deployment.owner, deployment.request, key)
+    try:
+        attributes = _make(deployment, key, wanted, source)
+        record = deployment.records.settle(deployment.owner, deployment.request, key)
+    except Exception:
+        # What cannot be given up now is given up by CloudFormation's next request for the resource.
+        with contextlib.suppress(ClientError, BotoCoreError, DeploymentError):
+            _give_up(deployment, key)
+        raise
+    for stale in _unsettled(record) - {key, event.get("PhysicalResourceId")}:
+        deployment.abandon(stale)
+    return key, attributes
+
+
+def _give_up(deployment: _Deployment, key: str) -> None:
+    """Undo what a request did that failed or was superseded, unless the artifact was its owner's before."""
+    reference = deployment.records.get(deployment.owner).keys.get(key)
+    if reference is None or (not reference.settled and reference.request == deployment.request):
+        deployment.abandon(key)
+
+
+def _unsettled(record: OwnerRecord) -> set[str]:
+    """What past requests referred to that were never carried out to their end."""
+    return {key for key, reference in record.keys.items() if not reference.settled}
+
+
+def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: ResolvedSource) -> dict[str, str]:
+    """Claim the artifact, and start or join what makes it where it is not there."""
+    store, event = deployment.store, deployment.event
+    claim = store.join(
+        key,
+        deployment.owner,
+        due=_due(wanted),
+        source={"identity": source.identity},
+        description=dict(wanted.description),
+    )
+    manifest = store.manifest(key, claim.attempt)
     if manifest is not None:
         log("reused", artifact=key)
         if wanted.wait_handle:
             signal(wanted.wait_handle, data=signal_data(manifest))
-        return key, _attributes(key, manifest["job_name"], manifest["model_data_uri"])
-    try:
-        claim = _start(store, jobs, claim, wanted, source)
-        _watch(event, clients["stepfunctions"], wanted, claim)
-    except Exception:
-        # An update that fails must not take away the reference its stack has had all along.
-        if not referred_before:
-            _abandon(store, jobs, key, owner)
-        raise
-    return key, _attributes(key, job_name(wanted.bucket, key, claim.attempt), store.model_uri(key, claim.attempt))
+        return _attributes(key, manifest["job_name"], manifest["model_data_uri"])
+    claim = _start(deployment, claim, wanted, source)
+    _watch(event, wanted, claim)
+    return _attributes(key, job_name(wanted.bucket, key, claim.attempt), store.model_uri(key, claim.attempt))
+
+
+def _check_region(deployment: _Deployment) -> None:
+    """SageMaker reads models only from buckets of its own region; a job's hours would be for nothing.
+
+    Source: CreateModel, "the S3 path ... must be in the same AWS Region as the model".
+    """
+    store, region = deployment.store.bucket, deployment.s3.meta.region_name
+    # Two regions from before there was a rule have names of their own.
+    location = deployment.s3.get_bucket_location(Bucket=store).get("LocationConstraint") or "us-east-1"
+    found = "eu-west-1" if location == "EU" else location
+    if found != region:
+        raise DeploymentError(
+            f"the artifact store {store} is in {found} and this stack in {region}: SageMaker reads models from "
+            f"buckets of its own region. Use a store of {region}"
+        )
 
 
 def _key(event: Mapping[str, Any], wanted: JobProperties, source: ResolvedSource) -> str:
@@ -77,30 +164,56 @@ def _key(event: Mapping[str, Any], wanted: JobProperties, source: ResolvedSource
     return artifact_key(wanted.recipe_key, source.identity)
 
 
-def _start(
-    store: ArtifactStore, jobs: OptimizationJobs, claim: Claim, wanted: JobProperties, source: ResolvedSource
-) -> Claim:
+def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source: ResolvedSource) -> Claim:
     """Attach to the claim's job or create it; move to the next attempt where the last one came to nothing."""
+    store, jobs, account = deployment.store, deployment.jobs, deployment.owner.account
     key = claim.artifact_key
     for _ in range(_MOST_ATTEMPTS):
+        if not claim.made_in(account):
+            if not claim.failure and (not claim.due or time.time() < claim.due):
+                log("follows", artifact=key, maker=claim.maker)
+                return claim
+            claim = store.next_attempt(key, claim, maker=account, due=_due(wanted))
+            continue
         name = job_name(wanted.bucket, key, claim.attempt)
         output = store.model_uri(key, claim.attempt)
         job = jobs.describe(name)
-        if job is None:
+        if job is None and not store.files(output):
+            if claim.attempt > 1:
+                # Its last owner may have died between leaving and stopping it.
+                jobs.stop(job_name(wanted.bucket, key, claim.attempt - 1))
             if jobs.create(_request(name, output, wanted, source)):
                 log("created", job=name, artifact=key)
                 return claim
             continue
-        status = job["OptimizationJobStatus"]
-        ours = job["OutputConfig"]["S3OutputLocation"].rstrip("/") == output.rstrip("/")
-        if ours and (status in RUNNING or (status == COMPLETED and store.files(output))):
-            log("attached", job=name, artifact=key, status=status)
+        if job is not None and _is_usable(job, store, key, output):
+            log("attached", job=name, artifact=key, status=job["OptimizationJobStatus"])
             return claim
-        claim = store.next_attempt(key, claim)
+        claim = store.next_attempt(key, claim, maker=account, due=_due(wanted))
     raise DeploymentError(
         f"{_MOST_ATTEMPTS} jobs for the artifact {key} exist already and none of them can be used; "
         f"delete the optimization jobs named {job_name(wanted.bucket, key, 0)[:-1]}*, then deploy again"
     )
+
+
+def _due(wanted: JobProperties) -> int:
+    """When a job that starts now must have ended: its longest runtime, and an hour for waiting and stopping."""
+    longest = int(wanted.request.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", 0)) or _LONGEST_SECONDS
+    return int(time.time()) + longest + 3600
+
+
+def _is_usable(job: Mapping[str, Any], store: ArtifactStore, key: str, output: str) -> bool:
+    """Whether a job of the name makes or has made the artifact, and nothing of it was taken away since."""
+    if job["OutputConfig"]["S3OutputLocation"].rstrip("/") != output.rstrip("/"):
+        return False
+    status = job["OptimizationJobStatus"]
+    if status != COMPLETED:
+        return status in RUNNING
+    written = store.written_manifest(key)
+    if written is not None and written["model_data_uri"] == output:
+        # A manifest whose files are all there would have been reused.
+        return False
+    return bool(store.files(output))
 
 
 def _request(name: str, output: str, wanted: JobProperties, source: ResolvedSource) -> dict[str, Any]:
@@ -115,11 +228,11 @@ def _request(name: str, output: str, wanted: JobProperties, source: ResolvedSour
     }
 
 
-def _watch(event: Mapping[str, Any], stepfunctions: Any, wanted: JobProperties, claim: Claim) -> None:
+def _watch(event: Mapping[str, Any], wanted: JobProperties, claim: Claim) -> None:
     """Start the watcher, once for each event: a repeated event finds the execution it started before."""
     once = hashlib.sha256(f"{event['StackId']}{event['RequestId']}".encode()).hexdigest()[:32]
     try:
-        stepfunctions.start_execution(
+        _client("stepfunctions").start_execution(
             stateMachineArn=wanted.state_machine_arn,
             name=f"{claim.artifact_key[:32]}-{once}",
             input=json.dumps(
@@ -128,6 +241,8 @@ def _watch(event: Mapping[str, Any], stepfunctions: Any, wanted: JobProperties, 
                     "KmsKeyArn": wanted.kms_key_arn,
                     "ArtifactKey": claim.artifact_key,
                     "Attempt": claim.attempt,
+                    "Account": Owner(event["StackId"], event["LogicalResourceId"]).account,
+                    "Deadline": int(time.time()) + wanted.wait_seconds if wanted.wait_seconds else None,
                     "WaitHandle": wanted.wait_handle,
                 }
             ),
@@ -138,26 +253,21 @@ def _watch(event: Mapping[str, Any], stepfunctions: Any, wanted: JobProperties, 
 
 
 def _delete(event: Mapping[str, Any]) -> None:
-    key = event.get("PhysicalResourceId")
-    if not is_artifact_key(key):
-        # A create that failed before it had a key: there is nothing of it.
-        return
-    clients = _clients()
-    store = ArtifactStore(clients["s3"], parse_bucket(event["ResourceProperties"]))
-    owner = Owner(event["StackId"], event["LogicalResourceId"])
+    bucket, kms_key_arn = parse_store(event["ResourceProperties"])
+    deployment = _Deployment(event, bucket, kms_key_arn)
+    physical_id = event.get("PhysicalResourceId")
+    named = {str(physical_id)} if is_artifact_key(physical_id) else set[str]()
     try:
-        _abandon(store, OptimizationJobs(clients["sagemaker"]), str(key), owner)
+        # A create that was never answered has no key for an id: the record knows what it referred to.
+        record = deployment.records.begin(deployment.owner, deployment.request)
+        for key in sorted(named | _unsettled(record)):
+            deployment.abandon(key)
     except ClientError as error:
         if error.response["Error"]["Code"] != "NoSuchBucket":
             raise
-
-
-def _abandon(store: ArtifactStore, jobs: OptimizationJobs, key: str, owner: Owner) -> None:
-    """Give up ``owner``'s interest; the job is stopped when nobody else has one and it is not finished."""
-    claim = store.leave(key, owner, finished=store.manifest(key) is not None)
-    if claim is not None and claim.released:
-        jobs.stop(job_name(store.bucket, key, claim.attempt))
-        log("released", artifact=key, attempt=claim.attempt)
+        # With the bucket went the claims, and where a job's output would go: no job can be of use to anybody.
+        for key in named:
+            deployment.jobs.stop_all(bucket, key)
 
 
 def signal_data(manifest: Mapping[str, Any]) -> str:
@@ -172,5 +282,5 @@ def _attributes(key: str, job: str, model_data_uri: str) -> dict[str, str]:
     return {"ArtifactKey": key, "JobName": job, "ModelDataUri": model_data_uri}
 
 
-def _clients() -> dict[str, Any]:
-    return {name: boto3.client(name, config=CLIENT) for name in ("s3", "sagemaker", "stepfunctions")}
+def _client(name: str) -> Any:
+    return boto3.client(name, config=CLIENT)

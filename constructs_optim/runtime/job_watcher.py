@@ -12,7 +12,7 @@ from typing import Any
 
 import boto3
 
-from .artifact_store import ArtifactStore
+from .artifact_store import ArtifactStore, Claim
 from .cloudformation import signal
 from .custom_resource import CLIENT
 from .errors import InvalidEvent
@@ -24,6 +24,8 @@ from .properties import is_artifact_key
 _DONE = {"Done": True}
 _ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
 _STACK_PATIENCE = dt.timedelta(hours=12)
+# CloudFormation says of a condition that times out only that it did; a minute earlier the stack is told more.
+_EARLY = dt.timedelta(seconds=60)
 
 
 def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
@@ -38,29 +40,54 @@ def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
         raise InvalidEvent("the execution's input needs Bucket, ArtifactKey and Attempt")
     name = job_name(bucket, key, attempt)
     if event.get("Error"):
-        cause = event["Error"]
-        _tell(
-            event,
-            failure=f"watching the optimization job {name} failed: {cause}. Deploy again to attach to it",
-        )
-        return _DONE
+        failure = f"watching the optimization job {name} failed: {event['Error']}. Deploy again to attach to it"
+        return _end(event, failure=failure)
+    store = ArtifactStore(boto3.client("s3", config=CLIENT), bucket, event.get("KmsKeyArn"))
+    claim = store.claim(key)
+    if claim is not None and not claim.made_in(event.get("Account", "")):
+        return _follow(event, store, claim)
+    return _look(event, store, claim, name)
+
+
+def _look(event: Mapping[str, Any], store: ArtifactStore, claim: Claim | None, name: str) -> dict[str, Any]:
+    """Look at a job of this account."""
     job = OptimizationJobs(boto3.client("sagemaker", config=CLIENT)).describe(name)
     if job is None:
-        _tell(
-            event,
-            failure=f"the optimization job {name} does not exist any more; deploy again to start it anew",
-        )
-        return _DONE
+        failure = f"the optimization job {name} does not exist any more; deploy again to start it anew"
+        return _fail(event, store, failure)
     status = job["OptimizationJobStatus"]
     log("looked", job=name, status=status)
     if status == COMPLETED:
-        _complete(event, ArtifactStore(boto3.client("s3", config=CLIENT), bucket, event.get("KmsKeyArn")), job)
-        return _DONE
+        return _complete(event, store, claim, job)
     if status in _ENDED_BADLY:
         reason = job.get("FailureReason") or "it was stopped from outside this deployment"
-        _tell(event, failure=f"the optimization job {name} ended as {status}: {reason}")
-        return _DONE
-    return {"Done": False, "WaitSeconds": wait_seconds(dt.datetime.now(dt.UTC) - job["CreationTime"])}
+        failure = f"the optimization job {name} ended as {status}: {reason}. Deploy again to run another one"
+        return _fail(event, store, failure)
+    age = dt.datetime.now(dt.UTC) - job["CreationTime"]
+    if _is_out_of_time(event):
+        _tell(
+            event,
+            failure=f"the optimization job {name} is still {status} after {_hours(age)}, which is as long as this "
+            "deployment waits. Give it a longer timeout (12 hours at most), or let a stack with wait=False run it",
+        )
+    return {"Done": False, "WaitSeconds": wait_seconds(age)}
+
+
+def _follow(event: Mapping[str, Any], store: ArtifactStore, claim: Claim) -> dict[str, Any]:
+    """Wait for a job that another account runs: of that one there are only the records."""
+    key = event["ArtifactKey"]
+    manifest = store.manifest(key, claim.attempt)
+    if manifest is not None:
+        return _end(event, data=signal_data(manifest))
+    of_account = f"the optimization job of account {claim.maker} for the artifact {key}"
+    if claim.failure:
+        return _end(event, failure=f"{of_account} came to nothing: {claim.failure}. Deploy again to run it here")
+    if claim.released:
+        return _end(event, failure=f"{of_account} was given up there. Deploy again to run it here")
+    if _is_out_of_time(event):
+        return _end(event, failure=f"{of_account} has not ended in the time this deployment waits. Deploy again later")
+    log("followed", artifact=key, maker=claim.maker)
+    return {"Done": False, "WaitSeconds": 60}
 
 
 def wait_seconds(age: dt.timedelta) -> int:
@@ -74,20 +101,35 @@ def wait_seconds(age: dt.timedelta) -> int:
     return int(min(60, max(5, age.total_seconds() / 10)))
 
 
-def _complete(event: Mapping[str, Any], store: ArtifactStore, job: Mapping[str, Any]) -> None:
+def _is_out_of_time(event: Mapping[str, Any]) -> bool:
+    deadline = event.get("Deadline")
+    return (
+        isinstance(deadline, int)
+        and bool(event.get("WaitHandle"))
+        and dt.datetime.now(dt.UTC) >= dt.datetime.fromtimestamp(deadline, dt.UTC) - _EARLY
+    )
+
+
+def _hours(age: dt.timedelta) -> str:
+    minutes = int(age.total_seconds() // 60)
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def _complete(
+    event: Mapping[str, Any], store: ArtifactStore, claim: Claim | None, job: Mapping[str, Any]
+) -> dict[str, Any]:
     key = event["ArtifactKey"]
     uri = job["OutputConfig"]["S3OutputLocation"]
     files = store.files(uri)
     if not files:
         name = job["OptimizationJobName"]
-        _tell(event, failure=f"the optimization job {name} completed but wrote nothing to {uri}; deploy again")
-        return
-    claim = store.claim(key)
+        return _fail(event, store, f"the optimization job {name} completed but wrote nothing to {uri}; deploy again")
     started = job.get("OptimizationStartTime") or job["CreationTime"]
     ended = job.get("OptimizationEndTime") or job["LastModifiedTime"]
     manifest = {
         "schema": 1,
         "artifact_key": key,
+        "attempt": event["Attempt"],
         "image": job.get("OptimizationOutput", {}).get("RecommendedInferenceImage") or _requested_image(job),
         "model_data_uri": uri,
         "job_name": job["OptimizationJobName"],
@@ -110,8 +152,10 @@ def _complete(event: Mapping[str, Any], store: ArtifactStore, job: Mapping[str, 
         "size_bytes": sum(file["size"] for file in files),
         "files": files,
     }
-    store.write_manifest(key, manifest)
-    _tell(event, data=signal_data(manifest))
+    # A later attempt is under way where this one was given up; its manifest is not to be overwritten.
+    if claim is None or claim.attempt == event["Attempt"]:
+        store.write_manifest(key, manifest)
+    return _end(event, data=signal_data(manifest))
 
 
 def _requested_image(job: Mapping[str, Any]) -> str:
@@ -123,7 +167,18 @@ def _requested_image(job: Mapping[str, Any]) -> str:
     return ""
 
 
-def _tell(event: Mapping[str, Any], *, failure: str | None = None, data: str = "") -> None:
+def _fail(event: Mapping[str, Any], store: ArtifactStore, failure: str) -> dict[str, Any]:
+    """The attempt came to nothing: say so in the claim, for those who cannot look at the job, and to the stack."""
+    store.fail(event["ArtifactKey"], event["Attempt"], failure)
+    return _end(event, failure=failure)
+
+
+def _end(event: Mapping[str, Any], *, failure: str | None = None, data: str = "") -> dict[str, Any]:
     log("ended", failure=failure or "")
+    _tell(event, failure=failure, data=data)
+    return _DONE
+
+
+def _tell(event: Mapping[str, Any], *, failure: str | None = None, data: str = "") -> None:
     if event.get("WaitHandle"):
         signal(event["WaitHandle"], failure=failure, data=data)

@@ -16,7 +16,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from .custom_resource import CLIENT, NOT_CREATED, answer
+from .custom_resource import CLIENT, answer
 from .errors import DeploymentError
 from .log import log
 from .properties import HubSource, ModelProperties, parse_model_properties
@@ -28,13 +28,13 @@ _NAME_LENGTH = 63
 
 def handler(event: Mapping[str, Any], context: object) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
-    answer(event, _ensure, _delete)
+    answer(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     sagemaker = boto3.client("sagemaker", config=CLIENT)
     wanted = parse_model_properties(event["ResourceProperties"])
-    request = _request(wanted, sagemaker, boto3.client("s3", config=CLIENT))
+    request = _request(wanted, sagemaker)
     name = _name(event, request)
     tags = [{"Key": key, "Value": value} for key, value in wanted.tags]
     try:
@@ -46,11 +46,17 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         arn = sagemaker.describe_model(ModelName=name)["ModelArn"]
         _retag(sagemaker, arn, tags)
         log("kept", model=name)
+    if "OldResourceProperties" in event:
+        # On a rollback these are those of the update that failed: its model is nobody's if it was never answered.
+        stale = _name_from(event, event["OldResourceProperties"], sagemaker)
+        if stale not in (None, name, event.get("PhysicalResourceId")):
+            _delete_model(sagemaker, str(stale))
     return name, {"ModelName": name, "ModelArn": arn, "Image": request["PrimaryContainer"]["Image"]}
 
 
-def _request(wanted: ModelProperties, sagemaker: Any, s3: Any) -> dict[str, Any]:
+def _request(wanted: ModelProperties, sagemaker: Any) -> dict[str, Any]:
     """The body of CreateModel without name and tags."""
+    s3 = boto3.client("s3", config=CLIENT)
     source = resolve(wanted.source, sagemaker=sagemaker, s3=s3)
     image, environment = wanted.image, dict(wanted.environment)
     if image is None:
@@ -101,12 +107,29 @@ def _tag_pages(sagemaker: Any, arn: str) -> Any:
     return sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
 
 
-def _delete(event: Mapping[str, Any]) -> None:
-    name = event.get("PhysicalResourceId")
-    if not isinstance(name, str) or name == NOT_CREATED:
-        return
+def _name_from(event: Mapping[str, Any], properties: Mapping[str, Any], sagemaker: Any) -> str | None:
+    """The name of the model that ``properties`` describe; None where they describe none that could be created."""
     try:
-        boto3.client("sagemaker", config=CLIENT).delete_model(ModelName=name)
+        return _name(event, _request(parse_model_properties(properties), sagemaker))
+    except (DeploymentError, ClientError) as error:
+        log("no model to look for", reason=str(error))
+        return None
+
+
+def _delete(event: Mapping[str, Any]) -> None:
+    sagemaker = boto3.client("sagemaker", config=CLIENT)
+    name = event.get("PhysicalResourceId")
+    if not isinstance(name, str) or not name.startswith(NAME_PREFIX):
+        # A create that was not answered, or failed: the model it may have made has the name that follows from it.
+        name = _name_from(event, event["ResourceProperties"], sagemaker)
+    if name is not None:
+        _delete_model(sagemaker, name)
+
+
+def _delete_model(sagemaker: Any, name: str) -> None:
+    try:
+        sagemaker.delete_model(ModelName=name)
+        log("deleted", model=name)
     except ClientError as error:
         if "could not find" not in error.response["Error"].get("Message", "").lower():
             raise

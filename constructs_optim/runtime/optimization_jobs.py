@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -58,6 +59,14 @@ class OptimizationJobs:
             # It may have ended since it was described; then there is nothing left to stop.
             if not (_is_not_found(error) or error.response["Error"]["Code"] == "ValidationException"):
                 raise
+
+    def stop_all(self, bucket: str, artifact_key: str) -> None:
+        """Stop the jobs of every attempt at an artifact."""
+        for attempt in itertools.count(1):
+            name = job_name(bucket, artifact_key, attempt)
+            if self.describe(name) is None:
+                return
+            self.stop(name)
 
 
 def typed(value: Any, shape: Any) -> Any:

@@ -34,6 +34,7 @@ _REQUEST_MEMBERS = frozenset(
         "VpcConfig",
     }
 )
+_SECONDS = re.compile(r"\d{1,5}")
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -95,6 +96,7 @@ class JobProperties:
     bucket: str
     kms_key_arn: str | None
     wait_handle: str | None
+    wait_seconds: int | None
     state_machine_arn: str
     tags: tuple[tuple[str, str], ...]
 
@@ -168,6 +170,7 @@ def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
         bucket=reader.text("Bucket", _BUCKET),
         kms_key_arn=reader.optional("KmsKeyArn", _KEY_ARN),
         wait_handle=handle,
+        wait_seconds=int(reader.optional("WaitSeconds", _SECONDS) or 0) or None,
         state_machine_arn=reader.text("StateMachineArn"),
         tags=reader.tags(),
     )
@@ -214,12 +217,16 @@ def parse_model_properties(properties: Mapping[str, Any]) -> ModelProperties:
     return parsed
 
 
-def parse_bucket(properties: Mapping[str, Any]) -> str:
-    """The artifact store's bucket, all that a Delete needs."""
-    bucket = properties.get("Bucket")
-    if not isinstance(bucket, str) or not _BUCKET.fullmatch(bucket):
-        raise InvalidEvent("these properties are missing or malformed: Bucket")
-    return bucket
+def parse_store(properties: Mapping[str, Any]) -> tuple[str, str | None]:
+    """The artifact store's bucket and KMS key, all that a Delete needs.
+
+    Raises:
+        InvalidEvent: naming what is missing or malformed.
+    """
+    reader = _Reader(properties)
+    store = reader.text("Bucket", _BUCKET), reader.optional("KmsKeyArn", _KEY_ARN)
+    reader.finish()
+    return store
 
 
 def is_artifact_key(value: object) -> bool:

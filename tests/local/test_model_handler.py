@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.runtime import model_handler
 
+from ..lambda_context import LambdaContext
 from .conftest import BUCKET, ROLE
 from .test_hosting import IMAGE
 
@@ -79,7 +80,7 @@ def send(answers: Answers, kind: str, physical_id: str | None = None, **changed:
         "ResourceProperties": properties(**changed),
         **({"PhysicalResourceId": physical_id} if physical_id else {}),
     }
-    model_handler.handler(event, None)
+    model_handler.handler(event, LambdaContext())
     return answers.received[-1]
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import string
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.recipe import artifact_key as planned_key
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim, Owner, artifact_key
+from constructs_optim.runtime.errors import DeploymentError
 
 from .conftest import BUCKET
 
@@ -84,19 +86,117 @@ def test_two_owners_that_see_an_attempt_fail_move_on_once(store: ArtifactStore) 
 
 def test_a_claim_survives_being_written_and_read(store: ArtifactStore) -> None:
     claim = Claim(KEY, attempt=3, owners=(FIRST, SECOND), released=True, source={"identity": "s3:x"})
-    assert Claim.from_json(claim.to_json()) == claim
+    assert Claim.from_record(json.loads(json.dumps(claim.to_record()))) == claim
 
 
-def test_a_manifest_counts_only_while_its_output_is_there(store: ArtifactStore, s3: Any) -> None:
-    uri = store.model_uri(KEY, 1)
-    store.write_manifest(KEY, {"image": "image:1", "model_data_uri": uri, "job_name": "job"})
-    assert store.manifest(KEY) is None, "there is no output yet"
-    name = uri.removeprefix(f"s3://{BUCKET}/") + "model.safetensors"
-    s3.put_object(Bucket=BUCKET, Key=name, Body=b"weights")
-    manifest = store.manifest(KEY)
-    assert manifest is not None
-    assert manifest["image"] == "image:1"
-    assert [(file["name"], file["size"]) for file in store.files(uri)] == [("model.safetensors", 7)]
+def complete(store: ArtifactStore, s3: Any, attempt: int = 1) -> dict[str, Any]:
+    """An artifact of two files and its manifest."""
+    uri = store.model_uri(KEY, attempt)
+    for name in ("config.json", "model.safetensors"):
+        s3.put_object(Bucket=BUCKET, Key=key_of(uri, name), Body=b"weights")
+    manifest = {
+        "attempt": attempt,
+        "image": "image:1",
+        "model_data_uri": uri,
+        "job_name": "job",
+        "files": store.files(uri),
+    }
+    store.write_manifest(KEY, manifest)
+    return manifest
+
+
+def key_of(uri: str, name: str) -> str:
+    return uri.removeprefix(f"s3://{BUCKET}/") + name
+
+
+def test_a_manifest_is_read_as_it_was_written(store: ArtifactStore, s3: Any) -> None:
+    manifest = complete(store, s3)
+    assert store.manifest(KEY) == manifest
+    sizes = [(file["name"], file["size"]) for file in manifest["files"]]
+    assert sizes == [("config.json", 7), ("model.safetensors", 7)]
+
+
+def test_a_manifest_does_not_count_when_a_file_of_it_was_deleted(store: ArtifactStore, s3: Any) -> None:
+    manifest = complete(store, s3)
+    s3.delete_object(Bucket=BUCKET, Key=key_of(manifest["model_data_uri"], "model.safetensors"))
+    assert store.manifest(KEY) is None
+    assert store.written_manifest(KEY) == manifest
+
+
+def test_a_manifest_does_not_count_when_a_file_of_it_was_overwritten(store: ArtifactStore, s3: Any) -> None:
+    manifest = complete(store, s3)
+    s3.put_object(Bucket=BUCKET, Key=key_of(manifest["model_data_uri"], "model.safetensors"), Body=b"WEIGHTS")
+    assert store.manifest(KEY) is None
+
+
+def test_a_manifest_of_another_attempt_does_not_count(store: ArtifactStore, s3: Any) -> None:
+    complete(store, s3, attempt=1)
+    assert store.manifest(KEY, attempt=2) is None
+    assert store.manifest(KEY, attempt=1) is not None
+
+
+def test_a_claim_that_somebody_owns_is_not_released(store: ArtifactStore) -> None:
+    store.join(KEY, FIRST)
+    assert not store.release(KEY)
+
+
+def test_who_joins_a_claim_that_was_released_starts_over(store: ArtifactStore) -> None:
+    store.join(KEY, FIRST)
+    store.leave(KEY, FIRST, finished=True)
+    assert store.release(KEY)
+    assert store.join(KEY, SECOND).attempt == 2
+
+
+def test_a_release_can_be_undone_until_somebody_has_joined(store: ArtifactStore) -> None:
+    store.join(KEY, FIRST)
+    store.leave(KEY, FIRST, finished=True)
+    store.release(KEY)
+    store.restore(KEY)
+    assert store.join(KEY, SECOND).attempt == 1
+
+
+OURS, THEIRS = (
+    Owner(f"arn:aws:cloudformation:us-west-2:{account}:stack/Chat/1", "Job")
+    for account in ("111122223333", "444455556666")
+)
+
+
+def test_the_account_of_the_first_owner_makes_the_artifact(store: ArtifactStore) -> None:
+    store.join(KEY, OURS)
+    claim = store.join(KEY, THEIRS)
+    assert (claim.made_in(OURS.account), claim.made_in(THEIRS.account)) == (True, False)
+
+
+def test_the_last_owner_of_the_account_that_runs_the_job_releases_it_for_the_others(store: ArtifactStore) -> None:
+    store.join(KEY, OURS)
+    store.join(KEY, THEIRS)
+    claim = store.leave(KEY, OURS, finished=False)
+    assert claim is not None
+    assert (claim.released, claim.owners) == (True, (THEIRS,))
+
+
+def test_owners_whose_stack_is_gone_leave_with_the_one_that_noticed(store: ArtifactStore) -> None:
+    store.join(KEY, FIRST)
+    store.join(KEY, SECOND)
+    claim = store.leave(KEY, SECOND, finished=False, gone=[FIRST])
+    assert claim is not None
+    assert (claim.released, claim.owners) == (True, ())
+
+
+def test_a_failure_is_written_into_the_claim_of_its_attempt_alone(store: ArtifactStore) -> None:
+    failed = store.join(KEY, OURS)
+    store.fail(KEY, failed.attempt, "out of memory")
+    again = store.next_attempt(KEY, failed, maker=THEIRS.account)
+    store.fail(KEY, failed.attempt, "too late to matter")
+    claim = store.claim(KEY)
+    assert claim == again
+    assert (again.failure, again.maker) == ("", THEIRS.account)
+
+
+def test_a_claim_that_is_no_json_is_an_error_that_says_how_to_mend_it(store: ArtifactStore, s3: Any) -> None:
+    s3.put_object(Bucket=BUCKET, Key=f"artifacts/{KEY}/claim.json", Body=b"{")
+    with pytest.raises(DeploymentError, match="restore the version before it"):
+        store.join(KEY, FIRST)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"image": "x"}'])

@@ -1,0 +1,105 @@
+"""JSON objects in a bucket, changed only by whoever has seen their present state.
+
+A write carries a condition (``If-None-Match`` or ``If-Match``): two that change the same record at once agree on an
+order without a lock service. Source: Amazon S3 user guide, "Add preconditions to S3 operations with conditional
+requests".
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from .errors import DeploymentError
+
+_SWAP_ATTEMPTS = 30
+_CHANGED_MEANWHILE = (404, 409, 412)
+
+Record = dict[str, Any]
+
+
+class JsonRecords:
+    """The records of one bucket. Every method may be repeated."""
+
+    def __init__(self, s3: Any, bucket: str, kms_key_arn: str | None = None) -> None:
+        self._s3 = s3
+        self.bucket = bucket
+        self._encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {}
+
+    def read(self, name: str) -> Record | None:
+        """The record, or None where there is none.
+
+        Raises:
+            DeploymentError: when what is there is no JSON object.
+        """
+        found = self._read(name)
+        return found[0] if found else None
+
+    def write(self, name: str, record: Record) -> None:
+        """Write the record, whatever was there."""
+        self._put(name, record)
+
+    def swap(self, name: str, change: Callable[[Record | None], Record]) -> Record:
+        """Replace the record by what ``change`` makes of it; ``change`` may be called more than once.
+
+        Raises:
+            DeploymentError: when others keep changing it.
+        """
+        for attempt in range(_SWAP_ATTEMPTS):
+            found = self._read(name)
+            before = found[0] if found else None
+            after = change(before)
+            if after == before:
+                return after
+            try:
+                self._put(name, after, **({"IfMatch": found[1]} if found else {"IfNoneMatch": "*"}))
+                return after
+            except ClientError as error:
+                # 404: it was deleted between the read and the write, so read it again.
+                if error.response["ResponseMetadata"]["HTTPStatusCode"] not in _CHANGED_MEANWHILE:
+                    raise
+                if error.response["Error"]["Code"] == "NoSuchBucket":
+                    raise
+            time.sleep(random.uniform(0, 0.05 * (attempt + 1)))  # noqa: S311 - jitter, no secret
+        raise DeploymentError(
+            f"s3://{self.bucket}/{name} is being changed by too many deployments at once; deploy again"
+        )
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """The names of the objects below ``prefix``."""
+        for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix):
+            for item in page.get("Contents", []):
+                yield item["Key"]
+
+    def _read(self, name: str) -> tuple[Record, str] | None:
+        try:
+            answer = self._s3.get_object(Bucket=self.bucket, Key=name)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
+                return None
+            raise
+        try:
+            record = json.loads(answer["Body"].read())
+        except ValueError:
+            record = None
+        if not isinstance(record, dict):
+            raise DeploymentError(
+                f"s3://{self.bucket}/{name} is damaged: it is no JSON object. The bucket is versioned: restore the "
+                "version before it, then deploy again"
+            )
+        return record, answer["ETag"]
+
+    def _put(self, name: str, record: Record, **condition: str) -> None:
+        self._s3.put_object(
+            Bucket=self.bucket,
+            Key=name,
+            Body=json.dumps(record, sort_keys=True, indent=1, default=str).encode(),
+            ContentType="application/json",
+            **self._encryption,
+            **condition,
+        )

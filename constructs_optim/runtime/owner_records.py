@@ -1,0 +1,169 @@
+"""What each resource of each stack refers to, and which of CloudFormation's requests is its latest.
+
+::
+
+    owners/<account>/<digest>.json
+
+A handler may die at any point, be run twice, or run late: CloudFormation invokes it asynchronously, and Lambda repeats
+an invocation that failed. So a request is written down before anything is done for it, and each artifact before it is
+claimed. A request that a later one has superseded does nothing any more, and what a request referred to without ever
+being answered is found again by the next one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from .errors import DeploymentError
+from .json_records import JsonRecords, Record
+
+PREFIX = "owners/"
+# Lambda repeats an invocation twice, and CloudFormation has one request of a resource under way at a time.
+_REMEMBERED_REQUESTS = 20
+
+
+class Superseded(DeploymentError):
+    """CloudFormation has sent a later request for the same resource: this one's time is over."""
+
+
+@dataclass(frozen=True, order=True)
+class Owner:
+    """The resource of a stack that refers to an artifact."""
+
+    stack_id: str
+    logical_id: str
+
+    @property
+    def account(self) -> str:
+        """The account of the stack: the fifth part of its ARN; empty where the id is no ARN."""
+        parts = self.stack_id.split(":")
+        return parts[4] if len(parts) > 4 else ""
+
+    @property
+    def record_name(self) -> str:
+        """The name of its record."""
+        digest = hashlib.sha256(f"{self.stack_id}\n{self.logical_id}".encode()).hexdigest()[:32]
+        return f"{PREFIX}{self.account or 'unknown'}/{digest}.json"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One artifact an owner refers to: by which request, and whether that request was carried out to its end."""
+
+    request: str
+    settled: bool = False
+
+
+@dataclass(frozen=True)
+class OwnerRecord:
+    """What one owner refers to (artifact keys), its latest request and those before it."""
+
+    owner: Owner
+    request: str = ""
+    superseded: tuple[str, ...] = ()
+    keys: Mapping[str, Reference] = field(default_factory=dict[str, Reference])
+
+    def to_record(self) -> Record:
+        """The content of the record."""
+        return {
+            "schema": 1,
+            "stack_id": self.owner.stack_id,
+            "logical_id": self.owner.logical_id,
+            "request": self.request,
+            "superseded": list(self.superseded),
+            "keys": {key: asdict(reference) for key, reference in sorted(self.keys.items())},
+        }
+
+    @staticmethod
+    def from_record(record: Record) -> OwnerRecord:
+        """Read the content of a record."""
+        return OwnerRecord(
+            owner=Owner(record["stack_id"], record["logical_id"]),
+            request=record["request"],
+            superseded=tuple(record["superseded"]),
+            keys={key: Reference(**reference) for key, reference in record["keys"].items()},
+        )
+
+
+class OwnerRecords:
+    """The owner records of one bucket. Every method may be repeated."""
+
+    def __init__(self, s3: Any, bucket: str, kms_key_arn: str | None = None) -> None:
+        self._records = JsonRecords(s3, bucket, kms_key_arn)
+
+    def all(self) -> Iterator[OwnerRecord]:
+        """Every owner's record."""
+        for name in self._records.names(PREFIX):
+            if record := self._records.read(name):
+                yield OwnerRecord.from_record(record)
+
+    def get(self, owner: Owner) -> OwnerRecord:
+        """An owner's record as it stands; empty where there is none."""
+        record = self._records.read(owner.record_name)
+        return OwnerRecord.from_record(record) if record else OwnerRecord(owner)
+
+    def begin(self, owner: Owner, request: str) -> OwnerRecord:
+        """Make ``request`` the owner's latest. Done first: whatever is still at work for an earlier one stops.
+
+        Raises:
+            Superseded: when a later request was there before.
+        """
+
+        def begun(record: OwnerRecord) -> OwnerRecord:
+            if request in record.superseded:
+                raise Superseded(f"request {request} was superseded by {record.request}")
+            if request == record.request:
+                return record
+            earlier = (*record.superseded, record.request) if record.request else record.superseded
+            return replace(record, request=request, superseded=earlier[-_REMEMBERED_REQUESTS:])
+
+        return self._change(owner, begun)
+
+    def refer(self, owner: Owner, request: str, key: str) -> OwnerRecord:
+        """Write down that ``request`` is about to use the artifact ``key``, before it does.
+
+        Raises:
+            Superseded: when a later request has begun.
+        """
+
+        def referred(record: OwnerRecord) -> OwnerRecord:
+            _check_latest(record, request)
+            # A reference that stands from an earlier request stays: failing to renew it must not take it away.
+            return replace(record, keys={key: Reference(request), **record.keys})
+
+        return self._change(owner, referred)
+
+    def settle(self, owner: Owner, request: str, key: str) -> OwnerRecord:
+        """Write down that ``request`` was carried out: the reference to ``key`` stands.
+
+        Raises:
+            Superseded: when a later request has begun.
+        """
+
+        def settled(record: OwnerRecord) -> OwnerRecord:
+            _check_latest(record, request)
+            return replace(record, keys={**record.keys, key: Reference(request, settled=True)})
+
+        return self._change(owner, settled)
+
+    def forget(self, owner: Owner, key: str) -> OwnerRecord:
+        """Take the reference to ``key`` out, once it was given up. The record stays: it knows the past requests."""
+
+        def forgotten(record: OwnerRecord) -> OwnerRecord:
+            return replace(record, keys={other: ref for other, ref in record.keys.items() if other != key})
+
+        return self._change(owner, forgotten)
+
+    def _change(self, owner: Owner, change: Callable[[OwnerRecord], OwnerRecord]) -> OwnerRecord:
+        def changed(record: Record | None) -> Record:
+            return change(OwnerRecord.from_record(record) if record else OwnerRecord(owner)).to_record()
+
+        return OwnerRecord.from_record(self._records.swap(owner.record_name, changed))
+
+
+def _check_latest(record: OwnerRecord, request: str) -> None:
+    if record.request != request:
+        raise Superseded(f"request {request} was superseded by {record.request}")

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from constructs_optim.runtime.owner_records import Owner, OwnerRecords, Reference, Superseded
+
+from .conftest import BUCKET
+
+OWNER = Owner("arn:aws:cloudformation:us-west-2:111122223333:stack/Chat/1", "Job")
+A, B = "a" * 64, "b" * 64
+
+
+@pytest.fixture
+def records(s3: Any) -> OwnerRecords:
+    return OwnerRecords(s3, BUCKET)
+
+
+def test_a_request_is_the_latest_once_it_has_begun(records: OwnerRecords) -> None:
+    assert records.begin(OWNER, "create").request == "create"
+    assert records.begin(OWNER, "create").request == "create", "a repeated invocation is the same request"
+
+
+def test_a_request_that_another_has_superseded_does_not_begin_again(records: OwnerRecords) -> None:
+    records.begin(OWNER, "create")
+    records.begin(OWNER, "delete")
+    with pytest.raises(Superseded):
+        records.begin(OWNER, "create")
+
+
+@pytest.mark.parametrize("step", ["refer", "settle"])
+def test_a_superseded_request_gets_no_further(records: OwnerRecords, step: str) -> None:
+    records.begin(OWNER, "create")
+    records.refer(OWNER, "create", A)
+    records.begin(OWNER, "delete")
+    with pytest.raises(Superseded):
+        getattr(records, step)(OWNER, "create", A)
+
+
+def test_a_reference_is_settled_when_its_request_was_carried_out(records: OwnerRecords) -> None:
+    records.begin(OWNER, "create")
+    assert records.refer(OWNER, "create", A).keys == {A: Reference("create")}
+    assert records.settle(OWNER, "create", A).keys == {A: Reference("create", settled=True)}
+
+
+def test_a_reference_that_stands_is_not_unsettled_by_being_renewed(records: OwnerRecords) -> None:
+    records.begin(OWNER, "create")
+    records.settle(OWNER, "create", A)
+    records.begin(OWNER, "update")
+    assert records.refer(OWNER, "update", A).keys == {A: Reference("create", settled=True)}
+
+
+def test_forgetting_one_reference_keeps_the_others(records: OwnerRecords) -> None:
+    records.begin(OWNER, "create")
+    records.settle(OWNER, "create", A)
+    records.settle(OWNER, "create", B)
+    assert set(records.forget(OWNER, A).keys) == {B}
+    assert set(records.get(OWNER).keys) == {B}
+
+
+def test_the_records_of_all_owners_are_found_below_their_accounts(records: OwnerRecords, s3: Any) -> None:
+    other = Owner("arn:aws:cloudformation:us-west-2:444455556666:stack/Other/2", "Job")
+    for owner in (OWNER, other):
+        records.begin(owner, "create")
+    assert {record.owner for record in records.all()} == {OWNER, other}
+    names = [item["Key"] for item in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
+    assert [name.split("/")[:2] for name in names] == [["owners", "111122223333"], ["owners", "444455556666"]]
