@@ -1,7 +1,7 @@
 """The local cloud's own interface: faults, the calls that were made, the jobs and their history.
 
 ``GET/POST/DELETE /_constructs_optim/faults`` · ``GET /_constructs_optim/calls[?operation=...]`` ·
-``GET /_constructs_optim/jobs``
+``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs``
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 class Control:
     """An ASGI application that answers below :data:`PREFIX` and passes on everything else."""
 
-    def __init__(self, inner: Asgi, *, sagemaker: SageMaker, faults: Faults, calls: CallLog) -> None:
-        self._inner, self._sagemaker, self._faults, self._calls = inner, sagemaker, faults, calls
+    def __init__(
+        self, inner: Asgi, *, sagemaker: SageMaker, faults: Faults, calls: CallLog, function_calls: CallLog
+    ) -> None:
+        self._inner, self._sagemaker, self._faults = inner, sagemaker, faults
+        self._calls, self._function_calls = calls, function_calls
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -62,6 +65,8 @@ class Control:
                 return {}
             case "GET", "calls":
                 return self._calls.to_json(next(iter(query.get("operation", [])), None))
+            case "GET", "function-calls":
+                return self._function_calls.to_json()
             case "GET", "jobs":
                 return self._sagemaker.jobs()
             case method, path:

@@ -20,7 +20,9 @@ from typing import Any
 from .call_log import CallLog
 from .control import Control
 from .faults import Faults
-from .ministack_bridge import application, prepare_environment
+from .handler_calls import MARK, HandlerCalls
+from .ministack_bridge import application, kill_running_functions, prepare_environment
+from .ministack_cloudformation import behave_like_aws
 from .sagemaker.hub import Hub
 from .sagemaker.optimization_jobs import JobDurations
 from .sagemaker.service import SageMaker, Timing
@@ -32,7 +34,12 @@ def main() -> None:
     """Serve until standard input ends or a signal comes."""
     settings = json.loads(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="constructs-optim-local-") as directory:
-        prepare_environment(port=settings["port"], region=settings["region"], directory=directory)
+        prepare_environment(
+            port=settings["port"],
+            region=settings["region"],
+            directory=directory,
+            time_scale=settings["time_scale"],
+        )
         # ministack's Lambda workers keep their unpacked code below the temporary directory.
         tempfile.tempdir = directory
         asyncio.run(_serve(settings))
@@ -44,14 +51,18 @@ async def _serve(settings: dict[str, Any]) -> None:
 
     from .application_autoscaling import ApplicationAutoScaling
 
-    faults, calls = Faults(), CallLog()
+    faults, calls, function_calls = Faults(), CallLog(), CallLog()
     timing = Timing(
         JobDurations(settings["starting_seconds"], settings["in_progress_seconds"]),
         settings["endpoint_seconds"],
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
     sagemaker = SageMaker(hub, faults, calls, _s3_writer(), timing)
-    inner = application({"sagemaker": sagemaker, "application-autoscaling": ApplicationAutoScaling(faults, calls)})
+    # Only what is started from here on is a function: its SDK says so with every call.
+    os.environ["AWS_EXECUTION_ENV"] = MARK
+    services = application({"sagemaker": sagemaker, "application-autoscaling": ApplicationAutoScaling(faults, calls)})
+    behave_like_aws(faults)
+    inner = HandlerCalls(services, faults=faults, calls=function_calls, kill=kill_running_functions)
     config = Config()
     config.bind = [f"127.0.0.1:{settings['port']}"]
     config.loglevel = os.environ["LOG_LEVEL"]
@@ -61,7 +72,7 @@ async def _serve(settings: dict[str, Any]) -> None:
     for sign in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sign, stop.set)
     threading.Thread(target=_until_parent_ends, args=(loop, stop), daemon=True).start()
-    app: Any = Control(inner, sagemaker=sagemaker, faults=faults, calls=calls)
+    app: Any = Control(inner, sagemaker=sagemaker, faults=faults, calls=calls, function_calls=function_calls)
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
     await stop.wait()
     # A stack that waits for a condition holds a worker thread for hours: the process does not wait for it.

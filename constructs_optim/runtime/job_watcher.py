@@ -24,8 +24,6 @@ from .properties import is_artifact_key
 _DONE = {"Done": True}
 _ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
 _STACK_PATIENCE = dt.timedelta(hours=12)
-# CloudFormation says of a condition that times out only that it did; a minute earlier the stack is told more.
-_EARLY = dt.timedelta(seconds=60)
 
 
 def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
@@ -103,11 +101,7 @@ def wait_seconds(age: dt.timedelta) -> int:
 
 def _is_out_of_time(event: Mapping[str, Any]) -> bool:
     deadline = event.get("Deadline")
-    return (
-        isinstance(deadline, int)
-        and bool(event.get("WaitHandle"))
-        and dt.datetime.now(dt.UTC) >= dt.datetime.fromtimestamp(deadline, dt.UTC) - _EARLY
-    )
+    return bool(event.get("WaitHandle")) and isinstance(deadline, int) and dt.datetime.now().timestamp() >= deadline
 
 
 def _hours(age: dt.timedelta) -> str:
