@@ -5,6 +5,7 @@ Like :mod:`.ministack_bridge`, this uses names that ministack does not promise t
 - AWS invokes a custom resource's function asynchronously: Lambda repeats an invocation that dies, as its
   EventInvokeConfig says. Sources: CloudFormation user guide, "Lambda-backed custom resources"; Lambda developer guide,
   "How Lambda handles errors and retries with asynchronous invocation".
+- AWS answers with a pre-signed URL, which says when it was made.
 - AWS deletes a custom resource whose creation failed: with the physical id of its answer, or, where there was none,
   with one that CloudFormation made up. Source: CloudFormation user guide, "Custom resource request types".
 - AWS keeps what a resource depends on that could not be deleted, and a stack whose rollback failed keeps the resource:
@@ -13,6 +14,7 @@ Like :mod:`.ministack_bridge`, this uses names that ministack does not promise t
 
 from __future__ import annotations
 
+import datetime as dt
 import secrets
 import threading
 from typing import Any
@@ -114,8 +116,15 @@ def _remember_failed_creates(failed: _FailedCreates) -> None:
         failed.answered(response)
         return deliver(token, response)
 
+    response_url = custom_resource._response_url
+
+    def dated_response_url(token: str) -> str:
+        now = dt.datetime.now(dt.UTC)
+        return f"{response_url(token)}?X-Amz-Date={now:%Y%m%dT%H%M%SZ}&X-Amz-Expires=7200"
+
     custom_resource.invoke_custom_resource = invoke_custom_resource
     custom_resource.deliver_response = deliver_response
+    custom_resource._response_url = dated_response_url
 
 
 def _delete_failed_creates(failed: _FailedCreates) -> None:

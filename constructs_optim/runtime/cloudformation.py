@@ -6,12 +6,14 @@ Sources: AWS CloudFormation user guide, "Custom resource response objects" and "
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from .log import log
 
@@ -19,6 +21,16 @@ from .log import log
 _REASON_LIMIT = 1024
 _ATTEMPTS = 5
 _TIMEOUT_SECONDS = 10
+
+
+def issued_at(response_url: str) -> int:
+    """When a request was sent, in seconds since 1970: its pre-signed URL says so. 0 for a URL that does not."""
+    query = parse_qs(urlsplit(response_url).query)
+    try:
+        date = dt.datetime.strptime(query["X-Amz-Date"][0], "%Y%m%dT%H%M%SZ")
+    except (KeyError, ValueError):
+        return 0
+    return int(date.replace(tzinfo=dt.UTC).timestamp())
 
 
 def respond(

@@ -21,7 +21,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .artifact_store import ArtifactStore, Claim, artifact_key
-from .cloudformation import signal
+from .cloudformation import issued_at, signal
 from .custom_resource import CLIENT, answer, failed_request
 from .errors import DeploymentError
 from .log import log
@@ -54,6 +54,15 @@ class _Deployment:
         self.records = OwnerRecords(self.s3, bucket, kms_key_arn)
         self.jobs = OptimizationJobs(self.sagemaker)
 
+    def begin(self) -> OwnerRecord:
+        """Write the request down as the resource's latest."""
+        return self.records.begin(
+            self.owner,
+            self.request,
+            issued=issued_at(self.event["ResponseURL"]),
+            physical_id=self.event.get("PhysicalResourceId"),
+        )
+
     def abandon(self, key: str) -> None:
         """Give up the owner's interest; the job is stopped when nobody else has one and it is not finished."""
         claim = self.store.claim(key)
@@ -77,7 +86,7 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         return source, _key(event, wanted, source)
 
     try:
-        deployment.records.begin(deployment.owner, deployment.request, event.get("PhysicalResourceId"))
+        deployment.begin()
     except Superseded:
         # An earlier try of this very request may have joined the claim after the later one had left it, and died.
         _give_up(deployment, find()[1])
@@ -265,7 +274,7 @@ def _delete(event: Mapping[str, Any]) -> None:
     deployment = _Deployment(event, bucket, kms_key_arn)
     physical_id = event.get("PhysicalResourceId")
     try:
-        record = deployment.records.begin(deployment.owner, deployment.request, physical_id)
+        record = deployment.begin()
         for key in sorted(_deleted(record, physical_id)):
             deployment.abandon(key)
     except ClientError as error:

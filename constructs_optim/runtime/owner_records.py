@@ -66,10 +66,14 @@ class Reference:
 
 @dataclass(frozen=True)
 class OwnerRecord:
-    """What one owner refers to (artifact keys), its latest request and those before it."""
+    """What one owner refers to (artifact keys), its latest request and those before it.
+
+    ``issued`` is when the latest request was sent, in seconds since 1970; 0 where that is not known.
+    """
 
     owner: Owner
     request: str = ""
+    issued: int = 0
     superseded: tuple[str, ...] = ()
     keys: Mapping[str, Reference] = field(default_factory=dict[str, Reference])
 
@@ -84,6 +88,7 @@ class OwnerRecord:
             "stack_id": self.owner.stack_id,
             "logical_id": self.owner.logical_id,
             "request": self.request,
+            "issued": self.issued,
             "superseded": list(self.superseded),
             "keys": {key: asdict(reference) for key, reference in sorted(self.keys.items())},
         }
@@ -94,6 +99,7 @@ class OwnerRecord:
         return OwnerRecord(
             owner=Owner(record["stack_id"], record["logical_id"]),
             request=record["request"],
+            issued=record.get("issued", 0),
             superseded=tuple(record["superseded"]),
             keys={key: Reference(**reference) for key, reference in record["keys"].items()},
         )
@@ -116,12 +122,13 @@ class OwnerRecords:
         record = self._records.read(owner.record_name)
         return OwnerRecord.from_record(record) if record else OwnerRecord(owner)
 
-    def begin(self, owner: Owner, request: str, physical_id: str | None = None) -> OwnerRecord:
+    def begin(self, owner: Owner, request: str, *, issued: int = 0, physical_id: str | None = None) -> OwnerRecord:
         """Make ``request`` the owner's latest. Done first: whatever is still at work for an earlier one stops.
 
         Args:
             owner: whose request it is.
             request: its id.
+            issued: when it was sent, in seconds since 1970. Default: not known.
             physical_id: what the request gives as the resource's physical id: CloudFormation has got that answer.
 
         Raises:
@@ -129,7 +136,7 @@ class OwnerRecords:
         """
 
         def begun(record: OwnerRecord) -> OwnerRecord:
-            if request in record.superseded:
+            if request in record.superseded or 0 < issued < record.issued:
                 raise Superseded(f"request {request} was superseded by {record.request}")
             if request == record.request:
                 return record
@@ -138,7 +145,8 @@ class OwnerRecords:
                 key: replace(reference, state=ANSWERED) if key == physical_id else reference
                 for key, reference in record.keys.items()
             }
-            return replace(record, request=request, superseded=earlier[-_REMEMBERED_REQUESTS:], keys=keys)
+            superseded = earlier[-_REMEMBERED_REQUESTS:]
+            return replace(record, request=request, issued=issued, superseded=superseded, keys=keys)
 
         return self._change(owner, begun)
 

@@ -37,6 +37,13 @@ def test_a_request_that_another_has_superseded_does_not_begin_again(records: Own
         records.begin(OWNER, "create")
 
 
+def test_a_request_that_was_sent_before_the_latest_one_comes_too_late(records: OwnerRecords) -> None:
+    records.begin(OWNER, "delete", issued=200)
+    with pytest.raises(Superseded):
+        records.begin(OWNER, "create", issued=100)
+    assert records.begin(OWNER, "create-again", issued=300).request == "create-again"
+
+
 @pytest.mark.parametrize("step", ["refer", "settle"])
 def test_a_superseded_request_gets_no_further(records: OwnerRecords, step: str) -> None:
     records.begin(OWNER, "create")
@@ -55,7 +62,7 @@ def test_a_reference_is_carried_out_when_its_request_was(records: OwnerRecords) 
 def test_a_reference_is_answered_when_cloudformation_sends_it_back(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     records.settle(OWNER, "create", A)
-    assert records.begin(OWNER, "update", A).keys == {A: Reference("create", ANSWERED)}
+    assert records.begin(OWNER, "update", physical_id=A).keys == {A: Reference("create", ANSWERED)}
     assert records.settle(OWNER, "update", A).keys == {A: Reference("update", ANSWERED)}
 
 
