@@ -24,18 +24,19 @@ from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import signal
 from .custom_resource import CLIENT, answer
 from .errors import DeploymentError
-from .log import log
 from .optimization_jobs import COMPLETED, RUNNING, OptimizationJobs, job_name
 from .owner_records import Owner, OwnerRecord, OwnerRecords, Superseded
 from .properties import ArtifactSource, HubSource, JobProperties, is_artifact_key, parse_job_properties, parse_store
 from .source import ResolvedSource, resolve
 from .stacks import gone
+from .telemetry import entry_point, log
 
 _MOST_ATTEMPTS = 50
 # 28 days, the most a job may be given (API reference, StoppingCondition).
 _LONGEST_SECONDS = 2_419_200
 
 
+@entry_point
 def handler(event: Mapping[str, Any], context: object) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
     answer(event, context, ensure=_ensure, delete=_delete)

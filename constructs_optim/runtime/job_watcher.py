@@ -17,9 +17,9 @@ from .cloudformation import signal
 from .custom_resource import CLIENT
 from .errors import InvalidEvent
 from .job_handler import signal_data
-from .log import log
 from .optimization_jobs import COMPLETED, OptimizationJobs, job_name
 from .properties import is_artifact_key
+from .telemetry import entry_point, log
 
 _DONE = {"Done": True}
 _ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
@@ -28,6 +28,7 @@ _STACK_PATIENCE = dt.timedelta(hours=12)
 _EARLY = dt.timedelta(seconds=60)
 
 
+@entry_point
 def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
     """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
     bucket, key, attempt = event.get("Bucket"), event.get("ArtifactKey"), event.get("Attempt")
