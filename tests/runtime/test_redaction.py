@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import string
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -57,7 +58,15 @@ def test_a_secret_of_the_event_is_found_in_every_text_however_it_is_quoted(
 ) -> None:
     redactor = Redactor()
     redactor.learn({"ResourceProperties": {"Settings": [{"HF_TOKEN": secret}]}})
-    for quoted in (secret, json.dumps(secret), repr(secret)):
+    for quoted in (
+        secret,
+        json.dumps(secret),
+        repr(secret),
+        repr(f"{before} {[secret]} {after}"),
+        json.dumps({"Cause": json.dumps({"text": repr(secret)})}),
+        quote(secret.encode("utf-8", "surrogatepass")),
+        quote_plus(secret.encode("utf-8", "surrogatepass")),
+    ):
         assert secret not in redactor.text(before + quoted + after)
         assert quoted.strip("\"'") not in redactor.text(before + quoted + after)
 
@@ -73,6 +82,13 @@ def test_what_is_left_can_be_written_as_json(value: Any) -> None:
     redactor = Redactor()
     redactor.learn(value)
     json.dumps(redactor.value({"value": value}))
+
+
+def test_backslashes_without_end_take_no_time() -> None:
+    redactor = Redactor()
+    redactor.learn({"token": "\\a" * 12 + "\\\\" * 12 + "'" * 12})
+    text = "\\" * 5000 + "a" + "'" * 50
+    assert redactor.text(text) == text
 
 
 @pytest.mark.parametrize(
