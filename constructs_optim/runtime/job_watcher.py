@@ -19,7 +19,7 @@ from .errors import InvalidEvent
 from .job_handler import signal_data
 from .optimization_jobs import COMPLETED, OptimizationJobs, job_name
 from .properties import is_artifact_key
-from .telemetry import entry_point, log
+from .telemetry import count, entry_point, log
 
 _DONE = {"Done": True}
 _ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
@@ -156,6 +156,7 @@ def _complete(
     # A later attempt is under way where this one was given up; its manifest is not to be overwritten.
     if claim is None or claim.attempt == event["Attempt"]:
         store.write_manifest(key, manifest)
+    count("JobSeconds", (ended - started).total_seconds())
     return _end(event, data=signal_data(manifest))
 
 

@@ -142,7 +142,8 @@ def test_a_job_s_life_is_told_and_counted_without_its_secrets(
     assert sagemaker.describe_optimization_job(OptimizationJobName=job)["OptimizationEnvironment"] == ENVIRONMENT
     job_handler.handler({**job_request(signed_url, state_machine, "1"), "LogicalResourceId": "Another"}, Context())
     assert said.line("reused")["artifact_key"] == key
-    assert {"JobStarted", "JobCompleted", "ArtifactReused"} <= set(said.metrics())
+    assert {"JobStarted", "JobCompleted", "JobSeconds", "ArtifactReused"} <= set(said.metrics())
+    assert said.units()["JobSeconds"] == "Seconds"
     assert {line["job_name"] for line in said.lines() if line["message"] == "looked"} == {job}
     assert MARK not in said.text()
 

@@ -9,9 +9,11 @@ import pytest
 
 from constructs_optim.recipe.catalog import layers
 from constructs_optim.runtime import telemetry
+from constructs_optim.runtime.json_records import JsonRecords
 from constructs_optim.runtime.telemetry import HandlerFailed, count, entry_point, log
 
 from ..telemetry import Context, Said
+from .conftest import BUCKET
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"
 KEY = "a" * 64
@@ -105,6 +107,18 @@ def test_a_metric_has_its_unit_the_handler_s_name_and_no_other_dimension(
     assert published["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["service"]]
     assert published["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "ConstructsOptim"
     assert published["service"] == "job_watcher"
+
+
+def test_a_write_that_somebody_else_was_quicker_with_is_counted(said: Said, s3: Any) -> None:
+    records = JsonRecords(s3, BUCKET)
+
+    def change(record: Any) -> dict[str, Any]:
+        if record is None:
+            records.write("claim.json", {"by": ["another"]})
+        return {"by": [*(record or {"by": []})["by"], "us"]}
+
+    assert invoke(lambda: records.swap("claim.json", change)) == {"by": ["another", "us"]}
+    assert said.metrics() == {"ClaimContended": [1.0]}
 
 
 def test_metrics_are_published_when_the_handler_crashes(said: Said) -> None:
