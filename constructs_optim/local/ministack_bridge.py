@@ -58,6 +58,8 @@ def prepare_environment(*, port: int, region: str, directory: str, time_scale: f
         "MINISTACK_HOST": "127.0.0.1",
         "MINISTACK_REGION": region,
         "PERSIST_STATE": "0",
+        # Functions' tracing is active, and there is no X-Ray daemon to send to.
+        "POWERTOOLS_TRACE_DISABLED": "true",
         "S3_PERSIST": "0",
         "SERVICES": _SERVED,
         "SFN_WAIT_SCALE": str(time_scale),

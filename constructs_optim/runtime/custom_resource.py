@@ -13,8 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .cloudformation import respond
 from .errors import DeploymentError
-from .log import log
 from .owner_records import Superseded
+from .telemetry import log
 
 _NOT_CREATED = "not-created-"
 

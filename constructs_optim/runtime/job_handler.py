@@ -24,12 +24,12 @@ from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import issued_at, signal
 from .custom_resource import CLIENT, answer, failed_request
 from .errors import DeploymentError
-from .log import log
 from .optimization_jobs import COMPLETED, RUNNING, OptimizationJobs, job_name
 from .owner_records import BEGUN, CARRIED_OUT, Owner, OwnerRecord, OwnerRecords, Superseded
 from .properties import ArtifactSource, HubSource, JobProperties, is_artifact_key, parse_job_properties, parse_store
 from .source import ResolvedSource, resolve
 from .stacks import gone
+from .telemetry import entry_point, log
 
 _MOST_ATTEMPTS = 50
 # 28 days, the most a job may be given (API reference, StoppingCondition).
@@ -37,6 +37,7 @@ _LONGEST_SECONDS = 2_419_200
 _EARLY_SECONDS = 60
 
 
+@entry_point
 def handler(event: Mapping[str, Any], context: object) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
     answer(event, context, ensure=_ensure, delete=_delete)

@@ -17,15 +17,16 @@ from .cloudformation import signal
 from .custom_resource import CLIENT
 from .errors import InvalidEvent
 from .job_handler import signal_data
-from .log import log
 from .optimization_jobs import COMPLETED, OptimizationJobs, job_name
 from .properties import is_artifact_key
+from .telemetry import count, entry_point, log
 
 _DONE = {"Done": True}
 _ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
 _STACK_PATIENCE = dt.timedelta(hours=12)
 
 
+@entry_point
 def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
     """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
     bucket, key, attempt = event.get("Bucket"), event.get("ArtifactKey"), event.get("Attempt")
@@ -149,6 +150,7 @@ def _complete(
     # A later attempt is under way where this one was given up; its manifest is not to be overwritten.
     if claim is None or claim.attempt == event["Attempt"]:
         store.write_manifest(key, manifest)
+    count("JobSeconds", (ended - started).total_seconds())
     return _end(event, data=signal_data(manifest))
 
 
