@@ -314,7 +314,9 @@ def test_a_store_of_another_region_is_refused_before_anything_is_claimed(
 ) -> None:
     resource = a_resource()
     elsewhere = f"elsewhere-{resource.number}"
-    cloud.client("s3").create_bucket(Bucket=elsewhere, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    boto3.client("s3", region_name="eu-central-1").create_bucket(
+        Bucket=elsewhere, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+    )
     answer = resource.send("Create", "create", Bucket=elsewhere)
     assert answer["Status"] == "FAILED"
     assert "is in eu-central-1 and this stack in us-west-2" in answer["Reason"]
