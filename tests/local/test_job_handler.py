@@ -188,6 +188,21 @@ def test_a_create_makes_as_many_calls_as_are_tried(a_resource: Callable[..., Req
     resource.send("Delete", "delete", created["PhysicalResourceId"])
 
 
+@pytest.mark.parametrize("step", range(0, CALLS_OF_A_CREATE, 2))
+def test_an_update_that_overtakes_a_create_has_the_last_word(
+    a_resource: Callable[..., Requests], at_call: Any, step: int
+) -> None:
+    resource = a_resource()
+    changed = {"RecipeKey": f"{resource.number:063x}d"}
+    at_call({step: lambda: resource.send("Update", "update", "Chat-Job-MADEUP", **changed)})
+    resource.send("Create", "create")
+    (key,) = resource.keys
+    assert resource.answers.received[-1]["PhysicalResourceId"] == key
+    assert len(resource.running) == 1
+    resource.send("Delete", "delete", key)
+    resource.assert_nothing_is_left()
+
+
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(overtaken=st.integers(0, CALLS_OF_A_CREATE - 1), further=st.integers(0, 12))
 def test_a_create_that_is_overtaken_and_dies_and_is_repeated_leaves_nothing_behind(
