@@ -201,7 +201,8 @@ class ArtifactStore:
             current = claim or Claim(artifact_key=key)
             owners = tuple(other for other in current.owners if other != owner and other not in gone)
             makers = [other for other in owners if current.made_in(other.account)]
-            return replace(current, owners=owners, released=not finished and not makers)
+            # Once released it stays so until somebody joins: its files may be on their way out.
+            return replace(current, owners=owners, released=current.released or (not finished and not makers))
 
         return self._swap(key, left)
 
