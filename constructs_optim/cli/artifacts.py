@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from typing import Annotated
 
 import typer
 
 from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, State
+from constructs_optim.operations.pruning import Pruner, Pruning
+from constructs_optim.operations.stacks import Stacks
 from constructs_optim.operations.verification import Verification, verify
 
 from .aws import Account, Bucket, Profile, Region, errors_explained, failed
-from .presentation import Format, description, owner_name, print_fields, print_json, print_table, say, size
+from .presentation import Format, confirmed, description, owner_name, print_fields, print_json, print_table, say, size
 
 artifacts_app = typer.Typer(no_args_is_help=True)
 
 _SHORT = 12
 _DAMAGED = 1
+
+_SPAN = re.compile(r"(\d{1,5})(s|min|h|d|w)")
+_UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def _timedelta(span: str) -> dt.timedelta:
+    found = _SPAN.fullmatch(span)
+    if found is None:
+        raise typer.BadParameter(f"{span!r} is no time span; give a number and s, min, h, d or w: 30d")
+    return dt.timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _span(value: str) -> str:
+    _timedelta(value)
+    return value
+
 
 How = Annotated[Format, typer.Option(help="How to print it.")]
 
@@ -94,6 +114,52 @@ def verify_command(
         raise typer.Exit(_DAMAGED)
 
 
+@artifacts_app.command("prune")
+def prune_command(
+    bucket: Bucket,
+    older_than: Annotated[
+        str, typer.Option(help="How long nothing must have referred to it: 30d, 12h, 0d.", callback=_span)
+    ] = "30d",
+    delete: Annotated[bool, typer.Option("--delete", help="Remove it. Default: say only what would go.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    region: Region = None,
+    profile: Profile = None,
+    format: How = Format.table,
+) -> None:
+    """Remove artifacts that nothing refers to, and the records of stacks that are gone."""
+    if delete and not yes and format is Format.json:
+        raise typer.BadParameter("--delete asks before it removes; with --format json give --yes as well")
+    with errors_explained():
+        account = Account(profile, region)
+        inventory = account.inventory(bucket)
+        s3 = account.client("s3", account.region_of(bucket))
+        pruner = Pruner(
+            s3,
+            inventory,
+            Stacks(account.id, lambda region: account.client("cloudformation", region)),
+            older_than=_timedelta(older_than),
+            now=dt.datetime.now(dt.UTC),
+        )
+        pruning = pruner.survey()
+        versioned = inventory.is_versioned()
+        report = {"bucket": bucket, "deleted": delete, "versioned": versioned}
+        if format is Format.table:
+            _tell_pruning(pruning, versioned=versioned)
+        nothing = not (pruning.removals or pruning.gone_owners)
+        if delete and not nothing:
+            if not (yes or confirmed("Remove this?")):
+                say("Nothing was removed.")
+                raise typer.Exit(1)
+            pruning = pruner.carry_out(pruning)
+    if format is Format.json:
+        print_json({**report, **pruning.to_json()})
+        return
+    if delete and not nothing:
+        _tell_removed(pruning)
+    elif not nothing:
+        say("Nothing was removed: --delete does.")
+
+
 def _whole(inventory: ArtifactInventory, prefix: str) -> str:
     """The one key that begins with ``prefix``; otherwise the command ends and says which there are."""
     found = inventory.keys(prefix.lower())
@@ -150,3 +216,38 @@ def _tell(result: Verification) -> None:
     for check in result.deep:
         if check.impossible:
             say(f"{key} not read deeply: {check.file} ({check.impossible})")
+
+
+def _tell_pruning(pruning: Pruning, *, versioned: bool | None) -> None:
+    if pruning.removals:
+        rows = [
+            [
+                removal.artifact.key[:_SHORT],
+                description(removal.artifact.description),
+                removal.artifact.state,
+                size(removal.artifact.size_bytes),
+                removal.unused_since.isoformat(sep=" ", timespec="minutes")[:16],
+            ]
+            for removal in pruning.removals
+        ]
+        print_table(["key", "description", "state", "size", "unused since"], rows)
+    for gone in pruning.gone_owners:
+        of = f" of {', '.join(key[:_SHORT] for key in gone.keys)}" if gone.keys else ""
+        say(f"gone: {owner_name(gone.owner)}{of}" + (", with its record" if gone.record else ""))
+    for key, reason in pruning.kept.items():
+        say(f"kept: {key[:_SHORT]}, {reason}")
+    for note in pruning.notes:
+        say(f"note: {note}; their owners count as there.")
+    count = len(pruning.removals)
+    say(f"{count} artifact{'' if count == 1 else 's'} that nothing refers to: {size(pruning.freed_bytes)}.")
+    if versioned and count:
+        say("The bucket is versioned: what is removed takes up space until its lifecycle rule expires old versions.")
+
+
+def _tell_removed(pruning: Pruning) -> None:
+    for removal in pruning.removals:
+        if removal.skipped:
+            say(f"left: {removal.artifact.key[:_SHORT]}, {removal.skipped}")
+    removed = sum(removal.removed for removal in pruning.removals)
+    owners = len(pruning.gone_owners)
+    say(f"Removed {removed} artifacts, {size(pruning.freed_bytes)}, and {owners} owners whose stack is gone.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -14,7 +13,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim, Owner
+from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.optimization_jobs import job_name
+from constructs_optim.runtime.owner_records import OwnerRecord, OwnerRecords
 
 from .jobs import Job, JobStatus, describe_job, owner_to_json
 from .verification import differences
@@ -23,8 +24,6 @@ _KEY = re.compile(r"artifacts/([0-9a-f]{64})/(.+)")
 _MODEL_FILE = re.compile(r"model/(\d+)/(.+)")
 _ATTEMPT = re.compile(r"/model/(\d+)/")
 _PREFIX = re.compile(r"[0-9a-f]{1,64}")
-# What ArtifactStore.manifest asks for: without these a deployment takes the artifact for missing.
-_MANIFEST_MEMBERS = frozenset({"image", "job_name", "model_data_uri"})
 
 
 class State(StrEnum):
@@ -57,14 +56,16 @@ class StoredFile:
 class Artifact:
     """All that a store holds of one artifact.
 
-    ``detail`` says why it is in its state. ``files`` are those of all attempts. ``changed_at`` is when anything of it
-    was last written: also when a stack came to refer to it, or ceased to. ``unreadable`` are those of its records that
-    are there and no JSON of their kind.
+    ``detail`` says why it is in its state. ``is_complete``: its manifest is of the claim's attempt, whose job is
+    therefore over. ``files`` are those of all attempts. ``unreadable`` are those of its records that are there and no
+    JSON of their kind. ``changed_at`` is when anything of it was last written: also when a stack came to refer to it,
+    or ceased to.
     """
 
     key: str
     state: State
     detail: str
+    is_complete: bool
     claim: Claim | None
     manifest: dict[str, Any] | None
     files: tuple[StoredFile, ...]
@@ -137,14 +138,14 @@ class ArtifactInventory:
     def all(self) -> list[Artifact]:
         """Every artifact, by key."""
         found: dict[str, list[dict[str, Any]]] = {}
-        for item in self._objects("artifacts/"):
+        for item in self.objects("artifacts/"):
             if match := _KEY.fullmatch(item["Key"]):
                 found.setdefault(match[1], []).append(item)
         return [self._artifact(key, objects) for key, objects in sorted(found.items())]
 
     def one(self, key: str) -> Artifact | None:
         """The artifact of that key, or None where the store holds nothing of it."""
-        objects = [item for item in self._objects(f"artifacts/{key}/") if _KEY.fullmatch(item["Key"])]
+        objects = [item for item in self.objects(f"artifacts/{key}/") if _KEY.fullmatch(item["Key"])]
         return self._artifact(key, objects) if objects else None
 
     def keys(self, prefix: str = "") -> list[str]:
@@ -158,25 +159,53 @@ class ArtifactInventory:
         # The slash that ends ``artifacts/<key>/`` takes the place of a file's name.
         return [match[1] for folder in folders if (match := _KEY.fullmatch(f"{folder}."))]
 
+    def is_versioned(self) -> bool | None:
+        """Whether the bucket keeps old versions of what is deleted; None where these credentials may not ask."""
+        try:
+            return self._s3.get_bucket_versioning(Bucket=self.bucket).get("Status") == "Enabled"
+        except ClientError:
+            return None
+
     def claim(self, key: str) -> Claim | None:
         """The claim as it stands; None also where it cannot be read."""
         try:
             return self.store.claim(key)
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (DeploymentError, KeyError, TypeError):
             return None
 
     def owners(self, key: str, claim: Claim | None) -> tuple[Owner, ...]:
-        """Who refers to the artifact."""
-        return claim.owners if claim else ()
+        """Who refers to the artifact: by the claim, or by a record of its own."""
+        recorded = {record.owner for record in self.owner_records if key in record.keys}
+        return tuple(sorted({*recorded, *(claim.owners if claim else ())}))
 
-    def _objects(self, prefix: str) -> Iterator[dict[str, Any]]:
+    @cached_property
+    def owner_records(self) -> tuple[OwnerRecord, ...]:
+        """What the store's owners refer to, as it was when it was first asked for."""
+        return self.read_owner_records()
+
+    def read_owner_records(self) -> tuple[OwnerRecord, ...]:
+        """What the store's owners refer to now.
+
+        Raises:
+            DeploymentError: when one of the records cannot be read: then nobody knows what it refers to.
+        """
+        try:
+            return tuple(OwnerRecords(self._s3, self.bucket).all())
+        except (AttributeError, KeyError, TypeError) as error:
+            raise DeploymentError(
+                f"a record below s3://{self.bucket}/owners/ has not the form it must have ({error!r}); restore an "
+                "earlier version of it, or delete it when its stack is gone"
+            ) from None
+
+    def objects(self, prefix: str) -> Iterator[dict[str, Any]]:
+        """The bucket's objects below ``prefix``, as ListObjectsV2 describes them."""
         for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix):
             yield from page.get("Contents", [])
 
     def _artifact(self, key: str, objects: list[dict[str, Any]]) -> Artifact:
         names = {item["Key"].removeprefix(f"artifacts/{key}/") for item in objects}
         claim = self.claim(key) if "claim.json" in names else None
-        manifest = self._manifest(key) if "manifest.json" in names else None
+        manifest = self.store.written_manifest(key) if "manifest.json" in names else None
         records = {"claim.json": claim, "manifest.json": manifest}
         unreadable = tuple(name for name, record in records.items() if name in names and record is None)
         facts = _Facts(self.account, claim, manifest, unreadable, tuple(_files(key, objects)))
@@ -187,6 +216,7 @@ class ArtifactInventory:
             key=key,
             state=state,
             detail=detail,
+            is_complete=facts.is_complete,
             claim=claim,
             manifest=manifest,
             files=facts.files,
@@ -195,20 +225,6 @@ class ArtifactInventory:
             unreadable=unreadable,
             changed_at=max(item["LastModified"] for item in objects),
         )
-
-    def _manifest(self, key: str) -> dict[str, Any] | None:
-        """The manifest as it is written, whatever became of its files."""
-        try:
-            body = self._s3.get_object(Bucket=self.bucket, Key=f"artifacts/{key}/manifest.json")["Body"].read()
-            manifest = json.loads(body)
-        except ValueError:
-            return None
-        except ClientError as error:
-            # Gone since it was listed.
-            if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
-                return None
-            raise
-        return manifest if isinstance(manifest, dict) and manifest.keys() >= _MANIFEST_MEMBERS else None
 
 
 def attempt_of(manifest: dict[str, Any]) -> int:
@@ -242,8 +258,7 @@ class _Facts:
 
     @property
     def _made_elsewhere(self) -> str:
-        maker = getattr(self.claim, "maker", "")
-        return maker if maker not in ("", self.account) else ""
+        return self.claim.maker if self.claim and not self.claim.made_in(self.account) else ""
 
     def judged(self) -> tuple[State, str]:
         """State and reason."""
@@ -261,7 +276,7 @@ class _Facts:
         attempt = attempt_of(manifest)
         found = [asdict(file) for file in self.files if file.attempt == attempt]
         # Checksums are left to `verify`: they cost a request a file.
-        wrong = differences(manifest.get("files", found), found)
+        wrong = differences(manifest["files"], found)
         if not found:
             return State.damaged, "all its files are gone"
         if wrong:
@@ -270,8 +285,8 @@ class _Facts:
         return State.ready, f"attempt {attempt}, {len(found)} files"
 
     def _judged_by_job(self, claim: Claim) -> tuple[State, str]:
-        if failure := getattr(claim, "failure", ""):
-            return State.failed, failure
+        if claim.failure:
+            return State.failed, claim.failure
         if self._made_elsewhere:
             return State.being_made, f"account {self._made_elsewhere} makes it; its job cannot be looked at from here"
         if self.job is None:

@@ -108,7 +108,7 @@ def verify(s3: Any, store: ArtifactStore, artifact: Artifact, *, deep: bool = Fa
         return Verification(artifact.key, findings=tuple(findings))
     if artifact.manifest is None or artifact.state not in ("ready", "damaged"):
         return Verification(artifact.key, not_checked=f"{artifact.state}: {artifact.detail}")
-    uri, expected = artifact.manifest["model_data_uri"], artifact.manifest.get("files") or []
+    uri, expected = artifact.manifest["model_data_uri"], artifact.manifest["files"]
     place = f"s3://{store.bucket}/"
     if not uri.startswith(f"{place}artifacts/{artifact.key}/"):
         stray = Finding("manifest.json", Damage.changed, f"model_data_uri is {uri}, which is not below this artifact")

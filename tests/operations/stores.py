@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 from typing import Any
@@ -16,6 +17,12 @@ from ..local.conftest import ROLE, until
 ACCOUNT = "000000000000"
 _DESCRIPTION = {"Model": "meta-textgeneration-llama-2-70b 4.0.0", "Techniques": ["AWQ INT4 (group size 128)"]}
 _numbers = itertools.count()
+
+
+@functools.cache
+def client(cloud: LocalCloud, service: str) -> Any:
+    """A client of the cloud, made once: each would read the service's whole model anew."""
+    return cloud.client(service)
 
 
 def owner(stack: str = "Chat", logical_id: str = "Llama70BJob", account: str = ACCOUNT) -> Owner:
@@ -33,7 +40,7 @@ class Store:
     def __init__(self, cloud: LocalCloud) -> None:
         self.cloud = cloud
         self.bucket = f"store-{next(_numbers)}"
-        self.s3, self.sagemaker = cloud.client("s3"), cloud.client("sagemaker")
+        self.s3, self.sagemaker = client(cloud, "s3"), client(cloud, "sagemaker")
         self.s3.create_bucket(Bucket=self.bucket, CreateBucketConfiguration={"LocationConstraint": cloud.region})
         self.records = ArtifactStore(self.s3, self.bucket)
 
@@ -60,13 +67,15 @@ class Store:
         return name
 
     def ended(self, key: str, attempt: int = 1) -> dict[str, Any]:
-        """Wait for an attempt's job to end, and let the watcher look at it."""
+        """Wait for an attempt's job to end, and let its maker's watcher look at it."""
         name = job_name(self.bucket, key, attempt)
         job = until(
             lambda: self.sagemaker.describe_optimization_job(OptimizationJobName=name),
             lambda job: job["OptimizationJobStatus"] in ("COMPLETED", "FAILED", "STOPPED"),
         )
-        event = {"Bucket": self.bucket, "ArtifactKey": key, "Attempt": attempt, "Account": ACCOUNT}
+        claim = self.records.claim(key)
+        account = claim.maker if claim else ACCOUNT
+        event = {"Bucket": self.bucket, "ArtifactKey": key, "Attempt": attempt, "Account": account}
         assert job_watcher.handler(event, None) == {"Done": True}
         return job
 

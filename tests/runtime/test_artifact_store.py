@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import json
 import base64
 import hashlib
+import json
 import string
 from typing import Any
 
