@@ -14,7 +14,18 @@ from constructs_optim.operations.stacks import Stacks
 from constructs_optim.operations.verification import Verification, verify
 
 from .aws import Account, Bucket, Profile, Region, errors_explained, failed
-from .presentation import Format, confirmed, description, owner_name, print_fields, print_json, print_table, say, size
+from .presentation import (
+    Format,
+    confirmed,
+    counted,
+    description,
+    owner_name,
+    print_fields,
+    print_json,
+    print_table,
+    say,
+    size,
+)
 
 artifacts_app = typer.Typer(no_args_is_help=True)
 
@@ -56,11 +67,11 @@ def list_command(
     if format is Format.json:
         print_json([artifact.summary() for artifact in found])
         return
-    shown = [artifact for artifact in found if artifact.files or artifact.state is not State.released]
+    shown = [artifact for artifact in found if not artifact.is_cleared]
     if not shown:
         say(f"{bucket} holds no artifacts.")
         return
-    columns = ["key", "description", "state", "size", "made at", "owners"]
+    columns = ["key", "description", "state", "size", "made at (UTC)", "owners"]
     print_table(columns, [_row(artifact) for artifact in shown])
 
 
@@ -103,7 +114,11 @@ def verify_command(
         whole = [_whole(inventory, key) for key in keys or []]
         artifacts = [inventory.one(key) for key in whole] if whole else inventory.all()
         s3 = account.client("s3", account.region_of(bucket))
-        results = [verify(s3, inventory.store, artifact, deep=deep) for artifact in artifacts if artifact is not None]
+        results = [
+            verify(s3, inventory.store, artifact, deep=deep)
+            for artifact in artifacts
+            if artifact is not None and (whole or not artifact.is_cleared)
+        ]
     if format is Format.json:
         print_json([result.to_json() for result in results])
     else:
@@ -191,7 +206,7 @@ def _fields(artifact: Artifact) -> list[tuple[str, str]]:
         ("key", artifact.key),
         ("description", description(artifact.description)),
         ("state", f"{artifact.state}: {artifact.detail}"),
-        ("size", f"{size(artifact.size_bytes)} in {len(artifact.files)} files"),
+        ("size", f"{size(artifact.size_bytes)} in {counted(len(artifact.files), 'file')}"),
         ("made at", artifact.made_at or ""),
         ("model data", manifest.get("model_data_uri", "")),
         ("container image", manifest.get("image", "")),
@@ -210,7 +225,7 @@ def _tell(result: Verification) -> None:
         say(f"{key} not checked, {result.not_checked}")
         return
     if not result.findings:
-        say(f"{key} sound, {result.file_count} files")
+        say(f"{key} sound, {counted(result.file_count, 'file')}")
     for finding in result.findings:
         say(f"{key} {finding.damage}: {finding.file} ({finding.detail})")
     for check in result.deep:
@@ -230,7 +245,7 @@ def _tell_pruning(pruning: Pruning, *, versioned: bool | None) -> None:
             ]
             for removal in pruning.removals
         ]
-        print_table(["key", "description", "state", "size", "unused since"], rows)
+        print_table(["key", "description", "state", "size", "unused since (UTC)"], rows)
     for gone in pruning.gone_owners:
         of = f" of {', '.join(key[:_SHORT] for key in gone.keys)}" if gone.keys else ""
         say(f"gone: {owner_name(gone.owner)}{of}" + (", with its record" if gone.record else ""))
@@ -238,9 +253,8 @@ def _tell_pruning(pruning: Pruning, *, versioned: bool | None) -> None:
         say(f"kept: {key[:_SHORT]}, {reason}")
     for note in pruning.notes:
         say(f"note: {note}; their owners count as there.")
-    count = len(pruning.removals)
-    say(f"{count} artifact{'' if count == 1 else 's'} that nothing refers to: {size(pruning.freed_bytes)}.")
-    if versioned and count:
+    say(f"{counted(len(pruning.removals), 'artifact')} that nothing refers to: {size(pruning.freed_bytes)}.")
+    if versioned and pruning.removals:
         say("The bucket is versioned: what is removed takes up space until its lifecycle rule expires old versions.")
 
 
@@ -248,6 +262,6 @@ def _tell_removed(pruning: Pruning) -> None:
     for removal in pruning.removals:
         if removal.skipped:
             say(f"left: {removal.artifact.key[:_SHORT]}, {removal.skipped}")
-    removed = sum(removal.removed for removal in pruning.removals)
-    owners = len(pruning.gone_owners)
-    say(f"Removed {removed} artifacts, {size(pruning.freed_bytes)}, and {owners} owners whose stack is gone.")
+    artifacts = counted(sum(removal.removed for removal in pruning.removals), "artifact")
+    owners = counted(len(pruning.gone_owners), "owner")
+    say(f"Removed {artifacts}, {size(pruning.freed_bytes)}, and {owners} whose stack is gone.")

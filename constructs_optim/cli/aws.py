@@ -33,7 +33,7 @@ USAGE = 2
 """The exit status of a command that could not look at what it was asked to."""
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_CONFIG = Config(retries={"mode": "standard", "max_attempts": 8}, connect_timeout=5, read_timeout=30)
+_CONFIG = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=5, read_timeout=30)
 
 
 def _bucket_name(value: str | None) -> str | None:

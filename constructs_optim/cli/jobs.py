@@ -180,4 +180,5 @@ def _follow_on_screen(account: Account, name: str, poll_seconds: float) -> Job |
         for job in watch_job(account.sagemaker(), name, poll_seconds=poll_seconds, sleep=wait):
             last = job
             progress.update(bar, description=f"{name} {job.status}")
+            move()
     return last

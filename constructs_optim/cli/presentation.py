@@ -61,6 +61,11 @@ def confirmed(question: str) -> bool:
         return False
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: ``1 artifact``, ``2 artifacts``."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
 def size(size_bytes: int) -> str:
     """Bytes with a decimal unit: ``35.3 GB``."""
     return decimal(size_bytes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -23,6 +24,7 @@ from .verification import differences
 _KEY = re.compile(r"artifacts/([0-9a-f]{64})/(.+)")
 _MODEL_FILE = re.compile(r"model/(\d+)/(.+)")
 _ATTEMPT = re.compile(r"/model/(\d+)/")
+_REQUESTS_AT_ONCE = 8
 _PREFIX = re.compile(r"[0-9a-f]{1,64}")
 
 
@@ -78,6 +80,11 @@ class Artifact:
     def size_bytes(self) -> int:
         """What its files take up, of all attempts."""
         return sum(file.size for file in self.files)
+
+    @property
+    def is_cleared(self) -> bool:
+        """Whether it was released and only its claim is left, which numbers the attempts."""
+        return self.state is State.released and not (self.files or self.manifest or self.unreadable)
 
     @property
     def made_at(self) -> str | None:
@@ -138,10 +145,14 @@ class ArtifactInventory:
     def all(self) -> list[Artifact]:
         """Every artifact, by key."""
         found: dict[str, list[dict[str, Any]]] = {}
+        # Read before the threads ask for them, each on its own.
+        _ = self.owner_records
         for item in self.objects("artifacts/"):
             if match := _KEY.fullmatch(item["Key"]):
                 found.setdefault(match[1], []).append(item)
-        return [self._artifact(key, objects) for key, objects in sorted(found.items())]
+        keys = sorted(found)
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as threads:
+            return list(threads.map(self._artifact, keys, [found[key] for key in keys]))
 
     def one(self, key: str) -> Artifact | None:
         """The artifact of that key, or None where the store holds nothing of it."""
