@@ -193,8 +193,13 @@ def _with_owners(job: Job, inventory: ArtifactInventory) -> Job:
         return job
     for key in inventory.keys(name.key_prefix):
         claim = inventory.claim(key)
-        # An attempt that was given up, or that another one has followed, is wanted by nobody.
-        current = claim is not None and not claim.released and claim.attempt == name.attempt
+        # Nobody wants an attempt that was given up, that another one has followed, or that another account makes.
+        current = (
+            claim is not None
+            and not claim.released
+            and claim.attempt == name.attempt
+            and claim.made_in(inventory.account)
+        )
         owners = inventory.owners(key, claim) if current else ()
         return replace(job, artifact_key=key, owners=owners, orphaned=not job.ended and not owners)
     return replace(job, owners=(), orphaned=not job.ended)

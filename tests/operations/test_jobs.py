@@ -56,6 +56,11 @@ def test_a_job_whose_attempt_was_followed_by_another_is_orphaned(store: Store, i
     assert (jobs[second].orphaned, jobs[second].owners) == (False, (owner(),))
 
 
+def test_a_job_of_an_attempt_that_another_account_makes_is_orphaned(store: Store, inventory: ArtifactInventory) -> None:
+    name = store.running(KEY, by=owner(account="111122223333"))
+    assert listed(store, inventory)[name].orphaned is True
+
+
 def test_an_ended_job_is_no_orphan(store: Store, inventory: ArtifactInventory) -> None:
     store.made(KEY)
     (job,) = [job for job in listed(store, inventory).values() if job.artifact_key == KEY]
