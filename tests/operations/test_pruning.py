@@ -223,6 +223,13 @@ def test_what_goes_goes_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch
     assert store.names() == [f"artifacts/{KEY}/claim.json"]
 
 
+def test_files_of_attempts_the_claim_does_not_know_stay(store: Store) -> None:
+    store.made(KEY)
+    store.put(f"artifacts/{KEY}/model/2/model.safetensors", b"of somebody")
+    pruned(store)
+    assert f"artifacts/{KEY}/model/2/model.safetensors" in store.names()
+
+
 def test_an_empty_claim_is_neither_removed_nor_counted(store: Store) -> None:
     store.made(KEY)
     pruned(store)
@@ -385,6 +392,17 @@ def test_no_deployment_loses_its_artifact_however_its_steps_fall_between_those_o
     deployment.finish()
     assert deployment.holds()
     assert not pruner(store).survey().removals
+
+
+@pytest.mark.parametrize("place", range(_MOST_CALLS))
+def test_no_deployment_loses_its_artifact_that_is_over_between_two_steps_of_pruning(
+    cloud: LocalCloud, place: int
+) -> None:
+    store = Store(cloud)
+    deployment = Deployment(store, _living(cloud), abandoned(store))
+    pruned_with(store, lambda number: deployment.finish() if number == place else None)
+    deployment.finish()
+    assert deployment.holds()
 
 
 @pytest.mark.parametrize("place", range(_MOST_CALLS))
