@@ -29,10 +29,10 @@ def print_json(content: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows for people."""
+    """Print rows for people. The first column names them; it is never broken, so that it can be copied."""
     table = Table()
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for place, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=place == 0)
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
     Console().print(table)
