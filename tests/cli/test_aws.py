@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import typer
 from botocore.exceptions import (
@@ -49,6 +52,16 @@ def test_an_error_of_aws_ends_the_command_with_what_to_do(
     printed = capsys.readouterr().err
     assert said in printed
     assert len(printed.splitlines()) == 1
+
+
+def test_the_commands_need_only_what_the_package_itself_depends_on() -> None:
+    # The extra "local" brings the rest; without it these are not there.
+    without = "import sys; sys.modules.update(dict.fromkeys(['aws_lambda_powertools', 'ministack', 'moto', 'cfnlint']))"
+    command = f"{without}; from constructs_optim.cli import main; main()"
+    for group in ("jobs", "artifacts"):
+        ended = subprocess.run([sys.executable, "-c", command, group, "--help"], capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr
+        assert "list" in ended.stdout
 
 
 @pytest.fixture
