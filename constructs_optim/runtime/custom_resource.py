@@ -108,7 +108,7 @@ def _may_be_too_early(error: ClientError) -> bool:
 
 _PERMISSIONS = (
     "give the role what is missing; permissions boundaries, service control policies and the policies of bucket and "
-    "key may take away what its own policy allows"
+    "key may take away what its own policy allows. A store of another account has to be shared with this one"
 )
 _NEXT_STEPS = {
     "ResourceLimitExceeded": "ask for a higher limit in Service Quotas, or deploy when other jobs have ended",

@@ -92,7 +92,7 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         # An earlier try of this very request may have joined the claim after the later one had left it, and died.
         _give_up(deployment, find()[1])
         raise
-    _check_region(deployment)
+    deployment.store.check_region(deployment.s3.meta.region_name)
     source, key = find()
     deployment.records.refer(deployment.owner, deployment.request, key)
     try:
@@ -136,22 +136,6 @@ def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: Reso
     claim = _start(deployment, claim, wanted, source)
     _watch(event, wanted, claim)
     return _attributes(key, job_name(wanted.bucket, key, claim.attempt), store.model_uri(key, claim.attempt))
-
-
-def _check_region(deployment: _Deployment) -> None:
-    """SageMaker reads models only from buckets of its own region; a job's hours would be for nothing.
-
-    Source: CreateModel, "the S3 path ... must be in the same AWS Region as the model".
-    """
-    store, region = deployment.store.bucket, deployment.s3.meta.region_name
-    # Two regions from before there was a rule have names of their own.
-    location = deployment.s3.get_bucket_location(Bucket=store).get("LocationConstraint") or "us-east-1"
-    found = "eu-west-1" if location == "EU" else location
-    if found != region:
-        raise DeploymentError(
-            f"the artifact store {store} is in {found} and this stack in {region}: SageMaker reads models from "
-            f"buckets of its own region. Use a store of {region}"
-        )
 
 
 def _key(event: Mapping[str, Any], wanted: JobProperties, source: ResolvedSource) -> str:
