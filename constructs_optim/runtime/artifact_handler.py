@@ -30,7 +30,10 @@ from .source import is_of
 
 # What another program wrote is quoted this far: the reason of a failure has room for 1,024 characters.
 _QUOTED = 320
-_DEPLOY_ITS_MAKER = "deploy the stack that makes it again, which runs another job, and this one when that has ended"
+_DEPLOY_ITS_MAKER = (
+    "deploy the stack that makes it again, which runs another job, and this one when that has ended. A stack that did "
+    "not wait for its job needs a change to be deployed: give the job another max_runtime"
+)
 
 
 def handler(event: Mapping[str, Any], context: object) -> None:
