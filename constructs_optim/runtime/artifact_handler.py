@@ -20,13 +20,14 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .artifact_store import ArtifactStore, Claim, artifact_key
-from .custom_resource import CLIENT, answer
+from .cloudformation import issued_at
+from .custom_resource import CLIENT, answer, deleted_artifacts
 from .errors import DeploymentError
-from .log import log
 from .optimization_jobs import COMPLETED, RUNNING, OptimizationJobs, job_name
-from .owner_records import Owner, OwnerRecord, OwnerRecords, Superseded
-from .properties import ArtifactProperties, is_artifact_key, parse_artifact_properties, parse_store
+from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Reference, Superseded
+from .properties import ArtifactProperties, parse_artifact_properties, parse_store
 from .source import is_of
+from .telemetry import entry_point, log
 
 # What another program wrote is quoted this far: the reason of a failure has room for 1,024 characters.
 _QUOTED = 320
@@ -36,6 +37,7 @@ _DEPLOY_ITS_MAKER = (
 )
 
 
+@entry_point
 def handler(event: Mapping[str, Any], context: object) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
     answer(event, context, ensure=_ensure, delete=_delete)
@@ -43,11 +45,11 @@ def handler(event: Mapping[str, Any], context: object) -> None:
 
 def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     wanted = parse_artifact_properties(event["ResourceProperties"])
-    s3, owner, request = boto3.client("s3", config=CLIENT), _owner(event), event["RequestId"]
+    s3, owner, request = _client("s3"), _owner(event), event["RequestId"]
     key = wanted.artifact_key
     store = ArtifactStore(s3, wanted.bucket, wanted.kms_key_arn)
     records = OwnerRecords(s3, wanted.bucket, wanted.kms_key_arn)
-    records.begin(owner, request)
+    _begin(records, event)
     store.check_region(s3.meta.region_name)
     records.refer(owner, request, key)
     try:
@@ -61,7 +63,8 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         with contextlib.suppress(ClientError, BotoCoreError, DeploymentError):
             _take_back(records, owner, request, key)
         raise
-    for stale in _unsettled(record) - {key, event.get("PhysicalResourceId")}:
+    # During an update the artifact before it is still referred to: all else is left from requests that died.
+    for stale in sorted(set(record.keys) - {key, event.get("PhysicalResourceId")}):
         records.forget(owner, stale)
     log("referred", artifact=key, job=manifest["job_name"])
     return key, {
@@ -74,19 +77,26 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
 
 def _delete(event: Mapping[str, Any]) -> None:
     bucket, kms_key_arn = parse_store(event["ResourceProperties"])
-    records, owner = OwnerRecords(boto3.client("s3", config=CLIENT), bucket, kms_key_arn), _owner(event)
-    physical_id = event.get("PhysicalResourceId")
-    named = {str(physical_id)} if is_artifact_key(physical_id) else set[str]()
+    records, owner = OwnerRecords(_client("s3"), bucket, kms_key_arn), _owner(event)
     try:
-        # A create that was never answered has no key for an id: the record knows what it referred to.
-        record = records.begin(owner, event["RequestId"])
-        for key in sorted(named | _unsettled(record)):
+        record = _begin(records, event)
+        for key in sorted(deleted_artifacts(record, event.get("PhysicalResourceId"))):
             records.forget(owner, key)
             log("forgot", artifact=key)
     except ClientError as error:
         # With the bucket went the references.
         if error.response["Error"]["Code"] != "NoSuchBucket":
             raise
+
+
+def _begin(records: OwnerRecords, event: Mapping[str, Any]) -> OwnerRecord:
+    """Write the request down as the resource's latest."""
+    return records.begin(
+        _owner(event),
+        event["RequestId"],
+        issued=issued_at(event["ResponseURL"]),
+        physical_id=event.get("PhysicalResourceId"),
+    )
 
 
 def _owner(event: Mapping[str, Any]) -> Owner:
@@ -96,13 +106,8 @@ def _owner(event: Mapping[str, Any]) -> Owner:
 def _take_back(records: OwnerRecords, owner: Owner, request: str, key: str) -> None:
     """Undo the reference of a request that failed, unless the artifact was its owner's before."""
     reference = records.get(owner).keys.get(key)
-    if reference is not None and not reference.settled and reference.request == request:
+    if reference == Reference(request, BEGUN):
         records.forget(owner, key)
-
-
-def _unsettled(record: OwnerRecord) -> set[str]:
-    """What past requests referred to that were never carried out to their end."""
-    return {key for key, reference in record.keys.items() if not reference.settled}
 
 
 def _manifest(store: ArtifactStore, wanted: ArtifactProperties, owner: Owner) -> dict[str, Any]:
@@ -175,7 +180,7 @@ def _known(store: ArtifactStore, wanted: ArtifactProperties, claim: Claim | None
 def _known_of_job(store: ArtifactStore, claim: Claim) -> _Known:
     """About a job that this account can look at."""
     name = job_name(store.bucket, claim.artifact_key, claim.attempt)
-    job = OptimizationJobs(boto3.client("sagemaker", config=CLIENT)).describe(name)
+    job = OptimizationJobs(_client("sagemaker")).describe(name)
     if job is None:
         return _Known(f"its optimization job {name} does not exist", _DEPLOY_ITS_MAKER)
     status = job["OptimizationJobStatus"]
@@ -219,3 +224,7 @@ def _described(description: Mapping[str, Any]) -> str:
 
 def _quoted(text: str) -> str:
     return text if len(text) <= _QUOTED else f"{text[: _QUOTED - 3]}..."
+
+
+def _client(name: str) -> Any:
+    return boto3.client(name, config=CLIENT)

@@ -22,10 +22,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import issued_at, signal
-from .custom_resource import CLIENT, answer, failed_request
+from .custom_resource import CLIENT, answer, deleted_artifacts
 from .errors import DeploymentError
 from .optimization_jobs import COMPLETED, RUNNING, OptimizationJobs, job_name
-from .owner_records import BEGUN, CARRIED_OUT, Owner, OwnerRecord, OwnerRecords, Superseded
+from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Superseded
 from .properties import ArtifactSource, HubSource, JobProperties, is_artifact_key, parse_job_properties, parse_store
 from .source import ResolvedSource, resolve
 from .stacks import gone
@@ -260,7 +260,7 @@ def _delete(event: Mapping[str, Any]) -> None:
     physical_id = event.get("PhysicalResourceId")
     try:
         record = deployment.begin()
-        for key in sorted(_deleted(record, physical_id)):
+        for key in sorted(deleted_artifacts(record, physical_id)):
             deployment.abandon(key)
     except ClientError as error:
         if error.response["Error"]["Code"] == "NoSuchBucket":
@@ -270,20 +270,6 @@ def _delete(event: Mapping[str, Any]) -> None:
         elif failed_request(physical_id) is None or deployment.records.get(deployment.owner).keys:
             raise
         # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
-
-
-def _deleted(record: OwnerRecord, physical_id: object) -> set[str]:
-    """The artifacts that the deletion of ``physical_id`` gives up.
-
-    With a key for an id these are that one and what is left from requests that died; the key of a request that was
-    carried out stays, for it may be the replacement of the one that is deleted. Any other id is that of a creation:
-    one that failed, whose request the id tells, or one whose answer never arrived.
-    """
-    if is_artifact_key(physical_id):
-        return {str(physical_id)} | record.keys_in(BEGUN)
-    request = failed_request(physical_id)
-    unanswered = record.keys_in(BEGUN, CARRIED_OUT)
-    return {key for key in unanswered if request in (None, record.keys[key].request)}
 
 
 def signal_data(manifest: Mapping[str, Any]) -> str:

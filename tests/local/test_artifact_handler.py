@@ -3,21 +3,23 @@ references through every order of requests."""
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import boto3
 import pytest
 
 from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.runtime import artifact_handler
 from constructs_optim.runtime.artifact_store import ArtifactStore, Owner, artifact_key
+from constructs_optim.runtime.custom_resource import CLIENT
 from constructs_optim.runtime.optimization_jobs import job_name
-from constructs_optim.runtime.owner_records import OwnerRecords, Reference
+from constructs_optim.runtime.owner_records import BEGUN, CARRIED_OUT, OwnerRecords, Reference
 
 from ..lambda_context import LambdaContext
-from .conftest import BUCKET, until
-from .test_model_handler import Answers
+from .conftest import BUCKET, Answers, until
 from .test_optimization_jobs import ended, request
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"
@@ -26,7 +28,7 @@ MAKER = Owner("arn:aws:cloudformation:us-west-2:000000000000:stack/Heads/5678", 
 ABROAD = Owner("arn:aws:cloudformation:us-west-2:444455556666:stack/Heads/5678", "Job")
 RECIPE = "e" * 64
 DESCRIPTION = {"Model": "llama 1.0.0", "Techniques": ["AWQ INT4"], "InstanceType": "ml.g5.12xlarge"}
-_versions = itertools.count()
+_numbers = itertools.count()
 
 
 class Artifact:
@@ -35,7 +37,7 @@ class Artifact:
     def __init__(self, cloud: LocalCloud) -> None:
         self.s3 = cloud.client("s3")
         self.store, self.records = ArtifactStore(self.s3, BUCKET), OwnerRecords(self.s3, BUCKET)
-        self.version = f"1.0.{next(_versions)}"
+        self.version = f"1.0.{next(_numbers)}"
         self.identity = f"hub:SageMakerPublicHub/llama@{self.version}"
         self.key = artifact_key(RECIPE, self.identity)
 
@@ -63,7 +65,7 @@ class Artifact:
     @property
     def is_referred_to(self) -> bool:
         reference = self.references.get(self.key)
-        return reference is not None and reference.settled
+        return reference is not None and reference.state != BEGUN
 
 
 @pytest.fixture
@@ -71,15 +73,6 @@ def artifact(cloud: LocalCloud) -> Iterator[Artifact]:
     made = Artifact(cloud)
     yield made
     made.s3.delete_object(Bucket=BUCKET, Key=OWNER.record_name)
-
-
-@pytest.fixture
-def answers(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
-    for name, value in cloud.environment().items():
-        monkeypatch.setenv(name, value)
-    made = Answers()
-    yield made
-    made.stop()
 
 
 def properties(key: str, **changed: Any) -> dict[str, Any]:
@@ -94,11 +87,13 @@ def properties(key: str, **changed: Any) -> dict[str, Any]:
 
 
 def event(answers: Answers, kind: str, key: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
+    number = next(_numbers)
+    sent = dt.datetime(2026, 11, 21, tzinfo=dt.UTC) + dt.timedelta(seconds=number)
     return {
         "RequestType": kind,
-        "ResponseURL": answers.url,
+        "ResponseURL": f"{answers.url}?X-Amz-Date={sent:%Y%m%dT%H%M%SZ}",
         "StackId": STACK,
-        "RequestId": f"request-{next(_versions)}",
+        "RequestId": f"request-{number}",
         "LogicalResourceId": OWNER.logical_id,
         "ResourceProperties": properties(key, **changed),
         **({"PhysicalResourceId": physical_id} if physical_id else {}),
@@ -130,7 +125,7 @@ def test_nothing_of_the_artifact_is_written(answers: Answers, artifact: Artifact
     artifact.make()
 
     def written() -> list[tuple[str, str]]:
-        pages = artifact.s3.get_paginator("list_object_versions").paginate(Bucket=BUCKET, Prefix="artifacts/")
+        pages = artifact.s3.get_paginator("list_object_numbers").paginate(Bucket=BUCKET, Prefix="artifacts/")
         return [(version["Key"], version["ETag"]) for page in pages for version in page.get("Versions", [])]
 
     before = written()
@@ -154,7 +149,7 @@ def failed(answers: Answers, artifact: Artifact, *of_event: Any, **changed: Any)
     """The reason of a failure, which leaves no reference behind."""
     answer = send(answers, *(of_event or ("Create", artifact.key)), **changed)
     assert answer["Status"] == "FAILED"
-    assert answer["PhysicalResourceId"] == "not-created"
+    assert answer["PhysicalResourceId"].startswith("not-created-request-")
     assert not artifact.references
     return answer["Reason"]
 
@@ -339,7 +334,7 @@ def test_a_repeated_create_is_one_reference(answers: Answers, artifact: Artifact
         artifact_handler.handler(once, LambdaContext())
     first, second = answers.received
     assert first == second
-    assert artifact.references == {artifact.key: Reference(once["RequestId"], settled=True)}
+    assert artifact.references == {artifact.key: Reference(once["RequestId"], CARRIED_OUT)}
 
 
 def test_a_create_that_failed_once_may_be_repeated_when_the_artifact_is_there(
@@ -375,7 +370,7 @@ def test_a_request_that_is_superseded_while_it_looks_leaves_its_reference_to_the
     monkeypatch.setattr(ArtifactStore, "manifest", while_another_begins)
     artifact_handler.handler(event(answers, "Create", artifact.key), LambdaContext())
     assert not answers.received
-    assert artifact.references == {artifact.key: Reference("later", settled=True)}
+    assert artifact.references == {artifact.key: Reference("later", CARRIED_OUT)}
 
 
 def test_another_key_is_a_replacement_and_the_old_reference_goes_with_the_old_resource(
@@ -410,6 +405,79 @@ def test_a_failing_update_of_the_same_key_keeps_its_reference(answers: Answers, 
     before = send(answers, "Create", artifact.key)["PhysicalResourceId"]
     assert send(answers, "Update", artifact.key, before, RecipeKey="f" * 64)["Status"] == "FAILED"
     assert artifact.is_referred_to
+
+
+CALLS_OF_A_CREATE = 10
+
+
+class Died(BaseException):
+    """A function's process that ends at once: nothing it would still do happens."""
+
+
+@pytest.fixture
+def before_call(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], list[int]]:
+    """Has something done right before the n-th call to AWS from now on, once; counts the calls."""
+
+    def arm(number: int, act: Callable[[], None]) -> list[int]:
+        calls: list[int] = []
+
+        def called(**_: Any) -> None:
+            calls.append(len(calls))
+            if len(calls) == number + 1:
+                act()
+
+        def client(name: str) -> Any:
+            found = boto3.client(name, config=CLIENT)
+            found.meta.events.register_first("before-call", called)
+            return found
+
+        monkeypatch.setattr(artifact_handler, "_client", client)
+        return calls
+
+    return arm
+
+
+def die() -> None:
+    raise Died
+
+
+def test_a_create_makes_as_many_calls_as_are_tried(answers: Answers, artifact: Artifact, before_call: Any) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    artifact.make()
+    calls = before_call(99, die)
+    send(answers, "Create", artifact.key)
+    assert len(calls) == CALLS_OF_A_CREATE
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+@pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
+def test_a_create_that_dies_is_made_up_for_by_its_repetition_and_its_deletion(
+    answers: Answers, artifact: Artifact, before_call: Any, step: int, repeated: bool
+) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    artifact.make()
+    create = event(answers, "Create", artifact.key)
+    before_call(step, die)
+    with pytest.raises(Died):
+        artifact_handler.handler(create, LambdaContext())
+    if repeated:
+        artifact_handler.handler(create, LambdaContext())
+        assert artifact.references == {artifact.key: Reference(create["RequestId"], CARRIED_OUT)}
+    assert send(answers, "Delete", artifact.key, "Chat-Artifact-MADEUP")["Status"] == "SUCCESS"
+    assert not artifact.references
+
+
+@pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
+def test_a_delete_that_overtakes_a_create_leaves_no_reference(
+    answers: Answers, artifact: Artifact, before_call: Any, step: int
+) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    artifact.make()
+    create = event(answers, "Create", artifact.key)
+    before_call(step, lambda: send(answers, "Delete", artifact.key, "Chat-Artifact-MADEUP"))
+    artifact_handler.handler(create, LambdaContext())
+    artifact_handler.handler(create, LambdaContext())
+    assert not artifact.references
 
 
 def test_what_an_unanswered_request_referred_to_is_given_up_by_the_next(answers: Answers, artifact: Artifact) -> None:
