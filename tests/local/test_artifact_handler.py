@@ -125,7 +125,7 @@ def test_nothing_of_the_artifact_is_written(answers: Answers, artifact: Artifact
     artifact.make()
 
     def written() -> list[tuple[str, str]]:
-        pages = artifact.s3.get_paginator("list_object_numbers").paginate(Bucket=BUCKET, Prefix="artifacts/")
+        pages = artifact.s3.get_paginator("list_object_versions").paginate(Bucket=BUCKET, Prefix="artifacts/")
         return [(version["Key"], version["ETag"]) for page in pages for version in page.get("Versions", [])]
 
     before = written()
