@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .constructs.endpoint_dashboard import EndpointDashboard
     from .constructs.endpoint_scaling import EndpointScaling
     from .constructs.optimization_job import OptimizationJob
+    from .constructs.optimized_artifact import OptimizedArtifact
     from .constructs.optimized_endpoint import OptimizedEndpoint
     from .recipe import (
         Compilation,
@@ -37,6 +38,7 @@ _HOMES = {
     "IArtifactStore": ".constructs.artifact_store",
     "Model": ".recipe",
     "OptimizationJob": ".constructs.optimization_job",
+    "OptimizedArtifact": ".constructs.optimized_artifact",
     "OptimizedEndpoint": ".constructs.optimized_endpoint",
     "Plan": ".recipe",
     "Quantization": ".recipe",
@@ -52,6 +54,7 @@ __all__ = [
     "IArtifactStore",
     "Model",
     "OptimizationJob",
+    "OptimizedArtifact",
     "OptimizedEndpoint",
     "Plan",
     "PreOptimized",

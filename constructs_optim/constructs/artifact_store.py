@@ -1,4 +1,4 @@
-"""The S3 bucket that keeps optimized artifacts, shared by every stack that is given it."""
+"""The S3 bucket that keeps optimized artifacts, shared by every stack and account that is given it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Validations
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
+
+from .store_sharing import StoreSharing
 
 _DEFAULT_ID = "ArtifactStore"
 
@@ -29,6 +31,11 @@ class IArtifactStore(Protocol):
     @property
     def encryption_key_arn(self) -> str | None:
         """The ARN of the KMS key that encrypts the artifacts, or None where S3's own keys do."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether artifacts of this store may be read and referred to, and none made."""
         ...
 
 
@@ -95,6 +102,35 @@ class ArtifactStore(Construct):
         self._bucket_name = self._bucket.bucket_name
         self._bucket_arn = self._bucket.bucket_arn
         self._encryption_key_arn = encryption_key.key_arn if encryption_key is not None else None
+        self._sharing = StoreSharing(self, self._bucket, encryption_key, removal_policy=removal_policy)
+
+    def share_with_account(self, account_id: str, *, read_only: bool = True) -> None:
+        """Let the stacks of another account use the store.
+
+        A consumer reads artifacts and keeps the records of its own references, so that nothing it serves is removed; a
+        maker writes artifacts as well. What it may do there, its roles must also be allowed at home, as those of the
+        constructs are. Sharing again changes nothing, or makes a consumer a maker; never the reverse.
+
+        Args:
+            account_id: 12 digits; may be a token.
+            read_only: whether it only consumes. Default: it does.
+
+        Raises:
+            ValueError: when ``account_id`` is none.
+        """
+        self._sharing.with_account(account_id, read_only=read_only)
+
+    def share_with_organization(self, organization_id: str, *, read_only: bool = True) -> None:
+        """Let the stacks of every account of an AWS organization use the store, as :meth:`share_with_account` does.
+
+        Args:
+            organization_id: for instance ``o-a1b2c3d4e5``; may be a token.
+            read_only: whether they only consume. Default: they do.
+
+        Raises:
+            ValueError: when ``organization_id`` is none.
+        """
+        self._sharing.with_organization(organization_id, read_only=read_only)
 
     @property
     def bucket(self) -> s3.IBucket:
@@ -116,16 +152,25 @@ class ArtifactStore(Construct):
         """The ARN of the KMS key that encrypts the artifacts, or None."""
         return self._encryption_key_arn
 
+    @property
+    def read_only(self) -> bool:
+        """False: what the app makes it may fill."""
+        return False
+
     @staticmethod
-    def from_bucket(bucket: s3.IBucket, *, encryption_key: kms.IKey | None = None) -> IArtifactStore:
+    def from_bucket(
+        bucket: s3.IBucket, *, encryption_key: kms.IKey | None = None, read_only: bool = False
+    ) -> IArtifactStore:
         """A store in a bucket that exists already, of this app or of another.
 
         Args:
             bucket: for instance ``s3.Bucket.from_bucket_name(stack, "Artifacts", "ml-artifacts")``.
             encryption_key: the KMS key of its objects. Default: the key the bucket object knows, if any.
+            read_only: whether artifacts may only be referred to by their keys, as in another account's store that is
+                shared for reading. Default: they may be made as well.
         """
         key = encryption_key if encryption_key is not None else bucket.encryption_key
-        return _BucketStore(bucket.bucket_name, bucket.bucket_arn, key.key_arn if key is not None else None)
+        return _BucketStore(bucket.bucket_name, bucket.bucket_arn, key.key_arn if key is not None else None, read_only)
 
     @staticmethod
     def default_of(scope: Construct) -> IArtifactStore:
@@ -135,7 +180,8 @@ class ArtifactStore(Construct):
 
 
 class _BucketStore:
-    def __init__(self, bucket_name: str, bucket_arn: str, encryption_key_arn: str | None) -> None:
+    def __init__(self, bucket_name: str, bucket_arn: str, encryption_key_arn: str | None, read_only: bool) -> None:
         self.bucket_name = bucket_name
         self.bucket_arn = bucket_arn
         self.encryption_key_arn = encryption_key_arn
+        self.read_only = read_only

@@ -6,6 +6,8 @@ job permissions), narrowed to what a plan names.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from aws_cdk import Aws, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -18,6 +20,7 @@ from .container_registry import ContainerRegistry
 from .permissions import NO_RESOURCES, PolicyBuilder, Statement, acknowledge_wildcards, sub, trust_policy
 
 _ACCOUNT_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:*"
+_ARTIFACT_KEYS = "artifact keys are known only when the stack is deployed"
 # Where a hub's configuration names the image, it is one of these.
 _HUB_REPOSITORIES = frozenset({"djl-inference", "huggingface-pytorch-tgi-inference"})
 _NETWORK_ACTIONS = (
@@ -40,21 +43,34 @@ def artifact_statements(store: IArtifactStore) -> list[Statement]:
             "Artifacts",
             ("s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"),
             (f"{store.bucket_arn}/artifacts/*",),
-            wildcard="artifact keys are known only when the stack is deployed",
+            wildcard=_ARTIFACT_KEYS,
         ),
-        Statement(
-            "ListArtifacts",
-            ("s3:ListBucket",),
-            (store.bucket_arn,),
-            # IfExists: a GetObject of what is not there has no prefix, and answers 403 instead of 404 without this.
-            {"StringLikeIfExists": {"s3:prefix": "artifacts/*"}},
-        ),
+        _list_statement(store),
+    ]
+    return [*statements, *_encryption_statements(store)]
+
+
+def reader_statements(store: IArtifactStore) -> list[Statement]:
+    """Read below ``artifacts/`` of a store."""
+    statements = [
+        Statement("ReadArtifacts", ("s3:GetObject",), (f"{store.bucket_arn}/artifacts/*",), wildcard=_ARTIFACT_KEYS),
+        _list_statement(store),
     ]
     if store.encryption_key_arn is not None:
-        statements.append(
-            Statement("EncryptArtifacts", ("kms:Decrypt", "kms:GenerateDataKey"), (store.encryption_key_arn,))
-        )
+        statements.append(Statement("DecryptArtifacts", ("kms:Decrypt",), (store.encryption_key_arn,)))
     return statements
+
+
+def _list_statement(store: IArtifactStore) -> Statement:
+    # IfExists: a GetObject of what is not there has no prefix, and answers 403 instead of 404 without this.
+    condition = {"StringLikeIfExists": {"s3:prefix": "artifacts/*"}}
+    return Statement("ListArtifacts", ("s3:ListBucket",), (store.bucket_arn,), condition)
+
+
+def _encryption_statements(store: IArtifactStore) -> list[Statement]:
+    if store.encryption_key_arn is None:
+        return []
+    return [Statement("EncryptArtifacts", ("kms:Decrypt", "kms:GenerateDataKey"), (store.encryption_key_arn,))]
 
 
 def owner_statements(store: IArtifactStore) -> list[Statement]:
@@ -67,19 +83,21 @@ def owner_statements(store: IArtifactStore) -> list[Statement]:
             wildcard="an owner's record is named after its stack, known when the stack is deployed",
         ),
         Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,)),
+        *_encryption_statements(store),
     ]
 
 
 def execution_statements(
-    plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool
+    plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool, runs_jobs: bool = True
 ) -> list[Statement]:
-    """All that a plan's job and model need of their execution role."""
+    """All that a plan's jobs and model need of their execution role; ``runs_jobs=False``: the model alone."""
     images = [*(job.image for job in plan.jobs), plan.container.image]
     named = {image.rpartition("/")[2].partition(":")[0] for image in images if image is not None}
     repositories = sorted(named or _HUB_REPOSITORIES)
+    sources = plan.sources if runs_jobs else plan.container.sources
     statements = [
-        *(statement for source in plan.sources for statement in model_source.read_statements(source)),
-        *artifact_statements(store),
+        *(statement for source in sources for statement in model_source.read_statements(source)),
+        *(artifact_statements(store) if runs_jobs else reader_statements(store)),
         Statement(
             "PullImages",
             ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
@@ -123,6 +141,24 @@ class ExecutionRole(Construct):
         """Add what a plan needs."""
         if self._policy.add(statements):
             self._policy.apply(self._role)
+
+
+@dataclass(frozen=True)
+class GrantedRole:
+    """What SageMaker assumes; ``policy`` is what was attached to a role that the user brought."""
+
+    arn: str
+    policy: iam.Policy | None = None
+
+
+def granted_role(
+    scope: Construct, role: iam.IRole | None, statements: list[Statement], *, default: ExecutionRole
+) -> GrantedRole:
+    """Give ``role`` what a plan needs, or the stack's own execution role where none is given."""
+    if role is None:
+        default.permit(statements)
+        return GrantedRole(default.role_arn)
+    return GrantedRole(role.role_arn, attach_to_given_role(scope, "Permissions", role, statements))
 
 
 def attach_to_given_role(scope: Construct, id: str, role: iam.IRole, statements: list[Statement]) -> iam.Policy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,8 +40,8 @@ class Artifact:
     job_name: str
 
 
-def properties(source: Source, artifacts: Sequence[Artifact] = ()) -> dict[str, Any]:
-    """The ``Source`` property of a custom resource; ``artifacts`` are those of the plan's jobs, in their order."""
+def properties(source: Source, artifacts: Sequence[Artifact] | Mapping[int, Artifact] = ()) -> dict[str, Any]:
+    """The ``Source`` property of a custom resource; ``artifacts`` are those of the plan's jobs, by their places."""
     match source:
         case HubSource():
             return {

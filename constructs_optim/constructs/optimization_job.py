@@ -10,7 +10,7 @@ from aws_cdk import Annotations, CfnResource, CfnWaitCondition, CfnWaitCondition
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from constructs_optim.recipe import Model, Plan, plan
+from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.plan_data import ArtifactSource, OptimizationJobPlan
 from constructs_optim.recipe.techniques import Technique
@@ -18,10 +18,11 @@ from constructs_optim.recipe.techniques import Technique
 from . import model_source
 from .artifact_store import ArtifactStore, IArtifactStore
 from .container_registry import ContainerRegistry
-from .execution_role import attach_to_given_role, execution_statements
+from .execution_role import execution_statements, granted_role
 from .model_source import Artifact
 from .network import Network
 from .optimization_service import OptimizationService
+from .stack_plan import plan_for, shown
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
@@ -70,7 +71,8 @@ class OptimizationJob(Construct):
             model: where the weights come from.
             techniques: what to do with them, in order.
             instance_type: what the model will be served on, for instance ``ml.g5.12xlarge``.
-            artifact_store: where the artifact is kept. Default: one store for the whole stack.
+            artifact_store: where the artifact is kept; it must not be read-only. Default: one store for the whole
+                stack.
             environment: more environment variables for the model's container. Default: none.
             max_runtime: how long the job may run. Default: 10 hours.
             role: what SageMaker assumes for job and model. Default: one execution role for the whole stack.
@@ -82,7 +84,7 @@ class OptimizationJob(Construct):
 
         Raises:
             RecipeError: with every rule the recipe breaks.
-            ValueError: when ``timeout`` is longer than CloudFormation can wait.
+            ValueError: when ``timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
         stack = Stack.of(scope)
         if timeout is not None and timeout.to_seconds() > _LONGEST_WAIT.to_seconds():
@@ -91,17 +93,21 @@ class OptimizationJob(Construct):
                 "for a longer job use OptimizationJob(wait=False) in a stack of its own"
             )
         registry = ContainerRegistry.of(stack)
-        unresolved_region = Token.is_unresolved(stack.region)
-        self.plan: Plan = plan(
+        self.plan: Plan = plan_for(
+            stack,
+            registry,
             model=model,
             techniques=techniques,
             instance_type=instance_type,
-            region=None if unresolved_region else stack.region,
-            registry=registry.host if unresolved_region else None,
             environment=environment,
-            max_runtime_seconds=int(max_runtime.to_seconds()) if max_runtime is not None else None,
-            source_identity=model_source.source_identity(stack, model),
+            max_runtime=max_runtime,
         )
+        if self.plan.jobs and artifact_store is not None and artifact_store.read_only:
+            raise ValueError(
+                f"the artifact store {shown(artifact_store.bucket_name)} is read-only, and {_described(self.plan)} "
+                "runs a job that writes its artifact there: refer to one that is there by artifact_key=... "
+                "(OptimizedEndpoint, OptimizedArtifact), or write with ArtifactStore.from_bucket(..., read_only=False)"
+            )
         if len(self.plan.jobs) > 1 and not wait:
             raise ValueError(
                 "wait=False goes with one job: the second of a chain starts from the artifact of the first. Declare "
@@ -115,17 +121,12 @@ class OptimizationJob(Construct):
         self.network = Network.of(self, vpc, vpc_subnets, security_groups)
         service = OptimizationService.of(self)
         statements = execution_statements(self.plan, self.artifact_store, registry, in_vpc=self.network is not None)
-        permissions: iam.Policy | None = None
-        if role is None:
-            service.execution_role.permit(statements)
-            self.role_arn = service.execution_role.role_arn
-        else:
-            permissions = attach_to_given_role(self, "Permissions", role, statements)
-            self.role_arn = role.role_arn
+        granted = granted_role(self, role, statements, default=service.execution_role)
+        self.role_arn = granted.arn
         service.permit(self.plan, self.artifact_store, role_arn=self.role_arn)
 
         self._service = service
-        self._permissions = permissions
+        self._permissions = granted.policy
         self._artifacts: list[Artifact] = []
         seconds = int((timeout or _LONGEST_WAIT).to_seconds())
         for place, job in enumerate(self.plan.jobs):
@@ -207,7 +208,7 @@ class OptimizationJob(Construct):
         if self.network is not None:
             request["VpcConfig"] = self.network.to_property("SecurityGroupIds")
         return {
-            "ServiceToken": service.service_token,
+            "ServiceToken": service.jobs.handler.arn,
             "ServiceTimeout": service.service_timeout_seconds,
             "Description": self.plan.description,
             "RecipeKey": job.recipe_key,
@@ -216,7 +217,7 @@ class OptimizationJob(Construct):
             "RoleArn": self.role_arn,
             "Bucket": store.bucket_name,
             **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
-            "StateMachineArn": service.state_machine_arn,
+            "StateMachineArn": service.jobs.state_machine_arn,
             **({"WaitHandle": handle.ref, "WaitSeconds": wait_seconds} if handle is not None else {}),
         }
 

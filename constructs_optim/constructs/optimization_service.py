@@ -1,11 +1,12 @@
-"""What carries jobs out, once a stack: the custom resource's handler, the watcher and its state machine.
+"""What carries jobs out, once a stack: the custom resources' handlers, the watcher and its state machine.
 
-However many endpoints a stack has, there is one of each; a plan only adds permissions to them.
+However many endpoints a stack has, there is one of each that it needs; a plan only adds permissions to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, Hu
 
 from . import model_source
 from .artifact_store import IArtifactStore
-from .execution_role import ExecutionRole, artifact_statements, owner_statements
+from .execution_role import ExecutionRole, artifact_statements, owner_statements, reader_statements
 from .handler import ANSWER_SECONDS, Handler, log_group_of
 from .permissions import NO_RESOURCES, Arn, PolicyBuilder, Statement, sub, trust_policy
 
@@ -28,6 +29,15 @@ _PACKAGE = Path(__file__).parent.parent
 _JOB_NAMES = "a job's name follows from its artifact key, which is known only when the stack is deployed"
 _MODELS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:model/optim-*"
 _JOBS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:optimization-job/optim-*"
+
+
+@dataclass(frozen=True)
+class _Jobs:
+    """The custom resource's handler, the watcher and the state machine that calls it."""
+
+    handler: Handler
+    watcher: Handler
+    state_machine_arn: str
 
 
 class OptimizationService(Construct):
@@ -44,7 +54,20 @@ class OptimizationService(Construct):
             ignore_mode=IgnoreMode.GIT,
         )
         self._code = {"S3Bucket": code.s3_bucket_name, "S3Key": code.s3_object_key}
-        self._watcher = Handler(
+        self._jobs: _Jobs | None = None
+        self._models: Handler | None = None
+        self._artifacts: Handler | None = None
+        self.service_timeout_seconds = ANSWER_SECONDS
+
+    @property
+    def jobs(self) -> _Jobs:
+        """What carries out jobs, created on first use: a stack that only refers to artifacts has none of it."""
+        if self._jobs is None:
+            self._jobs = self._carrying_out_jobs()
+        return self._jobs
+
+    def _carrying_out_jobs(self) -> _Jobs:
+        watcher = Handler(
             self,
             "Watcher",
             code=self._code,
@@ -54,8 +77,8 @@ class OptimizationService(Construct):
                 Statement("WatchJobs", ("sagemaker:DescribeOptimizationJob",), (sub(_JOBS_ARN),), wildcard=_JOB_NAMES)
             ],
         )
-        self._state_machine = self._watching(self._watcher)
-        self._jobs = Handler(
+        state_machine = self._watching(watcher)
+        handler = Handler(
             self,
             "Handler",
             code=self._code,
@@ -74,7 +97,7 @@ class OptimizationService(Construct):
                     (sub(_JOBS_ARN),),
                     wildcard=_JOB_NAMES,
                 ),
-                Statement("WatchJobs", ("states:StartExecution",), (self._state_machine.ref,)),
+                Statement("WatchJobs", ("states:StartExecution",), (state_machine.ref,)),
                 Statement(
                     "FindStacks",
                     ("cloudformation:DescribeStacks",),
@@ -83,10 +106,7 @@ class OptimizationService(Construct):
                 ),
             ],
         )
-        self._models: Handler | None = None
-        self.service_token = self._jobs.arn
-        self.service_timeout_seconds = ANSWER_SECONDS
-        self.state_machine_arn = self._state_machine.ref
+        return _Jobs(handler, watcher, state_machine.ref)
 
     @staticmethod
     def of(scope: Construct) -> OptimizationService:
@@ -99,8 +119,31 @@ class OptimizationService(Construct):
         """Let the handlers carry out ``plan``: look its sources up, pass the job its role, use the store."""
         artifacts = artifact_statements(store)
         sources = [job.source for job in plan.jobs if not isinstance(job.source, ArtifactSource)]
-        self._jobs.permit([*_lookups(sources), *artifacts, *owner_statements(store), _pass_role(role_arn)])
-        self._watcher.permit(artifacts)
+        jobs = self.jobs
+        jobs.handler.permit([*_lookups(sources), *artifacts, *owner_statements(store), _pass_role(role_arn)])
+        jobs.watcher.permit(artifacts)
+
+    def artifact_service_token(self, store: IArtifactStore) -> str:
+        """The handler of references to artifacts by key, allowed to look into ``store`` and keep its references."""
+        if self._artifacts is None:
+            self._artifacts = Handler(
+                self,
+                "Artifacts",
+                code=self._code,
+                entry_point="runtime.artifact_handler.handler",
+                description="Finds artifacts by their keys and keeps the references to them",
+                answers_cloudformation=True,
+                statements=[
+                    Statement(
+                        "DescribeJobs",
+                        ("sagemaker:DescribeOptimizationJob",),
+                        (sub(_JOBS_ARN),),
+                        wildcard=_JOB_NAMES,
+                    )
+                ],
+            )
+        self._artifacts.permit([*reader_statements(store), *owner_statements(store)])
+        return self._artifacts.arn
 
     def model_service_token(self, plan: Plan, *, role_arn: Arn) -> str:
         """The handler of models that CloudFormation has no properties for, allowed to make those of ``plan``."""

@@ -18,7 +18,9 @@ from .artifact_store import IArtifactStore
 from .endpoint_dashboard import EndpointDashboard
 from .endpoint_scaling import ComponentTarget, EndpointScaling, VariantTarget
 from .optimization_job import OptimizationJob
+from .optimized_artifact import OptimizedArtifact
 from .optimized_model import optimized_model
+from .stack_plan import shown
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
@@ -41,6 +43,7 @@ class OptimizedEndpoint(Construct):
         model: Model,
         techniques: Sequence[Technique],
         instance_type: str,
+        artifact_key: str | None = None,
         artifact_store: IArtifactStore | None = None,
         endpoint_name: str | None = None,
         environment: Mapping[str, str] | None = None,
@@ -61,7 +64,11 @@ class OptimizedEndpoint(Construct):
             model: where the weights come from.
             techniques: what to do with them, in order.
             instance_type: what the endpoint runs on, for instance ``ml.g5.12xlarge``.
-            artifact_store: where artifacts are kept. Default: one store for the whole stack.
+            artifact_key: the key of an artifact that is in ``artifact_store``, 64 hexadecimal digits; of the last job
+                where the recipe has several. May be a token. No job runs then, and the deployment fails with what is
+                known of the artifact where it is not there. Default: jobs make what is not in the store.
+            artifact_store: where artifacts are kept; one that may only be read goes with ``artifact_key``. Default: one
+                store for the whole stack.
             endpoint_name: default: CloudFormation makes one up.
             environment: more environment variables for the model's container. Default: none.
             initial_instance_count: instances to start with. Default: 1.
@@ -75,26 +82,33 @@ class OptimizedEndpoint(Construct):
 
         Raises:
             RecipeError: with every rule the recipe breaks; no resource has been added then.
+            ValueError: when what is given does not go together, or ``artifact_key`` is not the key of this recipe.
         """
         super().__init__(scope, id)
         self.variant_name = variant_name
-        self.job = OptimizationJob(
-            self,
-            "Optimization",
-            model=model,
-            techniques=techniques,
-            instance_type=instance_type,
-            artifact_store=artifact_store,
-            environment=environment,
-            max_runtime=max_runtime,
-            role=role,
-            timeout=timeout,
-            vpc=vpc,
-            vpc_subnets=vpc_subnets,
-            security_groups=security_groups,
-        )
+        given: dict[str, Any] = {
+            "model": model,
+            "techniques": techniques,
+            "instance_type": instance_type,
+            "environment": environment,
+            "role": role,
+            "vpc": vpc,
+            "vpc_subnets": vpc_subnets,
+            "security_groups": security_groups,
+        }
+        self.artifact: OptimizationJob | OptimizedArtifact
+        if artifact_key is None:
+            self.artifact = OptimizationJob(
+                self, "Optimization", artifact_store=artifact_store, max_runtime=max_runtime, timeout=timeout, **given
+            )
+        else:
+            store = _store_of_reference(artifact_key, artifact_store, max_runtime, timeout)
+            # Not under the job's id: CloudFormation does not change the type of a resource.
+            self.artifact = OptimizedArtifact(
+                self, "Artifact", artifact_key=artifact_key, artifact_store=store, **given
+            )
         container = self.plan.container
-        model_name = optimized_model(self, "Model", self.job)
+        model_name = optimized_model(self, "Model", self.artifact)
         variant: dict[str, Any] = {
             "containerStartupHealthCheckTimeoutInSeconds": container.container_startup_timeout_seconds,
             "initialInstanceCount": initial_instance_count,
@@ -116,7 +130,7 @@ class OptimizedEndpoint(Construct):
         config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
-            execution_role_arn=self.job.role_arn if component is not None else None,
+            execution_role_arn=self.artifact.role_arn if component is not None else None,
             production_variants=[variant],
         )
         self._endpoint = sagemaker.CfnEndpoint(
@@ -159,7 +173,21 @@ class OptimizedEndpoint(Construct):
     @property
     def plan(self) -> Plan:
         """What the recipe came to: jobs, container and artifact key."""
-        return self.job.plan
+        return self.artifact.plan
+
+    @property
+    def job(self) -> OptimizationJob:
+        """What makes the artifact. ``artifact`` is what is served, whether a job of this stack makes it or not.
+
+        Raises:
+            ValueError: with ``artifact_key``: the artifact is of another stack's making.
+        """
+        if not isinstance(self.artifact, OptimizationJob):
+            raise ValueError(
+                f"{self.node.path} refers to an artifact by its key, and no job of its own makes it: use .artifact, "
+                "which has artifact_key, model_data_uri, image_uri and job_name"
+            )
+        return self.artifact
 
     @property
     def endpoint_name(self) -> str:
@@ -210,3 +238,22 @@ class OptimizedEndpoint(Construct):
             actions=_INVOKE_ACTIONS,
             resource_arns=[self.endpoint_arn, *([self._component.ref] if self._component is not None else [])],
         )
+
+
+def _store_of_reference(
+    artifact_key: str, store: IArtifactStore | None, max_runtime: Duration | None, timeout: Duration | None
+) -> IArtifactStore:
+    """The store of an artifact that no job makes; what only a job could use is refused."""
+    unused = [name for name, value in (("max_runtime", max_runtime), ("timeout", timeout)) if value is not None]
+    if unused:
+        raise ValueError(
+            f"artifact_key is {shown(artifact_key)}, and with it no job runs and nothing is waited for: leave "
+            f"{' and '.join(unused)} out"
+        )
+    if store is None:
+        raise ValueError(
+            f"artifact_key is {shown(artifact_key)}, and a store that this stack makes for itself has no artifacts: "
+            "name the one that has it with artifact_store=..., for instance ArtifactStore.from_bucket(bucket, "
+            "read_only=True)"
+        )
+    return store

@@ -11,62 +11,68 @@ from constructs import Construct
 from . import model_source
 from .optimization_job import SIGNALLED_VALUES, OptimizationJob
 from .optimization_service import OptimizationService
+from .optimized_artifact import OptimizedArtifact
 
 
-def optimized_model(scope: Construct, id: str, job: OptimizationJob) -> str:
+def optimized_model(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact) -> str:
     """Declare the model; its name (a token).
 
     ``AWS::SageMaker::Model`` has no additional model data sources, so a model with a draft or heads beside it is a
     ``Custom::OptimizedModel`` with the same properties, to be reviewed like the native one; and so is a model whose
     files the hub names when the stack is deployed.
     """
-    return _native(scope, id, job) if job.plan.container.is_native else _custom(scope, id, job)
+    return _native(scope, id, artifact) if artifact.plan.container.is_native else _custom(scope, id, artifact)
 
 
-def _native(scope: Construct, id: str, job: OptimizationJob) -> str:
-    container, network = job.plan.container, job.network
+def _native(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact) -> str:
+    container, network = artifact.plan.container, artifact.network
     model = sagemaker.CfnModel(
         scope,
         id,
         enable_network_isolation=container.network_isolation,
-        execution_role_arn=job.role_arn,
+        execution_role_arn=artifact.role_arn,
         primary_container={
             "environment": dict(container.environment),
-            "image": job.image_uri,
+            "image": artifact.image_uri,
             "modelDataSource": {
                 "s3DataSource": {
                     "compressionType": "None",
                     "s3DataType": "S3Prefix",
-                    "s3Uri": job.model_data_uri,
+                    "s3Uri": artifact.model_data_uri,
                 }
             },
         },
         vpc_config=network.to_property("securityGroupIds") if network is not None else None,
     )
-    model.add_metadata("cfn-lint", SIGNALLED_VALUES)
+    _explain_to_cfn_lint(model, artifact)
     return model.attr_model_name
 
 
-def _custom(scope: Construct, id: str, job: OptimizationJob) -> str:
-    plan, container, network = job.plan, job.plan.container, job.network
+def _custom(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact) -> str:
+    plan, container, network = artifact.plan, artifact.plan.container, artifact.network
     service = OptimizationService.of(scope)
     properties: dict[str, Any] = {
-        "ServiceToken": service.model_service_token(plan, role_arn=job.role_arn),
+        "ServiceToken": service.model_service_token(plan, role_arn=artifact.role_arn),
         "ServiceTimeout": service.service_timeout_seconds,
         # The plan's image, not the one a job recommends: that one may ignore a draft.
         **({"Image": container.image} if container.image is not None else {}),
         "Environment": container.environment,
         "InstanceType": plan.instance_type,
-        "Source": model_source.properties(container.model, job.artifacts),
+        "Source": model_source.properties(container.model, artifact.artifacts),
         "Channels": [
-            {"Name": channel.name, "Source": model_source.properties(channel.source, job.artifacts)}
+            {"Name": channel.name, "Source": model_source.properties(channel.source, artifact.artifacts)}
             for channel in container.channels
         ],
-        "RoleArn": job.role_arn,
+        "RoleArn": artifact.role_arn,
         "EnableNetworkIsolation": container.network_isolation,
         **({"VpcConfig": network.to_property("SecurityGroupIds")} if network is not None else {}),
         "Tags": [{"Key": key, "Value": value} for key, value in container.tags.items()],
     }
     model = CfnResource(scope, id, type="Custom::OptimizedModel", properties=properties)
-    model.add_metadata("cfn-lint", SIGNALLED_VALUES)
+    _explain_to_cfn_lint(model, artifact)
     return model.ref
+
+
+def _explain_to_cfn_lint(model: CfnResource, artifact: OptimizationJob | OptimizedArtifact) -> None:
+    if isinstance(artifact, OptimizationJob):
+        model.add_metadata("cfn-lint", SIGNALLED_VALUES)

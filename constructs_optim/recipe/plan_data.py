@@ -134,6 +134,18 @@ class ContainerPlan(_Data):
     container_startup_timeout_seconds: int = _STARTUP_SECONDS
 
     @property
+    def sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
+        """All that it serves, except artifacts of the plan's jobs; each once."""
+        found = [self.model, *(channel.source for channel in self.channels)]
+        return tuple(dict.fromkeys(source for source in found if not isinstance(source, ArtifactSource)))
+
+    @property
+    def artifacts(self) -> frozenset[int]:
+        """The jobs whose artifacts it serves, by their places in the plan."""
+        found = [self.model, *(channel.source for channel in self.channels)]
+        return frozenset(source.job for source in found if isinstance(source, ArtifactSource))
+
+    @property
     def is_native(self) -> bool:
         """Whether ``AWS::SageMaker::Model`` can express it."""
         return not self.channels and isinstance(self.model, ArtifactSource)
@@ -186,13 +198,9 @@ class Plan(_Data):
     @property
     def sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
         """All that jobs and container read, except artifacts of the plan itself; each once."""
-        container = self.container
-        found = [
-            *(source for job in self.jobs for source in (job.source, *job.reads)),
-            container.model,
-            *(channel.source for channel in container.channels),
-        ]
-        return tuple(dict.fromkeys(source for source in found if not isinstance(source, ArtifactSource)))
+        of_jobs = (source for job in self.jobs for source in (job.source, *job.reads))
+        found = dict.fromkeys(source for source in of_jobs if not isinstance(source, ArtifactSource))
+        return tuple(found | dict.fromkeys(self.container.sources))
 
     @property
     def artifact_key(self) -> str | None:

@@ -82,6 +82,23 @@ class ArtifactStore:
         self.bucket = bucket
         self._records = JsonRecords(s3, bucket, kms_key_arn)
 
+    def check_region(self, region: str) -> None:
+        """Make sure that the store is in ``region``: SageMaker reads models only from buckets of its own.
+
+        Source: CreateModel, "the S3 path ... must be in the same AWS Region as the model".
+
+        Raises:
+            DeploymentError: when it is not; a job's hours would be for nothing.
+        """
+        # Two regions from before there was a rule have names of their own.
+        location = self._s3.get_bucket_location(Bucket=self.bucket).get("LocationConstraint") or "us-east-1"
+        found = "eu-west-1" if location == "EU" else location
+        if found != region:
+            raise DeploymentError(
+                f"the artifact store {self.bucket} is in {found} and this stack in {region}: SageMaker reads models "
+                f"from buckets of its own region. Use a store of {region}"
+            )
+
     def model_uri(self, key: str, attempt: int) -> str:
         """Where attempt number ``attempt`` writes the artifact: an ``s3://`` prefix that ends in a slash."""
         return f"s3://{self.bucket}/{_prefix(key)}model/{attempt}/"

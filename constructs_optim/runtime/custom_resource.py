@@ -13,7 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .cloudformation import respond
 from .errors import DeploymentError
-from .owner_records import Superseded
+from .owner_records import BEGUN, CARRIED_OUT, OwnerRecord, Superseded
+from .properties import is_artifact_key
 from .telemetry import log
 
 _NOT_CREATED = "not-created-"
@@ -35,6 +36,20 @@ def failed_request(physical_id: object) -> str | None:
     if not isinstance(physical_id, str) or not physical_id.startswith(_NOT_CREATED):
         return None
     return physical_id.removeprefix(_NOT_CREATED)
+
+
+def deleted_artifacts(record: OwnerRecord, physical_id: object) -> set[str]:
+    """The artifacts that the deletion of ``physical_id`` gives up.
+
+    With a key for an id these are that one and what is left from requests that died; the key of a request that was
+    carried out stays, for it may be the replacement of the one that is deleted. Any other id is that of a creation:
+    one that failed, whose request the id tells, or one whose answer never arrived.
+    """
+    if is_artifact_key(physical_id):
+        return {str(physical_id)} | record.keys_in(BEGUN)
+    request = failed_request(physical_id)
+    unanswered = record.keys_in(BEGUN, CARRIED_OUT)
+    return {key for key in unanswered if request in (None, record.keys[key].request)}
 
 
 def answer(
@@ -108,7 +123,7 @@ def _may_be_too_early(error: ClientError) -> bool:
 
 _PERMISSIONS = (
     "give the role what is missing; permissions boundaries, service control policies and the policies of bucket and "
-    "key may take away what its own policy allows"
+    "key may take away what its own policy allows. A store of another account has to be shared with this one"
 )
 _NEXT_STEPS = {
     "ResourceLimitExceeded": "ask for a higher limit in Service Quotas, or deploy when other jobs have ended",

@@ -22,10 +22,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import issued_at, signal
-from .custom_resource import CLIENT, answer, failed_request
+from .custom_resource import CLIENT, answer, deleted_artifacts
 from .errors import DeploymentError
 from .optimization_jobs import COMPLETED, RUNNING, OptimizationJobs, job_name
-from .owner_records import BEGUN, CARRIED_OUT, Owner, OwnerRecord, OwnerRecords, Superseded
+from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Superseded
 from .properties import ArtifactSource, HubSource, JobProperties, is_artifact_key, parse_job_properties, parse_store
 from .source import ResolvedSource, resolve
 from .stacks import gone
@@ -92,7 +92,7 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         # An earlier try of this very request may have joined the claim after the later one had left it, and died.
         _give_up(deployment, find()[1])
         raise
-    _check_region(deployment)
+    deployment.store.check_region(deployment.s3.meta.region_name)
     source, key = find()
     deployment.records.refer(deployment.owner, deployment.request, key)
     try:
@@ -136,22 +136,6 @@ def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: Reso
     claim = _start(deployment, claim, wanted, source)
     _watch(event, wanted, claim)
     return _attributes(key, job_name(wanted.bucket, key, claim.attempt), store.model_uri(key, claim.attempt))
-
-
-def _check_region(deployment: _Deployment) -> None:
-    """SageMaker reads models only from buckets of its own region; a job's hours would be for nothing.
-
-    Source: CreateModel, "the S3 path ... must be in the same AWS Region as the model".
-    """
-    store, region = deployment.store.bucket, deployment.s3.meta.region_name
-    # Two regions from before there was a rule have names of their own.
-    location = deployment.s3.get_bucket_location(Bucket=store).get("LocationConstraint") or "us-east-1"
-    found = "eu-west-1" if location == "EU" else location
-    if found != region:
-        raise DeploymentError(
-            f"the artifact store {store} is in {found} and this stack in {region}: SageMaker reads models from "
-            f"buckets of its own region. Use a store of {region}"
-        )
 
 
 def _key(event: Mapping[str, Any], wanted: JobProperties, source: ResolvedSource) -> str:
@@ -276,7 +260,7 @@ def _delete(event: Mapping[str, Any]) -> None:
     physical_id = event.get("PhysicalResourceId")
     try:
         record = deployment.begin()
-        for key in sorted(_deleted(record, physical_id)):
+        for key in sorted(deleted_artifacts(record, physical_id)):
             deployment.abandon(key)
     except ClientError as error:
         if error.response["Error"]["Code"] == "NoSuchBucket":
@@ -286,20 +270,6 @@ def _delete(event: Mapping[str, Any]) -> None:
         elif failed_request(physical_id) is None or deployment.records.get(deployment.owner).keys:
             raise
         # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
-
-
-def _deleted(record: OwnerRecord, physical_id: object) -> set[str]:
-    """The artifacts that the deletion of ``physical_id`` gives up.
-
-    With a key for an id these are that one and what is left from requests that died; the key of a request that was
-    carried out stays, for it may be the replacement of the one that is deleted. Any other id is that of a creation:
-    one that failed, whose request the id tells, or one whose answer never arrived.
-    """
-    if is_artifact_key(physical_id):
-        return {str(physical_id)} | record.keys_in(BEGUN)
-    request = failed_request(physical_id)
-    unanswered = record.keys_in(BEGUN, CARRIED_OUT)
-    return {key for key in unanswered if request in (None, record.keys[key].request)}
 
 
 def signal_data(manifest: Mapping[str, Any]) -> str:

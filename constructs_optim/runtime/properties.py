@@ -116,6 +116,21 @@ class ModelProperties:
     tags: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True)
+class ArtifactProperties:
+    """What one ``Custom::OptimizedArtifact`` asks for.
+
+    ``recipe_key`` and ``source`` say what the artifact must have been made by and of; None where anything will do.
+    """
+
+    artifact_key: str
+    recipe_key: str | None
+    source: Source | None
+    description: Mapping[str, Any]
+    bucket: str
+    kms_key_arn: str | None
+
+
 class _Reader:
     """Reads one resource's properties and collects the names of those that are wrong."""
 
@@ -212,6 +227,33 @@ def parse_model_properties(properties: Mapping[str, Any]) -> ModelProperties:
         network_isolation=str(properties.get("EnableNetworkIsolation", "true")).lower() == "true",
         vpc_config=vpc_config,
         tags=reader.tags(),
+    )
+    reader.finish()
+    return parsed
+
+
+def parse_artifact_properties(properties: Mapping[str, Any]) -> ArtifactProperties:
+    """Read ``ResourceProperties`` of ``Custom::OptimizedArtifact``.
+
+    Raises:
+        InvalidEvent: naming every property that is missing or malformed.
+    """
+    reader = _Reader(properties)
+    description = properties.get("Description") or {}
+    if not isinstance(description, dict):
+        reader.problems.append("Description")
+        description = {}
+    key = properties.get("ArtifactKey")
+    if not is_artifact_key(key):
+        # It may come from a parameter or another stack's output: the value says what went wrong there.
+        reader.problems.append(f"ArtifactKey ({key!r}, where a key is 64 hexadecimal digits in lower case)")
+    parsed = ArtifactProperties(
+        artifact_key=str(key),
+        recipe_key=reader.optional("RecipeKey", _SHA256),
+        source=_source(properties["Source"], "Source", reader.problems) if properties.get("Source") else None,
+        description=description,
+        bucket=reader.text("Bucket", _BUCKET),
+        kms_key_arn=reader.optional("KmsKeyArn", _KEY_ARN),
     )
     reader.finish()
     return parsed

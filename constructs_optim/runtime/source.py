@@ -57,6 +57,21 @@ def resolve(source: Source, *, sagemaker: Any, s3: Any) -> ResolvedSource:
             return ResolvedSource(identity=f"artifact:{source.artifact_key}", uri=source.uri, accept_eula=False)
 
 
+def is_of(source: Source, identity: str) -> bool:
+    """Whether ``identity`` is one that ``source`` has or had: of the same model, in any version where none is pinned.
+
+    What an artifact was made of is not looked up again for this. An artifact as the source is taken at its word.
+    """
+    match source:
+        case HubSource():
+            model, _, version = identity.partition("@")
+            return model == f"hub:{source.hub_name}/{source.model_id}" and source.version in (None, version)
+        case S3Source():
+            return identity.startswith(f"s3:{source.uri}#")
+        case _:
+            return True
+
+
 def hub_document(source: HubSource | HubDraftSource, sagemaker: Any) -> tuple[HubDocument, str]:
     """A model's document and version.
 

@@ -15,6 +15,7 @@ from aws_cdk.assertions import Template
 
 from constructs_optim import (
     ArtifactStore,
+    IArtifactStore,
     Model,
     OptimizationJob,
     OptimizedEndpoint,
@@ -26,6 +27,7 @@ from constructs_optim import (
 
 ENVIRONMENT = Environment(account="111122223333", region="us-west-2")
 LLAMA_70B = "meta-textgeneration-llama-3-70b-instruct"
+KEY_OF_THE_HEADLINE = "3e6da332bbe40922f912729b2ef7e1e3ac6ba4efa3232b8c1650325d7087a100"
 
 
 def llama() -> Model:
@@ -107,6 +109,57 @@ def _imported_store(scope: Stack) -> None:
     endpoint(scope, artifact_store=ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(scope, "Bucket", "artifacts")))
 
 
+def _shared_store(scope: Stack) -> None:
+    key = kms.Key(scope, "Key", enable_key_rotation=True, removal_policy=RemovalPolicy.RETAIN)
+    store = ArtifactStore(scope, "Artifacts", encryption_key=key)
+    store.share_with_account("444455556666")
+    store.share_with_account("777788889999", read_only=False)
+    store.share_with_organization("o-a1b2c3d4e5")
+    OptimizationJob(
+        scope,
+        "Job",
+        model=llama(),
+        techniques=[Quantization.awq()],
+        instance_type="ml.g5.12xlarge",
+        artifact_store=store,
+        wait=False,
+    )
+
+
+def _shared_with_an_account(scope: Stack) -> None:
+    store = ArtifactStore(scope, "Artifacts")
+    store.share_with_account(CfnParameter(scope, "Consumer").value_as_string)
+    endpoint(scope, artifact_store=store)
+
+
+def _by_key(scope: Stack) -> None:
+    store = _store_of_others(scope)
+    endpoint(scope, artifact_store=store, artifact_key=KEY_OF_THE_HEADLINE).auto_scale(max_capacity=2)
+    endpoint(
+        scope,
+        "Sharded",
+        artifact_store=store,
+        techniques=[Quantization.awq(), Sharding.fast_load()],
+        artifact_key=CfnParameter(scope, "KeyOfTheShards").value_as_string,
+    )
+
+
+def _heads_by_key(scope: Stack) -> None:
+    endpoint(
+        scope,
+        model=Model.s3("s3://models/llama/8b"),
+        techniques=[SpeculativeDecoding.eagle()],
+        artifact_store=_store_of_others(scope),
+        artifact_key="a" * 64,
+    )
+
+
+def _store_of_others(scope: Stack) -> IArtifactStore:
+    bucket = s3.Bucket.from_bucket_name(scope, "Shared", "artifacts-of-others")
+    key = kms.Key.from_key_arn(scope, "SharedKey", "arn:aws:kms:us-west-2:999988887777:key/1234")
+    return ArtifactStore.from_bucket(bucket, encryption_key=key, read_only=True)
+
+
 def _in_a_vpc(scope: Stack) -> None:
     vpc = ec2.Vpc.from_vpc_attributes(
         scope,
@@ -170,6 +223,10 @@ STACKS: dict[str, Callable[[Stack], None]] = {
         _source_in_a_bucket_of_the_stack,
         _encrypted_store,
         _imported_store,
+        _shared_store,
+        _shared_with_an_account,
+        _by_key,
+        _heads_by_key,
         _in_a_vpc,
         _own_role,
         _imported_role,

@@ -51,7 +51,9 @@ def write_document(folder: Path) -> None:
         },
     }
     folder.mkdir()
-    (folder / "9.0.0.json").write_text(json.dumps(document))
+    # The version that the examples name, and one that no real hub has.
+    for version in ("2.16.2", "9.0.0"):
+        (folder / f"{version}.json").write_text(json.dumps(document))
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ _SETTINGS = ("bucket", "group_size", "ignored_layers", "max_capacity", "model_ur
 
 @dataclass(frozen=True)
 class DeployedStack:
-    """The app of ``endpoint_app.py`` with its settings."""
+    """A stack of ``endpoint_app.py`` or ``techniques_app.py`` with its settings, or of one of the examples."""
 
     cloud: LocalCloud
     output: Path
@@ -32,6 +32,8 @@ class DeployedStack:
     max_capacity: int = 4
     model_uri: str = ""
     endpoints: dict[str, Any] = field(default_factory=dict[str, Any])
+    example: str = ""
+    context: dict[str, str] = field(default_factory=dict[str, str])
     _clients: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     def changed(self, **settings: Any) -> DeployedStack:
@@ -46,14 +48,15 @@ class DeployedStack:
             **self.cloud.child_environment(),
             "ENDPOINT_APP": json.dumps({"stack": self.name, **app}),
         }
-        app_file = "techniques_app.py" if self.endpoints else "endpoint_app.py"
+        app_file = Path(__file__).with_name("techniques_app.py" if self.endpoints else "endpoint_app.py")
         return subprocess.Popen(
             [
                 str(CDK),
                 command,
                 *(() if command == "bootstrap" else (self.name,)),
                 "--app",
-                f"{sys.executable} {Path(__file__).with_name(app_file)}",
+                f"{sys.executable} {CHECKOUT / 'examples' / self.example if self.example else app_file}",
+                *(text for name, value in self.context.items() for text in ("--context", f"{name}={value}")),
                 "--output",
                 # One CLI at a time reads an assembly, and some tests run two.
                 tempfile.mkdtemp(prefix=self.name, dir=self.output),

@@ -1,0 +1,46 @@
+"""A recipe planned for the stack it is declared in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import Duration, Stack, Token
+
+from constructs_optim.recipe import Model, Plan, plan
+from constructs_optim.recipe.techniques import Technique
+
+from . import model_source
+from .container_registry import ContainerRegistry
+
+
+def plan_for(
+    stack: Stack,
+    registry: ContainerRegistry,
+    *,
+    model: Model,
+    techniques: Sequence[Technique],
+    instance_type: str,
+    environment: Mapping[str, str] | None,
+    max_runtime: Duration | None = None,
+) -> Plan:
+    """Plan a recipe for the stack's region, or for any where the stack has none.
+
+    Raises:
+        RecipeError: with every rule the recipe breaks.
+    """
+    anywhere = Token.is_unresolved(stack.region)
+    return plan(
+        model=model,
+        techniques=techniques,
+        instance_type=instance_type,
+        region=None if anywhere else stack.region,
+        registry=registry.host if anywhere else None,
+        environment=environment,
+        max_runtime_seconds=int(max_runtime.to_seconds()) if max_runtime is not None else None,
+        source_identity=model_source.source_identity(stack, model),
+    )
+
+
+def shown(text: str) -> str:
+    """Text for people: a token's own text says nothing to them."""
+    return "(known when the stack is deployed)" if Token.is_unresolved(text) else text

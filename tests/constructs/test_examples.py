@@ -1,0 +1,40 @@
+"""The examples, run as they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .stacks import resource, resources
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+
+def templates_of(name: str, out: Path) -> dict[str, dict[str, Any]]:
+    """What the example synthesizes, by the stacks' names, run as the CDK CLI runs an app."""
+    environment = {**os.environ, "CDK_OUTDIR": str(out), "PYTHONPATH": str(EXAMPLES.parent)}
+    subprocess.run([sys.executable, str(EXAMPLES / name)], env=environment, check=True, timeout=120)
+    return {path.name.split(".")[0]: json.loads(path.read_text()) for path in out.glob("*.template.json")}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_an_example_synthesizes(name: str, tmp_path: Path) -> None:
+    assert templates_of(name, tmp_path)
+
+
+def test_of_two_stacks_one_makes_and_shares_what_the_other_serves(tmp_path: Path) -> None:
+    made = templates_of("eagle_in_two_stacks.py", tmp_path)
+    training, serving = made["Training"], made["Serving"]
+    assert "WaitHandle" not in resource(training, "Custom::OptimizationJob")
+    assert "444455556666:root" in json.dumps(resource(training, "AWS::S3::BucketPolicy"))
+    assert not resources(serving, "Custom::OptimizationJob")
+    artifact = resource(serving, "Custom::OptimizedArtifact")
+    assert artifact["ArtifactKey"] == training["Outputs"]["ArtifactKey"]["Value"]
+    assert artifact["Bucket"] == resource(training, "AWS::S3::Bucket")["BucketName"]
+    assert "Fn::ImportValue" not in json.dumps(serving), "either stack is deployed without the other"

@@ -1,0 +1,321 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import App, CfnParameter, Duration, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+
+from constructs_optim import (
+    ArtifactStore,
+    IArtifactStore,
+    Model,
+    OptimizationJob,
+    OptimizedArtifact,
+    OptimizedEndpoint,
+    Quantization,
+    Sharding,
+    SpeculativeDecoding,
+)
+
+from .stacks import LLAMA_70B, endpoint, llama, resource, resources, stack, template_of
+
+KEY_ARN = "arn:aws:kms:us-west-2:999988887777:key/1234"
+
+
+def shared_store(scope: Stack, *, encrypted: bool = False) -> IArtifactStore:
+    """A store of another account, shared for reading."""
+    key = kms.Key.from_key_arn(scope, "Key", KEY_ARN) if encrypted else None
+    bucket = s3.Bucket.from_bucket_name(scope, "Shared", "artifacts-of-others")
+    return ArtifactStore.from_bucket(bucket, encryption_key=key, read_only=True)
+
+
+def key_of(**given: Any) -> str:
+    """The key that the recipe makes."""
+    key = endpoint(stack(), **given).plan.artifact_key
+    assert key is not None
+    return key
+
+
+def by_key(scope: Stack, **given: Any) -> OptimizedEndpoint:
+    """The headline endpoint by its key, changed by what is given."""
+    recipe = {name: value for name, value in given.items() if name in ("model", "techniques", "instance_type")}
+    store = given.get("artifact_store") or shared_store(scope)
+    key = given["artifact_key"] if "artifact_key" in given else key_of(**recipe)
+    return endpoint(scope, **{**given, "artifact_store": store, "artifact_key": key})
+
+
+def test_an_endpoint_by_key_serves_what_the_resource_finds_without_job_or_condition() -> None:
+    scope = stack()
+    made = by_key(scope)
+    template = template_of(scope)
+    assert not resources(template, "Custom::OptimizationJob")
+    assert not resources(template, "AWS::CloudFormation::WaitCondition")
+    assert not resources(template, "AWS::CloudFormation::WaitConditionHandle")
+    assert not resources(template, "AWS::StepFunctions::StateMachine")
+    (name,) = [name for name, r in template["Resources"].items() if r["Type"] == "Custom::OptimizedArtifact"]
+    container = resource(template, "AWS::SageMaker::Model")["PrimaryContainer"]
+    assert container["Image"] == {"Fn::GetAtt": [name, "Image"]}
+    assert container["ModelDataSource"]["S3DataSource"]["S3Uri"] == {"Fn::GetAtt": [name, "ModelDataUri"]}
+    assert container["Environment"] == made.plan.container.environment
+    assert len(resources(template, "AWS::SageMaker::Endpoint")) == 1
+
+
+def test_the_resource_says_which_artifact_of_which_recipe_it_looks_for() -> None:
+    scope = stack()
+    made = by_key(scope, artifact_store=shared_store(scope, encrypted=True))
+    found = resource(template_of(scope), "Custom::OptimizedArtifact")
+    assert {name: value for name, value in found.items() if name not in ("ServiceToken", "ServiceTimeout")} == {
+        "Description": made.plan.description,
+        "ArtifactKey": made.plan.artifact_key,
+        "RecipeKey": made.plan.jobs[-1].recipe_key,
+        "Source": {
+            "Kind": "hub",
+            "HubName": "SageMakerPublicHub",
+            "ModelId": LLAMA_70B,
+            "Version": "2.16.2",
+            "AcceptEula": True,
+        },
+        "Bucket": "artifacts-of-others",
+        "KmsKeyArn": KEY_ARN,
+    }
+
+
+def test_scaling_dashboard_and_grants_are_those_of_any_endpoint() -> None:
+    scope = stack()
+    made = by_key(scope)
+    made.auto_scale(max_capacity=3).on_concurrency(target=4)
+    made.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
+    template = template_of(scope)
+    for kind in ("AWS::ApplicationAutoScaling::ScalableTarget", "AWS::CloudWatch::Dashboard", "AWS::IAM::Policy"):
+        assert len(resources(template, kind)) == 1
+
+
+def test_one_function_finds_all_artifacts_of_a_stack_and_there_is_no_other() -> None:
+    scope = stack()
+    store = shared_store(scope)
+    by_key(scope, id="One", artifact_store=store)
+    by_key(scope, id="Two", artifact_store=store, techniques=[Quantization.awq(group_size=64)])
+    template = template_of(scope)
+    assert [function["Handler"] for function in resources(template, "AWS::Lambda::Function")] == [
+        "runtime.artifact_handler.handler"
+    ]
+    assert len(resources(template, "Custom::OptimizedArtifact")) == 2
+
+
+def statements(template: dict[str, Any], description: str) -> dict[str, dict[str, Any]]:
+    """The statements of the role of that description, by their Sid."""
+    (role,) = [r for r in resources(template, "AWS::IAM::Role") if r["Description"].startswith(description)]
+    return {s["Sid"]: s for policy in role["Policies"] for s in policy["PolicyDocument"]["Statement"]}
+
+
+def test_the_handler_reads_artifacts_and_writes_its_accounts_references_only() -> None:
+    scope = stack()
+    by_key(scope, artifact_store=shared_store(scope, encrypted=True))
+    found = statements(template_of(scope), "Finds artifacts")
+    assert {sid: s["Action"] for sid, s in found.items()} == {
+        "WriteLogs": ["logs:CreateLogStream", "logs:PutLogEvents"],
+        "DescribeJobs": ["sagemaker:DescribeOptimizationJob"],
+        "ReadArtifacts": ["s3:GetObject"],
+        "ListArtifacts": ["s3:ListBucket"],
+        "DecryptArtifacts": ["kms:Decrypt"],
+        "Owners": ["s3:GetObject", "s3:PutObject"],
+        "LocateStore": ["s3:GetBucketLocation"],
+        "EncryptArtifacts": ["kms:Decrypt", "kms:GenerateDataKey"],
+    }
+    assert ':s3:::artifacts-of-others/artifacts/*"' in json.dumps(found["ReadArtifacts"]["Resource"])
+    assert 'artifacts-of-others/owners/", {"Ref": "AWS::AccountId"}, "/*"' in json.dumps(found["Owners"]["Resource"])
+
+
+def test_the_execution_role_reads_the_artifact_and_not_what_it_was_made_from() -> None:
+    scope = stack()
+    by_key(scope, artifact_store=shared_store(scope, encrypted=True))
+    found = statements(template_of(scope), "What SageMaker may do")
+    assert {"ReadArtifacts", "ListArtifacts", "DecryptArtifacts", "PullImages"} <= set(found)
+    assert not {"ReadJumpStart", "Artifacts", "EncryptArtifacts"} & set(found)
+    assert "s3:PutObject" not in json.dumps(found)
+
+
+def test_heads_by_key_are_served_beside_the_model_which_is_still_read() -> None:
+    scope = stack()
+    by_key(
+        scope,
+        model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True),
+        techniques=[SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")],
+    )
+    template = template_of(scope)
+    (name,) = [name for name, r in template["Resources"].items() if r["Type"] == "Custom::OptimizedArtifact"]
+    model = resource(template, "Custom::OptimizedModel")
+    assert model["Source"]["Kind"] == "hub"
+    (channel,) = model["Channels"]
+    assert channel["Source"] == {
+        "Kind": "artifact",
+        "ArtifactKey": {"Ref": name},
+        "S3Uri": {"Fn::GetAtt": [name, "ModelDataUri"]},
+        "Suffix": "draft/",
+    }
+    found = statements(template, "What SageMaker may do")
+    assert "ReadJumpStart" in found
+    assert "prompts/mine" not in json.dumps(found), "the training data is the job's"
+
+
+def test_of_a_chain_the_last_artifact_is_enough() -> None:
+    scope = stack()
+    made = by_key(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
+    template = template_of(scope)
+    found = resource(template, "Custom::OptimizedArtifact")
+    assert found["ArtifactKey"] == made.plan.jobs[-1].artifact_key
+    assert "Source" not in found, "it was made of an artifact, known by its key alone"
+    assert len(resources(template, "AWS::SageMaker::InferenceComponent")) == 1
+
+
+def test_the_artifact_of_a_job_of_another_stack_is_referred_to_by_that_jobs_key() -> None:
+    app = App()
+    making, serving = Stack(app, "Making"), Stack(app, "Serving")
+    store = ArtifactStore(making, "Artifacts")
+    job = OptimizationJob(
+        making,
+        "Job",
+        model=Model.jumpstart(LLAMA_70B, accept_eula=True),
+        techniques=[Quantization.awq()],
+        instance_type="ml.g5.12xlarge",
+        artifact_store=store,
+        wait=False,
+    )
+    endpoint(
+        serving,
+        model=Model.jumpstart(LLAMA_70B, accept_eula=True),
+        artifact_key=job.artifact_key,
+        artifact_store=store,
+    )
+    template = template_of(serving)
+    found = resource(template, "Custom::OptimizedArtifact")
+    assert "Fn::ImportValue" in found["ArtifactKey"], "the version is not pinned: the key is known at deployment"
+    assert "Version" not in found["Source"]
+    assert not resources(template, "Custom::OptimizationJob")
+
+
+def test_a_key_may_be_a_parameter() -> None:
+    scope = stack()
+    made = by_key(scope, artifact_key=CfnParameter(scope, "Key").value_as_string)
+    assert resource(template_of(scope), "Custom::OptimizedArtifact")["ArtifactKey"] == {"Ref": "Key"}
+    assert scope.resolve(made.artifact.artifact_key) == {"Ref": "Key"}
+
+
+def test_what_is_served_has_the_same_attributes_whoever_made_it() -> None:
+    scope = stack()
+    made = by_key(scope)
+    assert isinstance(made.artifact, OptimizedArtifact)
+    assert made.artifact.artifact_key == made.plan.artifact_key
+    for attribute in ("model_data_uri", "image_uri", "job_name"):
+        assert "Fn::GetAtt" in scope.resolve(getattr(made.artifact, attribute))
+        assert hasattr(OptimizationJob, attribute)
+    with pytest.raises(ValueError, match=r"Chat/Llama70B refers to an artifact by its key.*use \.artifact"):
+        _ = made.job
+
+
+def test_an_endpoint_with_a_job_serves_the_jobs_artifact() -> None:
+    made = endpoint(stack())
+    assert made.artifact is made.job
+
+
+def test_from_job_to_key_is_another_resource_not_another_type_of_the_same_one() -> None:
+    def ids(**given: Any) -> dict[str, str]:
+        scope = stack()
+        endpoint(scope, **given, artifact_store=shared_store(scope) if given else None)
+        return {name: r["Type"] for name, r in template_of(scope)["Resources"].items()}
+
+    before, after = ids(), ids(artifact_key=key_of())
+    assert {name: kind for name, kind in before.items() if after.get(name, kind) != kind} == {}
+    kept = [kind for name, kind in after.items() if name in before]
+    assert {"AWS::SageMaker::Model", "AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Endpoint"} <= set(kept)
+
+
+def test_a_given_role_may_read_before_the_model_is_made() -> None:
+    scope = stack()
+    by_key(scope, role=iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com")))
+    template = template_of(scope)
+    (policy,) = [name for name, r in template["Resources"].items() if r["Type"] == "AWS::IAM::Policy"]
+    (found,) = [r for r in template["Resources"].values() if r["Type"] == "Custom::OptimizedArtifact"]
+    assert found["DependsOn"] == [policy]
+
+
+@pytest.mark.parametrize("key", ["latest", "A" * 64, "a" * 63, "", 7])
+def test_what_is_no_key_is_refused_with_the_value_and_where_keys_are_found(key: Any) -> None:
+    with pytest.raises(ValueError, match=rf"artifact_key is {key!r}, and a key is 64 hexadecimal digits"):
+        by_key(stack(), artifact_key=key)
+
+
+def test_the_key_of_another_recipe_is_refused_with_both_keys() -> None:
+    other = key_of(techniques=[Quantization.awq(group_size=64)])
+    with pytest.raises(ValueError, match=f"artifact_key is {other}, and this recipe makes {key_of()}: .*same release"):
+        by_key(stack(), artifact_key=other)
+
+
+def test_where_the_version_is_not_pinned_any_key_may_be_the_recipes() -> None:
+    scope = stack()
+    by_key(scope, model=Model.jumpstart(LLAMA_70B, accept_eula=True), artifact_key="a" * 64)
+    assert resource(template_of(scope), "Custom::OptimizedArtifact")["ArtifactKey"] == "a" * 64
+
+
+def test_a_recipe_without_a_job_has_no_artifact_to_refer_to() -> None:
+    with pytest.raises(ValueError, match="this recipe needs no job"):
+        by_key(
+            stack(),
+            techniques=[SpeculativeDecoding.sagemaker_draft()],
+            instance_type="ml.p4d.24xlarge",
+            artifact_key="a" * 64,
+        )
+
+
+def test_a_recipe_that_breaks_rules_is_refused_as_ever() -> None:
+    with pytest.raises(ValueError, match="OPT021"):
+        by_key(stack(), techniques=[Quantization.awq(group_size=100)], artifact_key="a" * 64)
+
+
+def test_a_key_without_the_store_that_has_the_artifact_is_refused() -> None:
+    with pytest.raises(ValueError, match="name the one that has it with artifact_store="):
+        endpoint(stack(), artifact_key="a" * 64)
+
+
+@pytest.mark.parametrize("unused", ["max_runtime", "timeout"])
+def test_what_only_a_job_could_use_is_refused(unused: str) -> None:
+    with pytest.raises(ValueError, match=f"nothing is waited for: leave {unused} out"):
+        by_key(stack(), artifact_key="a" * 64, **{unused: Duration.hours(1)})
+
+
+def test_a_read_only_store_is_refused_where_a_job_would_write_to_it() -> None:
+    scope = stack()
+    with pytest.raises(ValueError, match=r"artifacts-of-others is read-only.*artifact_key=.*read_only=False"):
+        endpoint(scope, artifact_store=shared_store(scope))
+    assert template_of(scope).get("Resources", {}) == {}
+
+
+def test_a_read_only_store_goes_with_a_recipe_that_writes_nothing() -> None:
+    scope = stack()
+    endpoint(
+        scope,
+        artifact_store=shared_store(scope),
+        techniques=[SpeculativeDecoding.sagemaker_draft()],
+        instance_type="ml.p4d.24xlarge",
+    )
+    assert not resources(template_of(scope), "AWS::S3::Bucket")
+
+
+def test_an_artifact_alone_is_there_for_a_model_of_ones_own() -> None:
+    scope = stack()
+    made = OptimizedArtifact(
+        scope,
+        "Artifact",
+        model=llama(),
+        techniques=[Quantization.awq()],
+        instance_type="ml.g5.12xlarge",
+        artifact_key=key_of(),
+        artifact_store=shared_store(scope),
+    )
+    template = template_of(scope)
+    assert not resources(template, "AWS::SageMaker::Model")
+    assert scope.resolve(made.model_data_uri)["Fn::GetAtt"][1] == "ModelDataUri"

@@ -1,0 +1,523 @@
+"""``Custom::OptimizedArtifact`` against the local cloud: what it finds, what it says of what it does not find, and its
+references through every order of requests."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.runtime import artifact_handler
+from constructs_optim.runtime.artifact_store import ArtifactStore, Owner, artifact_key
+from constructs_optim.runtime.custom_resource import CLIENT
+from constructs_optim.runtime.optimization_jobs import job_name
+from constructs_optim.runtime.owner_records import BEGUN, CARRIED_OUT, OwnerRecords, Reference
+
+from ..lambda_context import LambdaContext
+from .conftest import BUCKET, Answers, until
+from .test_optimization_jobs import ended, request
+
+STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"
+OWNER = Owner(STACK, "Llama70BArtifact")
+MAKER = Owner("arn:aws:cloudformation:us-west-2:000000000000:stack/Heads/5678", "Job")
+ABROAD = Owner("arn:aws:cloudformation:us-west-2:444455556666:stack/Heads/5678", "Job")
+RECIPE = "e" * 64
+DESCRIPTION = {"Model": "llama 1.0.0", "Techniques": ["AWQ INT4"], "InstanceType": "ml.g5.12xlarge"}
+_numbers = itertools.count()
+
+
+class Artifact:
+    """An artifact of a model version of its own, in a store that other tests use as well."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        self.s3 = cloud.client("s3")
+        self.store, self.records = ArtifactStore(self.s3, BUCKET), OwnerRecords(self.s3, BUCKET)
+        self.version = f"1.0.{next(_numbers)}"
+        self.identity = f"hub:SageMakerPublicHub/llama@{self.version}"
+        self.key = artifact_key(RECIPE, self.identity)
+
+    def make(self, attempt: int = 1, **changed: Any) -> dict[str, Any]:
+        uri = self.store.model_uri(self.key, attempt)
+        self.s3.put_object(Bucket=BUCKET, Key=f"{uri.removeprefix(f's3://{BUCKET}/')}model", Body=b"weights")
+        manifest = {
+            "artifact_key": self.key,
+            "attempt": attempt,
+            "image": "lmi:1",
+            "model_data_uri": uri,
+            "job_name": "optim-made",
+            "source": {"identity": self.identity},
+            "description": DESCRIPTION,
+            "files": self.store.files(uri),
+            **changed,
+        }
+        self.store.write_manifest(self.key, manifest)
+        return manifest
+
+    @property
+    def references(self) -> dict[str, Reference]:
+        return dict(self.records.get(OWNER).keys)
+
+    @property
+    def is_referred_to(self) -> bool:
+        reference = self.references.get(self.key)
+        return reference is not None and reference.state != BEGUN
+
+
+@pytest.fixture
+def artifact(cloud: LocalCloud) -> Iterator[Artifact]:
+    made = Artifact(cloud)
+    yield made
+    made.s3.delete_object(Bucket=BUCKET, Key=OWNER.record_name)
+
+
+def properties(key: str, **changed: Any) -> dict[str, Any]:
+    return {
+        "ArtifactKey": key,
+        "RecipeKey": RECIPE,
+        "Source": {"Kind": "hub", "HubName": "SageMakerPublicHub", "ModelId": "llama", "AcceptEula": "true"},
+        "Description": DESCRIPTION,
+        "Bucket": BUCKET,
+        **changed,
+    }
+
+
+def event(answers: Answers, kind: str, key: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
+    number = next(_numbers)
+    sent = dt.datetime(2026, 11, 21, tzinfo=dt.UTC) + dt.timedelta(seconds=number)
+    return {
+        "RequestType": kind,
+        "ResponseURL": f"{answers.url}?X-Amz-Date={sent:%Y%m%dT%H%M%SZ}",
+        "StackId": STACK,
+        "RequestId": f"request-{number}",
+        "LogicalResourceId": OWNER.logical_id,
+        "ResourceProperties": properties(key, **changed),
+        **({"PhysicalResourceId": physical_id} if physical_id else {}),
+    }
+
+
+def send(answers: Answers, *of_event: Any, **changed: Any) -> dict[str, Any]:
+    artifact_handler.handler(event(answers, *of_event, **changed), LambdaContext())
+    return answers.received[-1]
+
+
+def test_an_artifact_that_is_there_is_found_and_referred_to(answers: Answers, artifact: Artifact) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    manifest = artifact.make()
+    answer = send(answers, "Create", artifact.key)
+    assert answer["Status"] == "SUCCESS", answer
+    assert answer["PhysicalResourceId"] == artifact.key
+    assert answer["Data"] == {
+        "ArtifactKey": artifact.key,
+        "ModelDataUri": manifest["model_data_uri"],
+        "Image": "lmi:1",
+        "JobName": "optim-made",
+    }
+    assert artifact.is_referred_to
+
+
+def test_nothing_of_the_artifact_is_written(answers: Answers, artifact: Artifact) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    artifact.make()
+
+    def written() -> list[tuple[str, str]]:
+        pages = artifact.s3.get_paginator("list_object_versions").paginate(Bucket=BUCKET, Prefix="artifacts/")
+        return [(version["Key"], version["ETag"]) for page in pages for version in page.get("Versions", [])]
+
+    before = written()
+    send(answers, "Create", artifact.key)
+    send(answers, "Delete", artifact.key, artifact.key)
+    assert written() == before
+
+
+def test_an_artifact_whose_claim_was_lost_is_there_by_its_manifest(answers: Answers, artifact: Artifact) -> None:
+    artifact.make()
+    assert send(answers, "Create", artifact.key)["Status"] == "SUCCESS"
+
+
+def test_an_artifact_of_another_account_is_found_as_well(answers: Answers, artifact: Artifact) -> None:
+    artifact.store.join(artifact.key, ABROAD)
+    artifact.make()
+    assert send(answers, "Create", artifact.key)["Status"] == "SUCCESS"
+
+
+def failed(answers: Answers, artifact: Artifact, *of_event: Any, **changed: Any) -> str:
+    """The reason of a failure, which leaves no reference behind."""
+    answer = send(answers, *(of_event or ("Create", artifact.key)), **changed)
+    assert answer["Status"] == "FAILED"
+    assert answer["PhysicalResourceId"].startswith("not-created-request-")
+    assert not artifact.references
+    return answer["Reason"]
+
+
+def test_a_key_nobody_knows_is_reported_with_key_store_recipe_and_what_would_make_it(
+    answers: Answers, artifact: Artifact
+) -> None:
+    reason = failed(answers, artifact)
+    assert f"the artifact {artifact.key} is not in the store {BUCKET}: no job has made it" in reason
+    assert "llama 1.0.0 + AWQ INT4 for ml.g5.12xlarge" in reason
+    assert "Next: deploy a stack with an OptimizationJob of this recipe on this store" in reason
+
+
+def test_a_running_job_of_the_account_is_named_with_its_status_and_how_to_watch_it(
+    answers: Answers, artifact: Artifact, cloud: LocalCloud, sagemaker: Any
+) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    name = job_name(BUCKET, artifact.key, 1)
+    cloud.inject("job_never_finishes")
+    sagemaker.create_optimization_job(**request(name))
+    until(
+        lambda: sagemaker.describe_optimization_job(OptimizationJobName=name)["OptimizationJobStatus"],
+        lambda status: status == "INPROGRESS",
+    )
+    reason = failed(answers, artifact)
+    assert f"the optimization job {name} makes it for the stack Heads and is INPROGRESS (created 20" in reason
+    assert f"Next: `constructs-optim jobs watch {name}`, and deploy again" in reason
+    sagemaker.stop_optimization_job(OptimizationJobName=name)
+
+
+def test_a_job_that_failed_without_its_watcher_noticing_gives_the_services_reason(
+    answers: Answers, artifact: Artifact, cloud: LocalCloud, sagemaker: Any
+) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    name = job_name(BUCKET, artifact.key, 1)
+    cloud.inject("job_fails", reason="ClientError: out of memory")
+    sagemaker.create_optimization_job(**request(name))
+    ended(sagemaker, name)
+    reason = failed(answers, artifact)
+    assert f"the optimization job {name} is FAILED: ClientError: out of memory" in reason
+    assert "deploy the stack that makes it again" in reason
+
+
+def test_a_job_that_has_just_completed_is_no_artifact_before_its_manifest(
+    answers: Answers, artifact: Artifact, sagemaker: Any
+) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    name = job_name(BUCKET, artifact.key, 1)
+    sagemaker.create_optimization_job(**request(name))
+    ended(sagemaker, name)
+    reason = failed(answers, artifact)
+    assert f"{name} has completed, and its manifest is not written yet. Next: deploy again in a few minutes" in reason
+
+
+def test_a_job_that_was_never_created_is_said_not_to_exist(answers: Answers, artifact: Artifact) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    assert f"its optimization job {job_name(BUCKET, artifact.key, 1)} does not exist" in failed(answers, artifact)
+
+
+def test_of_another_accounts_job_is_told_who_makes_it_and_by_when(answers: Answers, artifact: Artifact) -> None:
+    artifact.store.join(artifact.key, ABROAD, due=1_900_000_000)
+    reason = failed(answers, artifact)
+    assert "account 444455556666 makes it for the stack Heads, by 2030-03-17 17:46 UTC at the latest" in reason
+    assert "Next: deploy again when its job has ended" in reason
+
+
+@pytest.mark.parametrize("maker", [MAKER, ABROAD])
+def test_an_attempt_that_came_to_nothing_is_reported_as_its_maker_wrote_it_down(
+    answers: Answers, artifact: Artifact, maker: Owner
+) -> None:
+    artifact.store.join(artifact.key, maker)
+    artifact.store.fail(artifact.key, 1, "the optimization job ended as FAILED: " + 2000 * "x")
+    reason = failed(answers, artifact)
+    assert "the last attempt came to nothing: the optimization job ended as FAILED: xxx" in reason
+    assert "Next: deploy the stack that makes it again" in reason, "a long reason leaves room for the next step"
+
+
+def test_a_job_that_was_given_up_is_no_promise(answers: Answers, artifact: Artifact) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    artifact.store.leave(artifact.key, MAKER, finished=False)
+    assert "the stacks that had it made gave it up before it was there" in failed(answers, artifact)
+
+
+def test_an_artifact_that_is_being_removed_is_not_there_any_more(answers: Answers, artifact: Artifact) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    artifact.make()
+    artifact.store.leave(artifact.key, MAKER, finished=True)
+    assert artifact.store.release(artifact.key)
+    assert "its files may be about to be removed" in failed(answers, artifact)
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+def test_an_artifact_with_a_file_missing_is_not_there(answers: Answers, artifact: Artifact, claimed: bool) -> None:
+    if claimed:
+        artifact.store.join(artifact.key, MAKER)
+    uri = artifact.make()["model_data_uri"]
+    artifact.s3.delete_object(Bucket=BUCKET, Key=f"{uri.removeprefix(f's3://{BUCKET}/')}model")
+    assert "its manifest is there, but files were removed or changed since" in failed(answers, artifact)
+
+
+def test_the_manifest_of_an_earlier_attempt_does_not_count(
+    answers: Answers, artifact: Artifact, cloud: LocalCloud
+) -> None:
+    claim = artifact.store.join(artifact.key, ABROAD)
+    artifact.make(attempt=1)
+    artifact.store.next_attempt(artifact.key, claim, maker=ABROAD.account)
+    assert "account 444455556666 makes it" in failed(answers, artifact)
+
+
+def test_an_artifact_of_another_recipe_is_refused_with_what_it_is(answers: Answers, artifact: Artifact) -> None:
+    artifact.make()
+    reason = failed(answers, artifact, RecipeKey="f" * 64)
+    assert "is another recipe's: it is llama 1.0.0 + AWQ INT4 for ml.g5.12xlarge" in reason
+    assert f"made of {artifact.identity}" in reason
+    assert "Next: declare the recipe of the stack that made it" in reason
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"Kind": "hub", "HubName": "SageMakerPublicHub", "ModelId": "llama-chat"},
+        {"Kind": "hub", "HubName": "SageMakerPublicHub", "ModelId": "llama", "Version": "9.9.9"},
+        {"Kind": "s3", "S3Uri": "s3://models/llama/"},
+    ],
+)
+def test_an_artifact_of_another_model_is_refused(answers: Answers, artifact: Artifact, source: dict[str, str]) -> None:
+    artifact.make()
+    assert f"made of {artifact.identity}" in failed(answers, artifact, Source=source)
+
+
+def test_files_in_s3_are_the_same_model_whatever_they_contain_now(answers: Answers, artifact: Artifact) -> None:
+    identity = f"s3:s3://models/{artifact.version}/#fingerprint"
+    artifact.key = artifact_key(RECIPE, identity)
+    artifact.make(source={"identity": identity})
+    source = {"Kind": "s3", "S3Uri": f"s3://models/{artifact.version}"}
+    assert send(answers, "Create", artifact.key, Source=source)["Status"] == "SUCCESS"
+
+
+def test_an_artifact_of_unknown_origin_is_refused_unless_no_recipe_is_asked_for(
+    answers: Answers, artifact: Artifact
+) -> None:
+    artifact.make(source={})
+    assert "made of a source not written down" in failed(answers, artifact)
+    assert send(answers, "Create", artifact.key, RecipeKey="", Source="")["Status"] == "SUCCESS"
+
+
+def test_a_key_that_is_none_is_refused_with_its_value(answers: Answers, artifact: Artifact) -> None:
+    assert "ArtifactKey ('latest', where a key is 64 hexadecimal digits" in failed(
+        answers, artifact, "Create", "latest"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"Bucket": "Not_A_Bucket"}, "Bucket"),
+        ({"KmsKeyArn": "key"}, "KmsKeyArn"),
+        ({"RecipeKey": "x"}, "RecipeKey"),
+        ({"Source": {"Kind": "hub", "HubName": "h", "ModelId": "../x"}}, "Source.ModelId"),
+        ({"Description": "text"}, "Description"),
+    ],
+)
+def test_malformed_properties_are_named(
+    answers: Answers, artifact: Artifact, changed: dict[str, Any], named: str
+) -> None:
+    assert f"missing or malformed: {named}" in failed(answers, artifact, **changed)
+
+
+def test_a_store_of_another_region_is_refused(
+    answers: Answers, artifact: Artifact, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact.make()
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    assert "is in us-west-2 and this stack in eu-west-1" in failed(answers, artifact)
+
+
+def test_a_repeated_create_is_one_reference(answers: Answers, artifact: Artifact) -> None:
+    artifact.make()
+    once = event(answers, "Create", artifact.key)
+    for _ in range(2):
+        artifact_handler.handler(once, LambdaContext())
+    first, second = answers.received
+    assert first == second
+    assert artifact.references == {artifact.key: Reference(once["RequestId"], CARRIED_OUT)}
+
+
+def test_a_create_that_failed_once_may_be_repeated_when_the_artifact_is_there(
+    answers: Answers, artifact: Artifact
+) -> None:
+    failed(answers, artifact)
+    artifact.make()
+    assert send(answers, "Create", artifact.key)["Status"] == "SUCCESS"
+    assert artifact.is_referred_to
+
+
+def test_a_superseded_request_answers_nothing_and_changes_nothing(answers: Answers, artifact: Artifact) -> None:
+    artifact.make()
+    create = event(answers, "Create", artifact.key)
+    artifact_handler.handler(create, LambdaContext())
+    send(answers, "Delete", artifact.key, artifact.key)
+    artifact_handler.handler(create, LambdaContext())
+    assert len(answers.received) == 2
+    assert not artifact.references
+
+
+def test_a_request_that_is_superseded_while_it_looks_leaves_its_reference_to_the_later_one(
+    answers: Answers, artifact: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact.make()
+    manifest = ArtifactStore.manifest
+
+    def while_another_begins(store: ArtifactStore, key: str, attempt: int | None = None) -> Any:
+        artifact.records.begin(OWNER, "later")
+        artifact.records.settle(OWNER, "later", artifact.key)
+        return manifest(store, key, attempt)
+
+    monkeypatch.setattr(ArtifactStore, "manifest", while_another_begins)
+    artifact_handler.handler(event(answers, "Create", artifact.key), LambdaContext())
+    assert not answers.received
+    assert artifact.references == {artifact.key: Reference("later", CARRIED_OUT)}
+
+
+def test_another_key_is_a_replacement_and_the_old_reference_goes_with_the_old_resource(
+    answers: Answers, artifact: Artifact, cloud: LocalCloud
+) -> None:
+    other = Artifact(cloud)
+    for each in (artifact, other):
+        each.make()
+    before = send(answers, "Create", artifact.key)["PhysicalResourceId"]
+    after = send(answers, "Update", other.key, before)["PhysicalResourceId"]
+    assert (before, after) == (artifact.key, other.key)
+    assert set(artifact.references) == {artifact.key, other.key}, "an update may still be rolled back"
+    send(answers, "Delete", artifact.key, before)
+    assert set(artifact.references) == {other.key}
+
+
+def test_a_failed_update_keeps_the_reference_to_what_is_served(
+    answers: Answers, artifact: Artifact, cloud: LocalCloud
+) -> None:
+    artifact.make()
+    before = send(answers, "Create", artifact.key)["PhysicalResourceId"]
+    answer = send(answers, "Update", Artifact(cloud).key, before)
+    assert answer["Status"] == "FAILED"
+    assert answer["PhysicalResourceId"] == before
+    assert set(artifact.references) == {artifact.key}
+    assert send(answers, "Update", artifact.key, before)["Status"] == "SUCCESS", "the rollback"
+    assert artifact.is_referred_to
+
+
+def test_a_failing_update_of_the_same_key_keeps_its_reference(answers: Answers, artifact: Artifact) -> None:
+    artifact.make()
+    before = send(answers, "Create", artifact.key)["PhysicalResourceId"]
+    assert send(answers, "Update", artifact.key, before, RecipeKey="f" * 64)["Status"] == "FAILED"
+    assert artifact.is_referred_to
+
+
+CALLS_OF_A_CREATE = 10
+
+
+class Died(BaseException):
+    """A function's process that ends at once: nothing it would still do happens."""
+
+
+@pytest.fixture
+def before_call(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], list[int]]:
+    """Has something done right before the n-th call to AWS from now on, once; counts the calls."""
+
+    def arm(number: int, act: Callable[[], None]) -> list[int]:
+        calls: list[int] = []
+
+        def called(**_: Any) -> None:
+            calls.append(len(calls))
+            if len(calls) == number + 1:
+                act()
+
+        def client(name: str) -> Any:
+            found = boto3.client(name, config=CLIENT)
+            found.meta.events.register_first("before-call", called)
+            return found
+
+        monkeypatch.setattr(artifact_handler, "_client", client)
+        return calls
+
+    return arm
+
+
+def die() -> None:
+    raise Died
+
+
+def test_a_create_makes_as_many_calls_as_are_tried(answers: Answers, artifact: Artifact, before_call: Any) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    artifact.make()
+    calls = before_call(99, die)
+    send(answers, "Create", artifact.key)
+    assert len(calls) == CALLS_OF_A_CREATE
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+@pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
+def test_a_create_that_dies_is_made_up_for_by_its_repetition_and_its_deletion(
+    answers: Answers, artifact: Artifact, before_call: Any, step: int, repeated: bool
+) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    artifact.make()
+    create = event(answers, "Create", artifact.key)
+    before_call(step, die)
+    with pytest.raises(Died):
+        artifact_handler.handler(create, LambdaContext())
+    if repeated:
+        artifact_handler.handler(create, LambdaContext())
+        assert artifact.references == {artifact.key: Reference(create["RequestId"], CARRIED_OUT)}
+    assert send(answers, "Delete", artifact.key, "Chat-Artifact-MADEUP")["Status"] == "SUCCESS"
+    assert not artifact.references
+
+
+@pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
+def test_a_delete_that_overtakes_a_create_leaves_no_reference(
+    answers: Answers, artifact: Artifact, before_call: Any, step: int
+) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    artifact.make()
+    create = event(answers, "Create", artifact.key)
+    before_call(step, lambda: send(answers, "Delete", artifact.key, "Chat-Artifact-MADEUP"))
+    artifact_handler.handler(create, LambdaContext())
+    artifact_handler.handler(create, LambdaContext())
+    assert not artifact.references
+
+
+def test_what_an_unanswered_request_referred_to_is_given_up_by_the_next(answers: Answers, artifact: Artifact) -> None:
+    artifact.make()
+    artifact.records.begin(OWNER, "died")
+    artifact.records.refer(OWNER, "died", "a" * 64)
+    send(answers, "Create", artifact.key)
+    assert set(artifact.references) == {artifact.key}
+
+
+def test_deleting_a_create_that_was_never_answered_takes_its_reference_back(
+    answers: Answers, artifact: Artifact
+) -> None:
+    artifact.records.begin(OWNER, "died")
+    artifact.records.refer(OWNER, "died", artifact.key)
+    assert send(answers, "Delete", artifact.key, "not-created")["Status"] == "SUCCESS"
+    assert not artifact.references
+
+
+def test_deleting_touches_neither_claim_nor_job_nor_artifact(
+    answers: Answers, artifact: Artifact, cloud: LocalCloud
+) -> None:
+    artifact.store.join(artifact.key, MAKER)
+    manifest = artifact.make()
+    send(answers, "Create", artifact.key)
+    calls = len(cloud.calls("StopOptimizationJob"))
+    assert send(answers, "Delete", artifact.key, artifact.key)["Status"] == "SUCCESS"
+    claim = artifact.store.claim(artifact.key)
+    assert claim is not None
+    assert (claim.owners, claim.released) == ((MAKER,), False)
+    assert artifact.store.manifest(artifact.key) == manifest
+    assert len(cloud.calls("StopOptimizationJob")) == calls
+
+
+def test_deleting_when_the_bucket_is_gone_succeeds(answers: Answers, artifact: Artifact) -> None:
+    answer = send(answers, "Delete", artifact.key, artifact.key, Bucket="no-such-bucket-anywhere")
+    assert answer["Status"] == "SUCCESS"
+
+
+def test_a_bucket_that_is_gone_is_reported_when_it_is_needed(answers: Answers, artifact: Artifact) -> None:
+    answer = send(answers, "Create", artifact.key, Bucket="no-such-bucket-anywhere")
+    assert answer["Status"] == "FAILED"
+    assert "the artifact store's bucket is gone" in answer["Reason"]
