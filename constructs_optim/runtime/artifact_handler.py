@@ -21,7 +21,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import issued_at
-from .custom_resource import CLIENT, answer, deleted_artifacts
+from .custom_resource import CLIENT, answer, deleted_artifacts, failed_request
 from .errors import DeploymentError
 from .optimization_jobs import COMPLETED, RUNNING, OptimizationJobs, job_name
 from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Reference, Superseded
@@ -78,14 +78,17 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
 def _delete(event: Mapping[str, Any]) -> None:
     bucket, kms_key_arn = parse_store(event["ResourceProperties"])
     records, owner = OwnerRecords(_client("s3"), bucket, kms_key_arn), _owner(event)
+    physical_id = event.get("PhysicalResourceId")
     try:
         record = _begin(records, event)
-        for key in sorted(deleted_artifacts(record, event.get("PhysicalResourceId"))):
+        for key in sorted(deleted_artifacts(record, physical_id)):
             records.forget(owner, key)
             log("forgot", artifact=key)
     except ClientError as error:
-        # With the bucket went the references.
-        if error.response["Error"]["Code"] != "NoSuchBucket":
+        # With the bucket went the references. And a creation that failed before it had any may have done so for the
+        # reason that this fails for.
+        gone = error.response["Error"]["Code"] == "NoSuchBucket"
+        if not gone and (failed_request(physical_id) is None or records.get(owner).keys):
             raise
 
 

@@ -22,7 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import issued_at, signal
-from .custom_resource import CLIENT, answer, deleted_artifacts
+from .custom_resource import CLIENT, answer, deleted_artifacts, failed_request
 from .errors import DeploymentError
 from .optimization_jobs import COMPLETED, RUNNING, OptimizationJobs, job_name
 from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Superseded

@@ -118,6 +118,7 @@ def test_the_handler_reads_artifacts_and_writes_its_accounts_references_only() -
     found = statements(template_of(scope), "Finds artifacts")
     assert {sid: s["Action"] for sid, s in found.items()} == {
         "WriteLogs": ["logs:CreateLogStream", "logs:PutLogEvents"],
+        "Trace": ["xray:PutTelemetryRecords", "xray:PutTraceSegments"],
         "DescribeJobs": ["sagemaker:DescribeOptimizationJob"],
         "ReadArtifacts": ["s3:GetObject"],
         "ListArtifacts": ["s3:ListBucket"],
