@@ -48,6 +48,7 @@ class LocalCloud:
         job_seconds: tuple[float, float] = (3.0, 5.0),
         endpoint_seconds: float = 1.0,
         hub_folders: Sequence[Path] = (),
+        enforce_iam: bool = False,
         log_file: Path | None = None,
     ) -> None:
         """Prepare a local cloud.
@@ -58,6 +59,8 @@ class LocalCloud:
             job_seconds: how long an optimization job is STARTING and INPROGRESS. Default: 3 and 5 seconds.
             endpoint_seconds: how long an endpoint takes to create or update. Default: 1 second.
             hub_folders: more documents, as ``<folder>/<model id>/<version>.json``. Default: none.
+            enforce_iam: whether Lambda functions, state machines and SageMaker may do only what their roles' policies
+                allow. Whoever uses :meth:`environment` stays an administrator. Default: they may do everything.
             log_file: where its log goes. Default: nowhere.
         """
         self.region = region
@@ -68,6 +71,7 @@ class LocalCloud:
             "starting_seconds": job_seconds[0],
             "in_progress_seconds": job_seconds[1],
             "endpoint_seconds": endpoint_seconds,
+            "enforce_iam": enforce_iam,
             "hub_folders": [str(folder) for folder in hub_folders],
         }
         self._log_file = log_file
@@ -177,6 +181,15 @@ class LocalCloud:
         """The calls of SageMaker and Application Auto Scaling: ``{"service", "operation", "request", "outcome"}``."""
         query = f"?{urllib.parse.urlencode({'operation': operation})}" if operation else ""
         return self._control("GET", f"calls{query}")
+
+    def authorizations(self, role: str | None = None) -> list[dict[str, Any]]:
+        """What roles asked for while IAM is enforced, all of them or the role of that name.
+
+        Each is ``{"role", "action", "resource", "decision", "statement", "time"}``, see
+        :class:`constructs_optim.local.authorization.Authorization`.
+        """
+        query = f"?{urllib.parse.urlencode({'role': role})}" if role else ""
+        return self._control("GET", f"authorizations{query}")
 
     def inject(self, name: str, *, operation: str | None = None, count: int | None = None, reason: str = "") -> None:
         """Put a fault in force; :data:`constructs_optim.local.faults.NAMES` lists them."""

@@ -17,10 +17,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from .authorization import AuthorizationLog
 from .call_log import CallLog
 from .control import Control
 from .faults import Faults
 from .ministack_bridge import application, prepare_environment
+from .ministack_iam import EnforcedRoles
 from .sagemaker.hub import Hub
 from .sagemaker.optimization_jobs import JobDurations
 from .sagemaker.service import SageMaker, Timing
@@ -32,7 +34,12 @@ def main() -> None:
     """Serve until standard input ends or a signal comes."""
     settings = json.loads(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="constructs-optim-local-") as directory:
-        prepare_environment(port=settings["port"], region=settings["region"], directory=directory)
+        prepare_environment(
+            port=settings["port"],
+            region=settings["region"],
+            directory=directory,
+            enforce_iam=settings["enforce_iam"],
+        )
         # ministack's Lambda workers keep their unpacked code below the temporary directory.
         tempfile.tempdir = directory
         asyncio.run(_serve(settings))
@@ -44,14 +51,16 @@ async def _serve(settings: dict[str, Any]) -> None:
 
     from .application_autoscaling import ApplicationAutoScaling
 
-    faults, calls = Faults(), CallLog()
+    faults, calls, authorizations = Faults(), CallLog(), AuthorizationLog()
+    roles = EnforcedRoles(authorizations) if settings["enforce_iam"] else None
     timing = Timing(
         JobDurations(settings["starting_seconds"], settings["in_progress_seconds"]),
         settings["endpoint_seconds"],
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
-    sagemaker = SageMaker(hub, faults, calls, _s3_writer(), timing)
-    inner = application({"sagemaker": sagemaker, "application-autoscaling": ApplicationAutoScaling(faults, calls)})
+    sagemaker = SageMaker(hub, faults, calls, _s3_writer(), timing, roles)
+    services = {"sagemaker": sagemaker, "application-autoscaling": ApplicationAutoScaling(faults, calls)}
+    inner = application(services, roles)
     config = Config()
     config.bind = [f"127.0.0.1:{settings['port']}"]
     config.loglevel = os.environ["LOG_LEVEL"]
@@ -61,7 +70,7 @@ async def _serve(settings: dict[str, Any]) -> None:
     for sign in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sign, stop.set)
     threading.Thread(target=_until_parent_ends, args=(loop, stop), daemon=True).start()
-    app: Any = Control(inner, sagemaker=sagemaker, faults=faults, calls=calls)
+    app: Any = Control(inner, sagemaker=sagemaker, faults=faults, calls=calls, authorizations=authorizations)
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
     await stop.wait()
     # A stack that waits for a condition holds a worker thread for hours: the process does not wait for it.
