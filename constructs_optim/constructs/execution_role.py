@@ -33,12 +33,12 @@ _NETWORK_ACTIONS = (
 )
 
 
-def artifact_statements(store: IArtifactStore) -> list[Statement]:
-    """Read and write below ``artifacts/`` of a store."""
+def artifact_statements(store: IArtifactStore, *, in_parts: bool = False) -> list[Statement]:
+    """Read and write below ``artifacts/`` of a store; ``in_parts`` where files are large enough to be uploaded so."""
     statements = [
         Statement(
             "Artifacts",
-            ("s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"),
+            ("s3:GetObject", "s3:PutObject", *(("s3:AbortMultipartUpload",) if in_parts else ())),
             (f"{store.bucket_arn}/artifacts/*",),
             wildcard="artifact keys are known only when the stack is deployed",
         ),
@@ -79,7 +79,7 @@ def execution_statements(
     repositories = sorted(named or _HUB_REPOSITORIES)
     statements = [
         *(statement for source in plan.sources for statement in model_source.read_statements(source)),
-        *artifact_statements(store),
+        *artifact_statements(store, in_parts=True),
         Statement(
             "PullImages",
             ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
