@@ -51,6 +51,9 @@ class EnforcedRoles:
 
         account, name = role_arn.split(":")[4], role_arn.rpartition("/")[2]
         role = iam._roles.get_scoped(account, None, name)
+        if role is None:
+            # Deleted with its stack, for instance, while an execution of the state machine was still under way.
+            return False
         context = iam_evaluator.EvalContext(
             principal_arn="",
             principal_type="Service",
@@ -60,8 +63,7 @@ class EnforcedRoles:
             region=get_region(),
             service_context={"aws:sourceaccount": source_arn.split(":")[4], "aws:sourcearn": source_arn},
         )
-        document = role["AssumeRolePolicyDocument"] if role else None
-        result = iam_evaluator.evaluate_resource_policy(document, context, service=service)
+        result = iam_evaluator.evaluate_resource_policy(role["AssumeRolePolicyDocument"], context, service=service)
         self._log.add(name, "sts:AssumeRole", role_arn, result.decision, result.matched_sid)
         return result.decision == ALLOW
 
@@ -113,6 +115,7 @@ class EnforcedRoles:
 
     def _record(self) -> None:
         from ministack.core import iam_evaluator
+        from ministack.services import iam
 
         evaluate, enforce = iam_evaluator.evaluate, iam_evaluator.enforce
 
@@ -136,6 +139,9 @@ class EnforcedRoles:
                 decision = ALLOW if denied is None else getattr(denied, "decision", "Deny")
                 statement = own.matched_sid if own.decision == decision else ""
                 role = context.principal_arn.split("/")[1]
+                if iam._roles.get_scoped(context.principal_account, None, role) is None:
+                    # A session may outlive its role by a moment, when a stack is deleted: no policy refused anything.
+                    return denied
                 self._log.add(role, context.action, context.resource_arn, decision, statement)
             return denied
 
