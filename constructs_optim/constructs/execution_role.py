@@ -46,7 +46,8 @@ def artifact_statements(store: IArtifactStore, *, in_parts: bool = False) -> lis
             "ListArtifacts",
             ("s3:ListBucket",),
             (store.bucket_arn,),
-            # IfExists: a GetObject of what is not there has no prefix, and answers 403 instead of 404 without this.
+            # A GetObject of what is not there answers 403 instead of 404 to whoever may not list it. S3 takes the key
+            # for the prefix then (ceph/ceph#68577, kopia/kopia#3072), but documents it nowhere: hence IfExists.
             {"StringLikeIfExists": {"s3:prefix": "artifacts/*"}},
         ),
     ]
@@ -65,6 +66,12 @@ def owner_statements(store: IArtifactStore) -> list[Statement]:
             ("s3:GetObject", "s3:PutObject"),
             (f"{store.bucket_arn}/owners/{Aws.ACCOUNT_ID}/*",),
             wildcard="an owner's record is named after its stack, known when the stack is deployed",
+        ),
+        Statement(
+            "ListOwners",
+            ("s3:ListBucket",),
+            (store.bucket_arn,),
+            {"StringLike": {"s3:prefix": f"owners/{Aws.ACCOUNT_ID}/*"}},
         ),
         Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,)),
     ]

@@ -59,8 +59,8 @@ def every_kind(stack: Stack) -> None:
         )
 
 
-def one_job(key_arn: str, *, recipe: Sequence[str] = (), tagged: bool = False) -> Callable[[Stack], None]:
-    """A job whose artifact goes to the shared, encrypted store; ``recipe`` tells it from others."""
+def one_job(key_arn: str, *, ignored_layers: Sequence[str] = ()) -> Callable[[Stack], None]:
+    """A tagged job whose artifact goes to the shared, encrypted store."""
 
     def build(stack: Stack) -> None:
         bucket = s3.Bucket.from_bucket_name(stack, "Bucket", STORE)
@@ -69,13 +69,12 @@ def one_job(key_arn: str, *, recipe: Sequence[str] = (), tagged: bool = False) -
             stack,
             "Job",
             model=hub(LLAMA_3),
-            techniques=[Quantization.awq(ignored_layers=list(recipe))],
+            techniques=[Quantization.awq(ignored_layers=list(ignored_layers))],
             instance_type=G5,
             artifact_store=ArtifactStore.from_bucket(bucket, encryption_key=key),
         )
-        if tagged:
-            resource = job.node.find_child("Resource")
-            resource.add_property_override("Tags", [{"Key": "team", "Value": "chat"}])  # type: ignore[attr-defined]
+        resource = job.node.find_child("Resource")
+        resource.add_property_override("Tags", [{"Key": "team", "Value": "chat"}])  # type: ignore[attr-defined]
 
     return build
 
