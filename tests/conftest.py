@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from .telemetry import Said, StandardOutput
+
 _MARKERS = {"local": ("local",), "e2e": ("local", "e2e")}
 _HERE = Path(__file__).parent
 
@@ -16,3 +18,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _HERE in item.path.parents:
             for marker in _MARKERS.get(item.path.relative_to(_HERE).parts[0], ()):
                 item.add_marker(marker)
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Said:
+    """What the handlers say in this test."""
+    from constructs_optim.runtime import telemetry
+
+    monkeypatch.setattr(telemetry._logger.registered_handler, "stream", StandardOutput())
+    return Said(capsys)

@@ -10,6 +10,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from .permissions import PolicyBuilder, Statement, sub, trust_policy
+from .telemetry import TRACE, telemetry_properties
 
 # Creating, resolving and claiming take seconds; the rest is room for retries over throttling, and for permissions
 # that are on their way.
@@ -42,7 +43,11 @@ class Handler(Construct):
         log_group = log_group_of(self)
         self._policy = PolicyBuilder()
         self._policy.add(
-            [Statement("WriteLogs", ("logs:CreateLogStream", "logs:PutLogEvents"), (log_group.attr_arn,)), *statements]
+            [
+                Statement("WriteLogs", ("logs:CreateLogStream", "logs:PutLogEvents"), (log_group.attr_arn,)),
+                TRACE,
+                *statements,
+            ]
         )
         self._role = iam.CfnRole(
             self,
@@ -64,6 +69,9 @@ class Handler(Construct):
                 "Code": dict(code),
                 "Description": description,
                 "Handler": entry_point,
+                **telemetry_properties(self, entry_point),
+                # Text leaves lines as they are: Powertools' are JSON already, and the platform's keep their fields in
+                # CloudWatch Logs Insights (@duration, @maxMemoryUsed).
                 "LoggingConfig": {"LogFormat": "Text", "LogGroup": log_group.ref},
                 "MemorySize": 256,
                 "Role": self._role.attr_arn,

@@ -47,6 +47,7 @@ class LocalCloud:
         region: str = DEFAULT_REGION,
         job_seconds: tuple[float, float] = (3.0, 5.0),
         endpoint_seconds: float = 1.0,
+        time_scale: float = 1.0,
         hub_folders: Sequence[Path] = (),
         enforce_iam: bool = False,
         log_file: Path | None = None,
@@ -58,6 +59,8 @@ class LocalCloud:
             region: default: us-west-2, the region of the bundled JumpStart documents.
             job_seconds: how long an optimization job is STARTING and INPROGRESS. Default: 3 and 5 seconds.
             endpoint_seconds: how long an endpoint takes to create or update. Default: 1 second.
+            time_scale: how long waits of state machines take, and those before Lambda repeats an invocation that
+                failed, against AWS's. Default: 1, as on AWS.
             hub_folders: more documents, as ``<folder>/<model id>/<version>.json``. Default: none.
             enforce_iam: whether Lambda functions, state machines and SageMaker may do only what their roles' policies
                 allow. Whoever uses :meth:`environment` stays an administrator. Default: they may do everything.
@@ -72,6 +75,7 @@ class LocalCloud:
             "in_progress_seconds": job_seconds[1],
             "endpoint_seconds": endpoint_seconds,
             "enforce_iam": enforce_iam,
+            "time_scale": time_scale,
             "hub_folders": [str(folder) for folder in hub_folders],
         }
         self._log_file = log_file
@@ -191,9 +195,36 @@ class LocalCloud:
         query = f"?{urllib.parse.urlencode({'role': role})}" if role else ""
         return self._control("GET", f"authorizations{query}")
 
-    def inject(self, name: str, *, operation: str | None = None, count: int | None = None, reason: str = "") -> None:
-        """Put a fault in force; :data:`constructs_optim.local.faults.NAMES` lists them."""
-        self._control("POST", "faults", {"name": name, "operation": operation, "count": count, "reason": reason})
+    def function_calls(self) -> list[dict[str, Any]]:
+        """The calls that functions made: ``{"service", "operation", "request"}`` each, the last being a path."""
+        return self._control("GET", "function-calls")
+
+    def inject(
+        self,
+        name: str,
+        *,
+        operation: str | None = None,
+        count: int | None = None,
+        reason: str = "",
+        path: str = "",
+        skip: int = 0,
+    ) -> None:
+        """Put a fault in force; :data:`constructs_optim.local.faults.NAMES` lists them.
+
+        Args:
+            name: the fault's name.
+            operation: the operation it strikes. Default: all that the fault is about.
+            count: how often. Default: until it is cleared.
+            reason: what it says, where it says something.
+            path: a part of the request's path, for calls of functions. Default: any.
+            skip: how many calls it lets pass first. Default: none.
+        """
+        fault = {"name": name, "operation": operation, "count": count, "reason": reason, "path": path, "skip": skip}
+        self._control("POST", "faults", fault)
+
+    def faults(self) -> list[dict[str, Any]]:
+        """The faults in force, with how often each has struck; one that is used up is in force no more."""
+        return self._control("GET", "faults")
 
     def clear_faults(self) -> None:
         """End all faults."""

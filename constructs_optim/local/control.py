@@ -1,7 +1,8 @@
 """The local cloud's own interface: faults, calls, jobs and their history, and what roles were allowed.
 
 ``GET/POST/DELETE /_constructs_optim/faults`` · ``GET /_constructs_optim/calls[?operation=...]`` ·
-``GET /_constructs_optim/jobs`` · ``GET /_constructs_optim/authorizations[?role=...]``
+``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` ·
+``GET /_constructs_optim/authorizations[?role=...]``
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ class Control:
         sagemaker: SageMaker,
         faults: Faults,
         calls: CallLog,
+        function_calls: CallLog,
         authorizations: AuthorizationLog,
     ) -> None:
-        self._inner, self._sagemaker, self._faults, self._calls = inner, sagemaker, faults, calls
-        self._authorizations = authorizations
+        self._inner, self._sagemaker, self._faults = inner, sagemaker, faults
+        self._calls, self._function_calls, self._authorizations = calls, function_calls, authorizations
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -74,6 +76,8 @@ class Control:
                 return self._calls.to_json(next(iter(query.get("operation", [])), None))
             case "GET", "authorizations":
                 return self._authorizations.to_json(next(iter(query.get("role", [])), None))
+            case "GET", "function-calls":
+                return self._function_calls.to_json()
             case "GET", "jobs":
                 return self._sagemaker.jobs()
             case method, path:

@@ -10,6 +10,7 @@ from .api_error import ApiError
 
 NAMES = {
     "job_fails": "optimization jobs end as FAILED; reason: their FailureReason",
+    "job_never_starts": "optimization jobs stay STARTING",
     "job_never_finishes": "optimization jobs stay INPROGRESS",
     "job_writes_nothing": "optimization jobs complete without writing their output",
     "throttled": "calls of operation answer ThrottlingException, the next count of them",
@@ -18,18 +19,33 @@ NAMES = {
     "hub_unavailable": "DescribeHubContent answers 503",
     "endpoint_fails": "endpoints that are created or updated fail; reason: their FailureReason",
     "no_capacity": "endpoints that are created or updated fail for lack of capacity",
+    "access_denied": "calls of operation by a function answer AccessDenied",
+    "key_disabled": "calls of S3's operation by a function answer KMS.DisabledException",
+    "function_dies_before": "a function's process is killed when it calls operation, before the service acts",
+    "function_dies_after": "a function's process is killed when it calls operation, after the service has acted",
+    "function_hangs": "a function's call of operation is never answered",
+    "message_lost": "what a function sends to CloudFormation (operation Respond or Signal) never arrives",
+    "message_twice": "a function's call of operation arrives twice",
+    "event_twice": "CloudFormation's events reach a function twice",
 }
 _NO_LIMIT_LEFT = "The account-level service limit is 0 Instances, with current utilization of 0 Instances"
 
 
 @dataclass
 class Fault:
-    """One fault. ``count`` is how often it strikes; None for until it is cleared."""
+    """One fault.
+
+    ``count`` is how often it strikes, None for until it is cleared; ``skip`` how many calls it lets pass before;
+    ``path`` a part of the request's path, for instance ``claim.json``; ``struck`` how often it has struck.
+    """
 
     name: str
     operation: str | None = None
     count: int | None = None
     reason: str = ""
+    path: str = ""
+    skip: int = 0
+    struck: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The fault as the control interface shows it."""
@@ -64,11 +80,15 @@ class Faults:
         with self._lock:
             return list(self._active)
 
-    def strikes(self, name: str, operation: str | None = None) -> Fault | None:
+    def strikes(self, name: str, operation: str | None = None, path: str = "") -> Fault | None:
         """The fault of that name if it is in force for ``operation``; one strike is used up."""
         with self._lock:
             for fault in self._active:
-                if fault.name == name and fault.operation in (None, operation):
+                if fault.name == name and fault.operation in (None, operation) and fault.path in path:
+                    if fault.skip > 0:
+                        fault.skip -= 1
+                        continue
+                    fault.struck += 1
                     if fault.count is not None:
                         fault.count -= 1
                         if fault.count <= 0:
@@ -88,5 +108,7 @@ class Faults:
             raise ApiError("InternalFailure", "We encountered an internal error. Please try again.", 500)
         if limit := self.strikes("limit_exceeded", operation):
             raise ApiError("ResourceLimitExceeded", limit.reason or _NO_LIMIT_LEFT)
+        if self.strikes("access_denied", operation):
+            raise ApiError("AccessDeniedException", f"User is not authorized to perform: sagemaker:{operation}")
         if operation == "DescribeHubContent" and self.strikes("hub_unavailable"):
             raise ApiError("ServiceUnavailable", "The service is temporarily unavailable", 503)

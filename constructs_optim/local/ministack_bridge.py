@@ -45,21 +45,28 @@ def check_version(installed: str | None = None) -> None:
         )
 
 
-def prepare_environment(*, port: int, region: str, directory: str, enforce_iam: bool = False) -> None:
+def prepare_environment(
+    *, port: int, region: str, directory: str, time_scale: float = 1.0, enforce_iam: bool = False
+) -> None:
     """Set what ministack reads when it is imported: loopback only, no Docker, no other listeners, no files kept."""
     os.environ |= {
         "AUTH": str(enforce_iam).lower(),
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(port),
         "IOT_MTLS_ENABLED": "0",
+        "LAMBDA_ASYNC_RETRY_BASE_SECONDS": str(60 * time_scale),
+        "LAMBDA_ASYNC_RETRY_MAX_SECONDS": str(120 * time_scale),
         "LAMBDA_EXECUTOR": "local",
         "LOG_LEVEL": os.environ.get("LOG_LEVEL", "WARNING"),
         "MINISTACK_ACCOUNT_ID": ACCOUNT,
         "MINISTACK_HOST": "127.0.0.1",
         "MINISTACK_REGION": region,
         "PERSIST_STATE": "0",
+        # Functions' tracing is active, and there is no X-Ray daemon to send to.
+        "POWERTOOLS_TRACE_DISABLED": "true",
         "S3_PERSIST": "0",
         "SERVICES": _SERVED,
+        "SFN_WAIT_SCALE": str(time_scale),
         "SFTP_ENABLED": "0",
         "STATE_DIR": directory,
         "TMPDIR": directory,
@@ -71,6 +78,17 @@ def prepare_environment(*, port: int, region: str, directory: str, enforce_iam: 
     }
     os.environ.pop("AWS_SESSION_TOKEN", None)
     os.environ.pop("DOCKER_HOST", None)
+
+
+def kill_running_functions() -> None:
+    """End the processes of functions that are being invoked, without a chance to clean up."""
+    from ministack.core import lambda_runtime
+
+    with lambda_runtime._lock:
+        running = [worker._proc for pool in lambda_runtime._workers.values() for worker in pool if worker.in_use]
+    for process in running:
+        if process is not None:
+            process.kill()
 
 
 def application(services: dict[str, Service], roles: EnforcedRoles | None = None) -> Asgi:

@@ -21,7 +21,9 @@ from .authorization import AuthorizationLog
 from .call_log import CallLog
 from .control import Control
 from .faults import Faults
-from .ministack_bridge import application, prepare_environment
+from .handler_calls import MARK, HandlerCalls
+from .ministack_bridge import application, kill_running_functions, prepare_environment
+from .ministack_cloudformation import behave_like_aws
 from .ministack_iam import EnforcedRoles
 from .sagemaker.hub import Hub
 from .sagemaker.optimization_jobs import JobDurations
@@ -39,6 +41,7 @@ def main() -> None:
             region=settings["region"],
             directory=directory,
             enforce_iam=settings["enforce_iam"],
+            time_scale=settings["time_scale"],
         )
         # ministack's Lambda workers keep their unpacked code below the temporary directory.
         tempfile.tempdir = directory
@@ -51,7 +54,7 @@ async def _serve(settings: dict[str, Any]) -> None:
 
     from .application_autoscaling import ApplicationAutoScaling
 
-    faults, calls, authorizations = Faults(), CallLog(), AuthorizationLog()
+    faults, calls, function_calls, authorizations = Faults(), CallLog(), CallLog(), AuthorizationLog()
     roles = EnforcedRoles(authorizations) if settings["enforce_iam"] else None
     timing = Timing(
         JobDurations(settings["starting_seconds"], settings["in_progress_seconds"]),
@@ -59,8 +62,12 @@ async def _serve(settings: dict[str, Any]) -> None:
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
     sagemaker = SageMaker(hub, faults, calls, _s3_writer(), timing, roles)
-    services = {"sagemaker": sagemaker, "application-autoscaling": ApplicationAutoScaling(faults, calls)}
-    inner = application(services, roles)
+    # Only what is started from here on is a function: its SDK says so with every call.
+    os.environ["AWS_EXECUTION_ENV"] = MARK
+    added = {"sagemaker": sagemaker, "application-autoscaling": ApplicationAutoScaling(faults, calls)}
+    services = application(added, roles)
+    behave_like_aws(faults)
+    inner = HandlerCalls(services, faults=faults, calls=function_calls, kill=kill_running_functions)
     config = Config()
     config.bind = [f"127.0.0.1:{settings['port']}"]
     config.loglevel = os.environ["LOG_LEVEL"]
@@ -70,7 +77,14 @@ async def _serve(settings: dict[str, Any]) -> None:
     for sign in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sign, stop.set)
     threading.Thread(target=_until_parent_ends, args=(loop, stop), daemon=True).start()
-    app: Any = Control(inner, sagemaker=sagemaker, faults=faults, calls=calls, authorizations=authorizations)
+    app: Any = Control(
+        inner,
+        sagemaker=sagemaker,
+        faults=faults,
+        calls=calls,
+        function_calls=function_calls,
+        authorizations=authorizations,
+    )
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
     await stop.wait()
     # A stack that waits for a condition holds a worker thread for hours: the process does not wait for it.

@@ -1,24 +1,37 @@
 """CloudFormation's two call-backs: a custom resource's response and a wait condition's signal.
 
-Both are PUT requests to pre-signed URLs, which are secrets: they are never logged.
+Both are PUT requests to pre-signed URLs, which are secrets: they are never logged. A reason is read by whoever may look
+at the stack, so it goes through the same redaction as a log line.
 Sources: AWS CloudFormation user guide, "Custom resource response objects" and "Create wait conditions".
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
-from .log import log
+from .telemetry import log, redacted
 
 # A response is limited to 4,096 bytes, a signal's Data to as many; a long FailureReason must not lose the rest.
 _REASON_LIMIT = 1024
 _ATTEMPTS = 5
 _TIMEOUT_SECONDS = 10
+
+
+def issued_at(response_url: str) -> int:
+    """When a request was sent, in seconds since 1970: its pre-signed URL says so. 0 for a URL that does not."""
+    query = parse_qs(urlsplit(response_url).query)
+    try:
+        date = dt.datetime.strptime(query["X-Amz-Date"][0], "%Y%m%dT%H%M%SZ")
+    except (KeyError, ValueError):
+        return 0
+    return int(date.replace(tzinfo=dt.UTC).timestamp())
 
 
 def respond(
@@ -61,6 +74,7 @@ def signal(handle: str, *, failure: str | None = None, data: str = "") -> None:
 
 
 def _shortened(reason: str) -> str:
+    reason = redacted(reason)
     return reason if len(reason) <= _REASON_LIMIT else reason[: _REASON_LIMIT - 3] + "..."
 
 

@@ -13,17 +13,28 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .cloudformation import respond
 from .errors import DeploymentError
-from .log import log
 from .owner_records import Superseded
+from .telemetry import log
 
-NOT_CREATED = "not-created"
-"""The physical id of a resource that was never created."""
+_NOT_CREATED = "not-created-"
 
 # Standard retries back off over throttling and 5xx; eight attempts stay well below a function's timeout.
 CLIENT = Config(retries={"mode": "standard", "max_attempts": 8}, connect_timeout=5, read_timeout=20)
 
 Event = Mapping[str, Any]
 T = TypeVar("T")
+
+
+def not_created(request: str) -> str:
+    """The physical id of a resource whose creation by ``request`` failed: it tells what its deletion is about."""
+    return f"{_NOT_CREATED}{request}"
+
+
+def failed_request(physical_id: object) -> str | None:
+    """The request whose failed creation :func:`not_created` gave ``physical_id``; None for any other id."""
+    if not isinstance(physical_id, str) or not physical_id.startswith(_NOT_CREATED):
+        return None
+    return physical_id.removeprefix(_NOT_CREATED)
 
 
 def answer(
@@ -41,7 +52,7 @@ def answer(
         ensure: for Create and Update; gives the physical id and the attributes. It may be repeated.
         delete: for Delete.
     """
-    physical_id = event.get("PhysicalResourceId") or NOT_CREATED
+    physical_id = event.get("PhysicalResourceId") or not_created(event["RequestId"])
     log("received", request=event["RequestType"], stack=event["StackId"], resource=event["LogicalResourceId"])
     try:
         if event["RequestType"] == "Delete":

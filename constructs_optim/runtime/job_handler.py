@@ -21,21 +21,23 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .artifact_store import ArtifactStore, Claim, artifact_key
-from .cloudformation import signal
-from .custom_resource import CLIENT, answer
+from .cloudformation import issued_at, signal
+from .custom_resource import CLIENT, answer, failed_request
 from .errors import DeploymentError
-from .log import log
 from .optimization_jobs import COMPLETED, RUNNING, OptimizationJobs, job_name
-from .owner_records import Owner, OwnerRecord, OwnerRecords, Superseded
+from .owner_records import BEGUN, CARRIED_OUT, Owner, OwnerRecord, OwnerRecords, Superseded
 from .properties import ArtifactSource, HubSource, JobProperties, is_artifact_key, parse_job_properties, parse_store
 from .source import ResolvedSource, resolve
 from .stacks import gone
+from .telemetry import entry_point, log
 
 _MOST_ATTEMPTS = 50
 # 28 days, the most a job may be given (API reference, StoppingCondition).
 _LONGEST_SECONDS = 2_419_200
+_EARLY_SECONDS = 60
 
 
+@entry_point
 def handler(event: Mapping[str, Any], context: object) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
     answer(event, context, ensure=_ensure, delete=_delete)
@@ -52,6 +54,15 @@ class _Deployment:
         self.store = ArtifactStore(self.s3, bucket, kms_key_arn)
         self.records = OwnerRecords(self.s3, bucket, kms_key_arn)
         self.jobs = OptimizationJobs(self.sagemaker)
+
+    def begin(self) -> OwnerRecord:
+        """Write the request down as the resource's latest."""
+        return self.records.begin(
+            self.owner,
+            self.request,
+            issued=issued_at(self.event["ResponseURL"]),
+            physical_id=self.event.get("PhysicalResourceId"),
+        )
 
     def abandon(self, key: str) -> None:
         """Give up the owner's interest; the job is stopped when nobody else has one and it is not finished."""
@@ -76,7 +87,7 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         return source, _key(event, wanted, source)
 
     try:
-        deployment.records.begin(deployment.owner, deployment.request)
+        deployment.begin()
     except Superseded:
         # An earlier try of this very request may have joined the claim after the later one had left it, and died.
         _give_up(deployment, find()[1])
@@ -92,7 +103,9 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         with contextlib.suppress(ClientError, BotoCoreError, DeploymentError):
             _give_up(deployment, key)
         raise
-    for stale in _unsettled(record) - {key, event.get("PhysicalResourceId")}:
+    # A resource has one artifact, and during an update the one before: all else is left from requests that died, or
+    # from a deletion that failed and that CloudFormation has forgotten.
+    for stale in sorted(set(record.keys) - {key, event.get("PhysicalResourceId")}):
         deployment.abandon(stale)
     return key, attributes
 
@@ -100,13 +113,8 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
 def _give_up(deployment: _Deployment, key: str) -> None:
     """Undo what a request did that failed or was superseded, unless the artifact was its owner's before."""
     reference = deployment.records.get(deployment.owner).keys.get(key)
-    if reference is None or (not reference.settled and reference.request == deployment.request):
+    if reference is None or (reference.state == BEGUN and reference.request == deployment.request):
         deployment.abandon(key)
-
-
-def _unsettled(record: OwnerRecord) -> set[str]:
-    """What past requests referred to that were never carried out to their end."""
-    return {key for key, reference in record.keys.items() if not reference.settled}
 
 
 def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: ResolvedSource) -> dict[str, str]:
@@ -242,7 +250,7 @@ def _watch(event: Mapping[str, Any], wanted: JobProperties, claim: Claim) -> Non
                     "ArtifactKey": claim.artifact_key,
                     "Attempt": claim.attempt,
                     "Account": Owner(event["StackId"], event["LogicalResourceId"]).account,
-                    "Deadline": int(time.time()) + wanted.wait_seconds if wanted.wait_seconds else None,
+                    "Deadline": _deadline(wanted),
                     "WaitHandle": wanted.wait_handle,
                 }
             ),
@@ -252,22 +260,44 @@ def _watch(event: Mapping[str, Any], wanted: JobProperties, claim: Claim) -> Non
             raise
 
 
+def _deadline(wanted: JobProperties) -> int | None:
+    """When the watcher tells the stack that it has waited long enough, in seconds since 1970.
+
+    CloudFormation says of a condition that times out only that it did; a little earlier the stack is told more.
+    """
+    if wanted.wait_seconds is None:
+        return None
+    return int(time.time() + wanted.wait_seconds - min(_EARLY_SECONDS, wanted.wait_seconds / 10))
+
+
 def _delete(event: Mapping[str, Any]) -> None:
     bucket, kms_key_arn = parse_store(event["ResourceProperties"])
     deployment = _Deployment(event, bucket, kms_key_arn)
     physical_id = event.get("PhysicalResourceId")
-    named = {str(physical_id)} if is_artifact_key(physical_id) else set[str]()
     try:
-        # A create that was never answered has no key for an id: the record knows what it referred to.
-        record = deployment.records.begin(deployment.owner, deployment.request)
-        for key in sorted(named | _unsettled(record)):
+        record = deployment.begin()
+        for key in sorted(_deleted(record, physical_id)):
             deployment.abandon(key)
     except ClientError as error:
         if error.response["Error"]["Code"] != "NoSuchBucket":
             raise
         # With the bucket went the claims, and where a job's output would go: no job can be of use to anybody.
-        for key in named:
-            deployment.jobs.stop_all(bucket, key)
+        if is_artifact_key(physical_id):
+            deployment.jobs.stop_all(bucket, str(physical_id))
+
+
+def _deleted(record: OwnerRecord, physical_id: object) -> set[str]:
+    """The artifacts that the deletion of ``physical_id`` gives up.
+
+    With a key for an id these are that one and what is left from requests that died; the key of a request that was
+    carried out stays, for it may be the replacement of the one that is deleted. Any other id is that of a creation:
+    one that failed, whose request the id tells, or one whose answer never arrived.
+    """
+    if is_artifact_key(physical_id):
+        return {str(physical_id)} | record.keys_in(BEGUN)
+    request = failed_request(physical_id)
+    unanswered = record.keys_in(BEGUN, CARRIED_OUT)
+    return {key for key in unanswered if request in (None, record.keys[key].request)}
 
 
 def signal_data(manifest: Mapping[str, Any]) -> str:

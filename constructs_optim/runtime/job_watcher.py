@@ -17,17 +17,16 @@ from .cloudformation import signal
 from .custom_resource import CLIENT
 from .errors import InvalidEvent
 from .job_handler import signal_data
-from .log import log
 from .optimization_jobs import COMPLETED, OptimizationJobs, job_name
 from .properties import is_artifact_key
+from .telemetry import count, entry_point, log
 
 _DONE = {"Done": True}
 _ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
 _STACK_PATIENCE = dt.timedelta(hours=12)
-# CloudFormation says of a condition that times out only that it did; a minute earlier the stack is told more.
-_EARLY = dt.timedelta(seconds=60)
 
 
+@entry_point
 def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
     """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
     bucket, key, attempt = event.get("Bucket"), event.get("ArtifactKey"), event.get("Attempt")
@@ -103,11 +102,7 @@ def wait_seconds(age: dt.timedelta) -> int:
 
 def _is_out_of_time(event: Mapping[str, Any]) -> bool:
     deadline = event.get("Deadline")
-    return (
-        isinstance(deadline, int)
-        and bool(event.get("WaitHandle"))
-        and dt.datetime.now(dt.UTC) >= dt.datetime.fromtimestamp(deadline, dt.UTC) - _EARLY
-    )
+    return bool(event.get("WaitHandle")) and isinstance(deadline, int) and dt.datetime.now().timestamp() >= deadline
 
 
 def _hours(age: dt.timedelta) -> str:
@@ -155,6 +150,7 @@ def _complete(
     # A later attempt is under way where this one was given up; its manifest is not to be overwritten.
     if claim is None or claim.attempt == event["Attempt"]:
         store.write_manifest(key, manifest)
+    count("JobSeconds", (ended - started).total_seconds())
     return _end(event, data=signal_data(manifest))
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from .errors import DeploymentError
+from .telemetry import count
 
 _SWAP_ATTEMPTS = 30
 _CHANGED_MEANWHILE = (404, 409, 412)
@@ -65,6 +66,7 @@ class JsonRecords:
                     raise
                 if error.response["Error"]["Code"] == "NoSuchBucket":
                     raise
+            count("ClaimContended")
             time.sleep(random.uniform(0, 0.05 * (attempt + 1)))  # noqa: S311 - jitter, no secret
         raise DeploymentError(
             f"s3://{self.bucket}/{name} is being changed by too many deployments at once; deploy again"

@@ -18,14 +18,15 @@ from botocore.exceptions import ClientError
 
 from .custom_resource import CLIENT, answer
 from .errors import DeploymentError
-from .log import log
 from .properties import HubSource, ModelProperties, parse_model_properties
 from .source import hub_document, resolve
+from .telemetry import entry_point, log
 
 NAME_PREFIX = "optim-"
 _NAME_LENGTH = 63
 
 
+@entry_point
 def handler(event: Mapping[str, Any], context: object) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
     answer(event, context, ensure=_ensure, delete=_delete)

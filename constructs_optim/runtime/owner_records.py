@@ -6,8 +6,8 @@
 
 A handler may die at any point, be run twice, or run late: CloudFormation invokes it asynchronously, and Lambda repeats
 an invocation that failed. So a request is written down before anything is done for it, and each artifact before it is
-claimed. A request that a later one has superseded does nothing any more, and what a request referred to without ever
-being answered is found again by the next one.
+claimed. A request that a later one has superseded does nothing any more, and what a request referred to without its
+answer ever arriving is found again by the next one.
 """
 
 from __future__ import annotations
@@ -49,22 +49,37 @@ class Owner:
         return f"{PREFIX}{self.account or 'unknown'}/{digest}.json"
 
 
+BEGUN, CARRIED_OUT, ANSWERED = "begun", "carried out", "answered"
+
+
 @dataclass(frozen=True)
 class Reference:
-    """One artifact an owner refers to: by which request, and whether that request was carried out to its end."""
+    """One artifact an owner refers to, by which request, and how far that one is known to have come.
+
+    ``begun``: it may have died since. ``carried out``: all was done, but the answer may have been lost.
+    ``answered``: CloudFormation has it, for it sent the artifact's key as physical id with a later request.
+    """
 
     request: str
-    settled: bool = False
+    state: str = BEGUN
 
 
 @dataclass(frozen=True)
 class OwnerRecord:
-    """What one owner refers to (artifact keys), its latest request and those before it."""
+    """What one owner refers to (artifact keys), its latest request and those before it.
+
+    ``issued`` is when the latest request was sent, in seconds since 1970; 0 where that is not known.
+    """
 
     owner: Owner
     request: str = ""
+    issued: int = 0
     superseded: tuple[str, ...] = ()
     keys: Mapping[str, Reference] = field(default_factory=dict[str, Reference])
+
+    def keys_in(self, *states: str) -> set[str]:
+        """The keys of references that are in one of ``states``."""
+        return {key for key, reference in self.keys.items() if reference.state in states}
 
     def to_record(self) -> Record:
         """The content of the record."""
@@ -73,6 +88,7 @@ class OwnerRecord:
             "stack_id": self.owner.stack_id,
             "logical_id": self.owner.logical_id,
             "request": self.request,
+            "issued": self.issued,
             "superseded": list(self.superseded),
             "keys": {key: asdict(reference) for key, reference in sorted(self.keys.items())},
         }
@@ -83,6 +99,7 @@ class OwnerRecord:
         return OwnerRecord(
             owner=Owner(record["stack_id"], record["logical_id"]),
             request=record["request"],
+            issued=record.get("issued", 0),
             superseded=tuple(record["superseded"]),
             keys={key: Reference(**reference) for key, reference in record["keys"].items()},
         )
@@ -105,20 +122,31 @@ class OwnerRecords:
         record = self._records.read(owner.record_name)
         return OwnerRecord.from_record(record) if record else OwnerRecord(owner)
 
-    def begin(self, owner: Owner, request: str) -> OwnerRecord:
+    def begin(self, owner: Owner, request: str, *, issued: int = 0, physical_id: str | None = None) -> OwnerRecord:
         """Make ``request`` the owner's latest. Done first: whatever is still at work for an earlier one stops.
+
+        Args:
+            owner: whose request it is.
+            request: its id.
+            issued: when it was sent, in seconds since 1970. Default: not known.
+            physical_id: what the request gives as the resource's physical id: CloudFormation has got that answer.
 
         Raises:
             Superseded: when a later request was there before.
         """
 
         def begun(record: OwnerRecord) -> OwnerRecord:
-            if request in record.superseded:
+            if request in record.superseded or 0 < issued < record.issued:
                 raise Superseded(f"request {request} was superseded by {record.request}")
             if request == record.request:
                 return record
             earlier = (*record.superseded, record.request) if record.request else record.superseded
-            return replace(record, request=request, superseded=earlier[-_REMEMBERED_REQUESTS:])
+            keys = {
+                key: replace(reference, state=ANSWERED) if key == physical_id else reference
+                for key, reference in record.keys.items()
+            }
+            superseded = earlier[-_REMEMBERED_REQUESTS:]
+            return replace(record, request=request, issued=issued, superseded=superseded, keys=keys)
 
         return self._change(owner, begun)
 
@@ -137,7 +165,7 @@ class OwnerRecords:
         return self._change(owner, referred)
 
     def settle(self, owner: Owner, request: str, key: str) -> OwnerRecord:
-        """Write down that ``request`` was carried out: the reference to ``key`` stands.
+        """Write down that ``request`` was carried out with ``key``.
 
         Raises:
             Superseded: when a later request has begun.
@@ -145,7 +173,9 @@ class OwnerRecords:
 
         def settled(record: OwnerRecord) -> OwnerRecord:
             _check_latest(record, request)
-            return replace(record, keys={**record.keys, key: Reference(request, settled=True)})
+            state = record.keys[key].state if key in record.keys else BEGUN
+            settled = Reference(request, ANSWERED if state == ANSWERED else CARRIED_OUT)
+            return replace(record, keys={**record.keys, key: settled})
 
         return self._change(owner, settled)
 

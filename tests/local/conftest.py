@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import http.server
+import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -57,3 +60,38 @@ def plain_client(cloud: LocalCloud, **config: Any) -> Any:
         aws_secret_access_key="local",
         config=Config(**config),
     )
+
+
+class Answers:
+    """Where CloudFormation would receive answers."""
+
+    def __init__(self) -> None:
+        answers = self.received = list[dict[str, Any]]()
+
+        class Receiver(http.server.BaseHTTPRequestHandler):
+            def do_PUT(self) -> None:
+                answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self._server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def answers(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
+    for name, value in cloud.environment().items():
+        monkeypatch.setenv(name, value)
+    cloud.client("s3").put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"weights")
+    cloud.client("s3").put_object(Bucket=BUCKET, Key="drafts/one/model.safetensors", Body=b"draft")
+    made = Answers()
+    yield made
+    made.stop()

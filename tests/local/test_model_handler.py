@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
-import json
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,45 +11,10 @@ from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.runtime import model_handler
 
 from ..lambda_context import LambdaContext
-from .conftest import BUCKET, ROLE
+from .conftest import BUCKET, ROLE, Answers
 from .test_hosting import IMAGE
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"
-
-
-class Answers:
-    """Where CloudFormation would receive answers."""
-
-    def __init__(self) -> None:
-        answers = self.received = list[dict[str, Any]]()
-
-        class Receiver(http.server.BaseHTTPRequestHandler):
-            def do_PUT(self) -> None:
-                answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *arguments: Any) -> None:
-                pass
-
-        self._server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-@pytest.fixture
-def answers(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
-    for name, value in cloud.environment().items():
-        monkeypatch.setenv(name, value)
-    cloud.client("s3").put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"weights")
-    cloud.client("s3").put_object(Bucket=BUCKET, Key="drafts/one/model.safetensors", Body=b"draft")
-    made = Answers()
-    yield made
-    made.stop()
 
 
 def properties(**changed: Any) -> dict[str, Any]:
@@ -140,7 +101,7 @@ def test_an_empty_draft_fails_with_its_place(answers: Answers) -> None:
     answer = send(answers, "Create", Channels=channels)
     assert answer["Status"] == "FAILED"
     assert f"s3://{BUCKET}/nothing/" in answer["Reason"]
-    assert answer["PhysicalResourceId"] == "not-created"
+    assert answer["PhysicalResourceId"].startswith("not-created-request-")
 
 
 @pytest.mark.parametrize(

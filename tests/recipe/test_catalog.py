@@ -10,7 +10,7 @@ import botocore.session
 import pytest
 
 from constructs_optim.recipe import Compilation, PreOptimized, Quantization, Sharding, SpeculativeDecoding, Technique
-from constructs_optim.recipe.catalog import images, instances, models
+from constructs_optim.recipe.catalog import images, instances, layers, models
 from constructs_optim.recipe.catalog.files import load
 from constructs_optim.recipe.catalog.matching import close_matches
 from constructs_optim.recipe.techniques import REGISTRY
@@ -23,7 +23,7 @@ def enum(operation: str, *path: str) -> set[str]:
     return set(shape.enum)
 
 
-@pytest.mark.parametrize("name", ["models", "instances", "images", "jumpstart"])
+@pytest.mark.parametrize("name", ["models", "instances", "images", "jumpstart", "layers"])
 def test_every_file_says_where_it_comes_from_and_from_when(name: str) -> None:
     assert load(name)["source"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", load(name)["date"])
@@ -139,6 +139,18 @@ def test_every_registry_has_an_account_and_a_host() -> None:
         assert host.startswith(f"{account}.dkr.ecr.{region}.")
     assert images.registry_host("us-west-2") == "763104351884.dkr.ecr.us-west-2.amazonaws.com"
     assert images.registry_host("nowhere-1") is None
+
+
+def test_every_layer_account_is_one_and_every_region_of_it_exists() -> None:
+    session = botocore.session.get_session()
+    known = {
+        r
+        for partition in session.get_available_partitions()
+        for r in session.get_available_regions("lambda", partition)
+    }
+    for region, account in layers.powertools().accounts.items():
+        assert re.fullmatch(r"\d{12}", account), region
+    assert set(layers.powertools().accounts) <= known
 
 
 def test_the_first_image_with_all_capabilities_is_chosen() -> None:

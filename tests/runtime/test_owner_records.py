@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.runtime.owner_records import Owner, OwnerRecords, Reference, Superseded
+from constructs_optim.runtime.owner_records import (
+    ANSWERED,
+    BEGUN,
+    CARRIED_OUT,
+    Owner,
+    OwnerRecords,
+    Reference,
+    Superseded,
+)
 
 from .conftest import BUCKET
 
@@ -29,6 +37,13 @@ def test_a_request_that_another_has_superseded_does_not_begin_again(records: Own
         records.begin(OWNER, "create")
 
 
+def test_a_request_that_was_sent_before_the_latest_one_comes_too_late(records: OwnerRecords) -> None:
+    records.begin(OWNER, "delete", issued=200)
+    with pytest.raises(Superseded):
+        records.begin(OWNER, "create", issued=100)
+    assert records.begin(OWNER, "create-again", issued=300).request == "create-again"
+
+
 @pytest.mark.parametrize("step", ["refer", "settle"])
 def test_a_superseded_request_gets_no_further(records: OwnerRecords, step: str) -> None:
     records.begin(OWNER, "create")
@@ -38,17 +53,24 @@ def test_a_superseded_request_gets_no_further(records: OwnerRecords, step: str) 
         getattr(records, step)(OWNER, "create", A)
 
 
-def test_a_reference_is_settled_when_its_request_was_carried_out(records: OwnerRecords) -> None:
+def test_a_reference_is_carried_out_when_its_request_was(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
-    assert records.refer(OWNER, "create", A).keys == {A: Reference("create")}
-    assert records.settle(OWNER, "create", A).keys == {A: Reference("create", settled=True)}
+    assert records.refer(OWNER, "create", A).keys == {A: Reference("create", BEGUN)}
+    assert records.settle(OWNER, "create", A).keys == {A: Reference("create", CARRIED_OUT)}
 
 
-def test_a_reference_that_stands_is_not_unsettled_by_being_renewed(records: OwnerRecords) -> None:
+def test_a_reference_is_answered_when_cloudformation_sends_it_back(records: OwnerRecords) -> None:
+    records.begin(OWNER, "create")
+    records.settle(OWNER, "create", A)
+    assert records.begin(OWNER, "update", physical_id=A).keys == {A: Reference("create", ANSWERED)}
+    assert records.settle(OWNER, "update", A).keys == {A: Reference("update", ANSWERED)}
+
+
+def test_a_reference_that_stands_is_not_begun_again_by_being_renewed(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     records.settle(OWNER, "create", A)
     records.begin(OWNER, "update")
-    assert records.refer(OWNER, "update", A).keys == {A: Reference("create", settled=True)}
+    assert records.refer(OWNER, "update", A).keys == {A: Reference("create", CARRIED_OUT)}
 
 
 def test_forgetting_one_reference_keeps_the_others(records: OwnerRecords) -> None:

@@ -147,17 +147,20 @@ class OptimizationJobs:
         job = self._jobs.get(name)
         since: dt.datetime = job["LastModifiedTime"]
         age = (now() - since).total_seconds()
+        longest = job["StoppingCondition"].get("MaxRuntimeInSeconds", 86_400)
         match job["OptimizationJobStatus"]:
-            case "STARTING" if age >= self._durations.starting:
+            case "STARTING" if age >= self._durations.starting and not self._faults.strikes("job_never_starts"):
                 at = since + dt.timedelta(seconds=self._durations.starting)
                 job["OptimizationStartTime"] = at
                 self._enter(name, "INPROGRESS", at)
-            case "INPROGRESS" if age >= job["StoppingCondition"].get("MaxRuntimeInSeconds", 86_400):
+            case "INPROGRESS" if min(age, longest) >= self._durations.in_progress and not self._faults.strikes(
+                "job_never_finishes"
+            ):
+                self._finish(name, now())
+            case "INPROGRESS" if age >= longest:
                 # The service ends an overlong job as it does a stopped one.
                 job["FailureReason"] = "Optimization job exceeded MaxRuntimeInSeconds"
                 self._end(name, "STOPPED", now())
-            case "INPROGRESS" if age >= self._durations.in_progress and not self._faults.strikes("job_never_finishes"):
-                self._finish(name, now())
             case "STOPPING" if age >= _STOPPING_SECONDS:
                 self._end(name, "STOPPED", now())
             case _:

@@ -1,0 +1,193 @@
+"""What ministack's CloudFormation does otherwise than AWS's with custom resources, put right.
+
+Like :mod:`.ministack_bridge`, this uses names that ministack does not promise to keep.
+
+- AWS invokes a custom resource's function asynchronously: Lambda repeats an invocation that dies, as its
+  EventInvokeConfig says. Sources: CloudFormation user guide, "Lambda-backed custom resources"; Lambda developer guide,
+  "How Lambda handles errors and retries with asynchronous invocation".
+- AWS answers with a pre-signed URL, which says when it was made.
+- AWS deletes a custom resource whose creation failed: with the physical id of its answer, or, where there was none,
+  with one that CloudFormation made up. Source: CloudFormation user guide, "Custom resource request types".
+- AWS keeps what a resource depends on that could not be deleted, and a stack whose rollback failed keeps the resource:
+  deleting the stack again finds both. Source: CloudFormation user guide, "Delete stack fails" and "Rollback failed".
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+import threading
+from typing import Any
+
+from .faults import Faults
+
+_EVENT_MEMBERS = {"RequestType", "ResponseURL", "StackId", "RequestId"}
+_SECOND_DELIVERY_SECONDS = 0.5
+
+
+def behave_like_aws(faults: Faults) -> None:
+    """Change ministack's CloudFormation for this process."""
+    failed = _FailedCreates()
+    _invoke_asynchronously(faults)
+    _remember_failed_creates(failed)
+    _delete_failed_creates(failed)
+    _keep_what_failed_deletions_need()
+
+
+class _FailedCreates:
+    """Custom resources whose creation failed: their properties, and the physical ids they answered with."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._records: dict[tuple[str, str], dict[str, Any]] = {}
+        self._answered: dict[tuple[str, str], str] = {}
+
+    def answered(self, response: dict[str, Any]) -> None:
+        with self._lock:
+            place = (str(response.get("StackId")), str(response.get("LogicalResourceId")))
+            self._answered[place] = str(response.get("PhysicalResourceId") or "")
+
+    def began(self, stack_id: str, logical_id: str) -> None:
+        with self._lock:
+            self._answered.pop((stack_id, logical_id), None)
+
+    def add(self, stack_id: str, stack_name: str, logical_id: str, type_name: str, properties: dict[str, Any]) -> None:
+        with self._lock:
+            made_up = f"{stack_name}-{logical_id}-{secrets.token_hex(6).upper()}"
+            self._records[(stack_id, logical_id)] = {
+                "PhysicalResourceId": self._answered.pop((stack_id, logical_id), "") or made_up,
+                "ResourceType": type_name,
+                "ResourceStatus": "CREATE_FAILED",
+                "LogicalResourceId": logical_id,
+                "Properties": properties,
+                "Attributes": {},
+                "Timestamp": "",
+            }
+
+    def take(self, stack_id: str, logical_id: str | None) -> dict[str, Any] | None:
+        with self._lock:
+            return self._records.pop((stack_id, logical_id or ""), None)
+
+
+def _invoke_asynchronously(faults: Faults) -> None:
+    from ministack.services import lambda_svc
+
+    execute = lambda_svc._execute_function_with_config_scope
+
+    def invoke(function: dict[str, Any], event: Any) -> dict[str, Any]:
+        if not isinstance(event, dict) or not set(event) >= _EVENT_MEMBERS:
+            return execute(function, event)
+        lambda_svc.invoke_async_with_retry(function, event)
+        if faults.strikes("event_twice", event["RequestType"]):
+            again = threading.Timer(
+                _SECOND_DELIVERY_SECONDS, lambda_svc.invoke_async_with_retry, args=(function, event)
+            )
+            again.daemon = True
+            again.start()
+        return {}
+
+    lambda_svc._execute_function_with_config_scope = invoke
+
+
+def _remember_failed_creates(failed: _FailedCreates) -> None:
+    from ministack.services.cloudformation import custom_resource
+
+    invoke, deliver = custom_resource.invoke_custom_resource, custom_resource.deliver_response
+
+    def invoke_custom_resource(
+        request_type: str,
+        logical_id: str,
+        props: dict[str, Any],
+        stack_name: str,
+        stack_id: str,
+        resource_type: str,
+        physical_id: str | None = None,
+        old_props: dict[str, Any] | None = None,
+    ) -> tuple[str, dict[str, Any]]:
+        failed.began(stack_id, logical_id)
+        try:
+            return invoke(request_type, logical_id, props, stack_name, stack_id, resource_type, physical_id, old_props)
+        except Exception:
+            if request_type == "Create":
+                failed.add(stack_id, stack_name, logical_id, resource_type, props)
+            raise
+
+    def deliver_response(token: str, response: dict[str, Any]) -> bool:
+        failed.answered(response)
+        return deliver(token, response)
+
+    response_url = custom_resource._response_url
+
+    def dated_response_url(token: str) -> str:
+        now = dt.datetime.now(dt.UTC)
+        return f"{response_url(token)}?X-Amz-Date={now:%Y%m%dT%H%M%SZ}&X-Amz-Expires=7200"
+
+    custom_resource.invoke_custom_resource = invoke_custom_resource
+    custom_resource.deliver_response = deliver_response
+    custom_resource._response_url = dated_response_url
+
+
+def _delete_failed_creates(failed: _FailedCreates) -> None:
+    from ministack.services.cloudformation import handlers, stacks
+
+    roll_back = stacks._roll_back_operation
+
+    async def roll_back_operation(
+        stack_name: str, stack_id: str, stack: dict[str, Any], operation: dict[str, Any], reason_override: str = ""
+    ) -> None:
+        logical_id = operation.get("failed_logical_id")
+        record = failed.take(stack_id, logical_id)
+        if record is not None:
+            stack.setdefault("_resources", {})[logical_id] = record
+            operation["created"] = [*operation.get("created", []), logical_id]
+        await roll_back(stack_name, stack_id, stack, operation, reason_override)
+        if stack["StackStatus"] == "ROLLBACK_FAILED":
+            stack["_template"] = operation.get("template") or {}
+            for name, left in stack.get("_rollback_failed", {}).items():
+                stack["_resources"][name] = {"LogicalResourceId": name, "Attributes": {}, "Timestamp": "", **left}
+
+    stacks._roll_back_operation = roll_back_operation
+    handlers._roll_back_operation = roll_back_operation
+
+
+def _keep_what_failed_deletions_need() -> None:
+    from ministack.services.cloudformation import handlers, stacks
+
+    delete_resource, delete_stack, roll_back = (
+        stacks._delete_resource,
+        stacks._delete_stack_async,
+        stacks._roll_back_operation,
+    )
+    # By stack name: its resources as declared, and those that have to stay.
+    declared: dict[str, dict[str, Any]] = {}
+    kept: dict[str, set[str]] = {}
+
+    def delete(type_name: str, physical_id: str, properties: Any, stack_name: str, logical_id: str) -> None:
+        if logical_id in kept.get(stack_name, ()):
+            raise RuntimeError(f"a resource that depends on {logical_id} could not be deleted")
+        try:
+            delete_resource(type_name, physical_id, properties, stack_name, logical_id)
+        except Exception:
+            resources = declared.get(stack_name, {})
+            needed = stacks._with_dependencies([logical_id], resources, set(resources)) - {logical_id}
+            kept.setdefault(stack_name, set()).update(needed)
+            raise
+
+    async def delete_stack_async(stack_name: str, *arguments: Any, **more: Any) -> None:
+        from ministack.services.cloudformation import _stacks
+
+        template = (_stacks.get(stack_name) or {}).get("_template") or {}
+        declared[stack_name] = template.get("Resources", {})
+        kept.pop(stack_name, None)
+        await delete_stack(stack_name, *arguments, **more)
+
+    async def roll_back_operation(stack_name: str, stack_id: str, stack: Any, operation: Any, *more: Any) -> None:
+        declared[stack_name] = (operation.get("template") or {}).get("Resources", {})
+        kept.pop(stack_name, None)
+        await roll_back(stack_name, stack_id, stack, operation, *more)
+
+    stacks._delete_resource = delete
+    modules: tuple[Any, ...] = (stacks, handlers)
+    for module in modules:
+        module._delete_stack_async = delete_stack_async
+        module._roll_back_operation = roll_back_operation

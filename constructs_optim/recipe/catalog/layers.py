@@ -1,0 +1,31 @@
+"""The Lambda layers that AWS publishes, and the accounts that have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from .files import load
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """One version of a layer.
+
+    Attributes:
+        name: the layer's name, with Python version and architecture.
+        version: the layer's version, a number.
+        release: the release of the library in it.
+        accounts: the account (12 digits) that has it, by region.
+    """
+
+    name: str
+    version: int
+    release: str
+    accounts: dict[str, str]
+
+
+@cache
+def powertools() -> LayerRow:
+    """Powertools for AWS Lambda (Python), for the handlers' runtime and architecture."""
+    return LayerRow(**load("layers")["powertools"])

@@ -1,0 +1,128 @@
+"""The functions' layer, settings and traces, in every partition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aws_cdk import App, Environment, Stack
+
+from constructs_optim import Model
+from constructs_optim.constructs.telemetry import LAYER_CONTEXT, LOG_LEVEL_CONTEXT
+from constructs_optim.recipe.catalog import layers
+
+from .stacks import STACKS, endpoint, resources, template_of
+
+LAYER = "AWSLambdaPowertoolsPythonV3-python314-arm64:27"
+OWN = "arn:aws:lambda:us-west-2:111122223333:layer:powertools:3"
+
+
+def template(region: str | None = "us-west-2", context: dict[str, Any] | None = None) -> dict[str, Any]:
+    env = Environment(account="111122223333", region=region) if region else None
+    stack = Stack(App(context=context), "Chat", env=env)
+    endpoint(stack, model=Model.s3("s3://models/llama/70b"))
+    return template_of(stack)
+
+
+def functions(found: dict[str, Any]) -> list[dict[str, Any]]:
+    return resources(found, "AWS::Lambda::Function")
+
+
+def layer(found: dict[str, Any]) -> Any:
+    """The one layer of every function."""
+    first, *others = [function["Layers"] for function in functions(found)]
+    assert all(other == first for other in others)
+    (only,) = first
+    return only
+
+
+@pytest.mark.parametrize(
+    ("region", "account"),
+    [
+        ("us-west-2", "017000801446"),
+        ("eu-central-1", "017000801446"),
+        ("us-gov-west-1", "165093116878"),
+        ("us-gov-east-1", "165087284144"),
+        ("cn-north-1", "498634801083"),
+    ],
+)
+def test_a_stack_with_a_region_has_the_layer_of_the_region_s_account(region: str, account: str) -> None:
+    # The partition is CloudFormation's to fill in: aws, aws-us-gov or aws-cn.
+    expected = f"arn:${{AWS::Partition}}:lambda:${{AWS::Region}}:{account}:layer:{LAYER}"
+    assert layer(template(region)) == {"Fn::Sub": expected}
+
+
+def test_a_stack_without_a_region_looks_the_account_up_when_it_is_deployed() -> None:
+    found = template(None)
+    text, variables = layer(found)["Fn::Sub"]
+    assert text == "arn:${AWS::Partition}:lambda:${AWS::Region}:${Account}:layer:" + LAYER
+    mapping, region, field = variables["Account"]["Fn::FindInMap"]
+    assert region == {"Ref": "AWS::Region"}
+    rows = found["Mappings"][mapping]
+    assert {name: row[field] for name, row in rows.items()} == layers.powertools().accounts
+
+
+def test_the_layer_is_built_for_the_functions_runtime_and_architecture() -> None:
+    for function in functions(template()):
+        (architecture,) = function["Architectures"]
+        python = function["Runtime"].replace(".", "")
+        assert layers.powertools().name.endswith(f"-{python}-{architecture}")
+
+
+@pytest.mark.parametrize("region", ["cn-northwest-1", "ca-west-1"])
+def test_a_region_without_the_layer_is_refused_with_a_way_out(region: str) -> None:
+    with pytest.raises(ValueError, match=region) as refused:
+        template(region)
+    assert LAYER_CONTEXT in str(refused.value)
+    assert layers.powertools().release in str(refused.value)
+
+
+def test_a_team_s_own_copy_of_the_layer_works_in_any_region() -> None:
+    assert layer(template("cn-northwest-1", {LAYER_CONTEXT: OWN})) == OWN
+    assert layer(template(None, {LAYER_CONTEXT: OWN})) == OWN
+
+
+def test_a_team_s_own_copy_may_be_named_for_all_regions_at_once() -> None:
+    everywhere = "arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:layer:powertools:3"
+    found = template(None, {LAYER_CONTEXT: everywhere})
+    assert layer(found) == {"Fn::Sub": everywhere}
+    assert "PowertoolsLayers" not in found["Mappings"]
+
+
+@pytest.mark.parametrize("arn", ["powertools", "", 3, OWN.rpartition(":")[0], OWN + "*", "${Secret}"])
+def test_what_is_no_layer_version_is_refused(arn: object) -> None:
+    with pytest.raises(ValueError, match=LAYER_CONTEXT):
+        template(context={LAYER_CONTEXT: arn})
+
+
+def test_every_function_is_traced_and_may_send_what_it_traced() -> None:
+    stack = Stack(App(), "Chat")
+    STACKS["draft"](stack)
+    found = template_of(stack)
+    assert len(functions(found)) == 3
+    assert {function["TracingConfig"]["Mode"] for function in functions(found)} == {"Active"}
+    for function in functions(found):
+        role = found["Resources"][function["Role"]["Fn::GetAtt"][0]]
+        (policy,) = role["Properties"]["Policies"]
+        (trace,) = [s for s in policy["PolicyDocument"]["Statement"] if s["Sid"] == "Trace"]
+        assert trace["Action"] == ["xray:PutTelemetryRecords", "xray:PutTraceSegments"]
+
+
+def test_a_function_s_metrics_and_lines_carry_the_handler_s_name() -> None:
+    settings = {function["Handler"]: function["Environment"]["Variables"] for function in functions(template())}
+    assert {handler: found["POWERTOOLS_SERVICE_NAME"] for handler, found in settings.items()} == {
+        "runtime.job_handler.handler": "job_handler",
+        "runtime.job_watcher.handler": "job_watcher",
+    }
+    assert {found["POWERTOOLS_METRICS_NAMESPACE"] for found in settings.values()} == {"ConstructsOptim"}
+    assert {found["POWERTOOLS_LOG_LEVEL"] for found in settings.values()} == {"INFO"}
+
+
+def test_the_log_level_is_the_context_s() -> None:
+    for function in functions(template(context={LOG_LEVEL_CONTEXT: "ERROR"})):
+        assert function["Environment"]["Variables"]["POWERTOOLS_LOG_LEVEL"] == "ERROR"
+
+
+def test_a_log_level_that_is_none_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ValueError, match="'verbose': use one of DEBUG, INFO"):
+        template(context={LOG_LEVEL_CONTEXT: "verbose"})

@@ -1,0 +1,89 @@
+"""What must hold after every fault, asked of the services and not of the handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.runtime.artifact_store import ArtifactStore, Claim
+from constructs_optim.runtime.optimization_jobs import RUNNING, job_name
+from constructs_optim.runtime.owner_records import OwnerRecords
+
+from .stacks import STORE
+
+_GONE = ("DELETE_COMPLETE",)
+
+
+class Guarantees:
+    """The guarantees, checked on one local cloud."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        self.cloud = cloud
+        self.store = ArtifactStore(cloud.client("s3"), STORE)
+        self.owners = OwnerRecords(cloud.client("s3"), STORE)
+        self._s3, self._cloudformation = cloud.client("s3"), cloud.client("cloudformation")
+        self._sagemaker = cloud.client("sagemaker")
+
+    def orphaned_jobs(self) -> list[str]:
+        """Jobs that run although no stack that exists has a claim to them."""
+        owned = {
+            job_name(STORE, claim.artifact_key, claim.attempt)
+            for claim in self.claims()
+            if any(self._lives(owner.stack_id) for owner in claim.owners)
+        }
+        return [job["name"] for job in self.cloud.jobs() if job["status"] in RUNNING and job["name"] not in owned]
+
+    def lost_artifacts(self) -> list[str]:
+        """Artifacts that a stack refers to, whose manifest is there and whose files are not as it says."""
+        return [key for key in sorted(self._referred()) if self._is_lost(key)]
+
+    def dead_owners(self) -> list[str]:
+        """Stacks that are gone and still own a claim, or still refer to an artifact in their record."""
+        claimed = [owner.stack_id for claim in self.claims() for owner in claim.owners]
+        recorded = [record.owner.stack_id for record in self.owners.all() if record.keys]
+        return sorted({stack_id for stack_id in [*claimed, *recorded] if not self._lives(stack_id)})
+
+    def abandoned_models(self) -> list[str]:
+        """Models of this library that no stack has as a resource."""
+        models = [model["ModelName"] for model in self._sagemaker.list_models(NameContains="optim-")["Models"]]
+        return [name for name in models if name not in self._resources()]
+
+    def broken(self) -> list[str]:
+        """All that does not hold, as sentences."""
+        return [
+            *(f"job {name} runs without an owner" for name in self.orphaned_jobs()),
+            *(f"artifact {key} is lost" for key in self.lost_artifacts()),
+            *(f"stack {stack} is gone and still owns something" for stack in self.dead_owners()),
+            *(f"model {name} is nobody's" for name in self.abandoned_models()),
+        ]
+
+    def claims(self) -> Iterator[Claim]:
+        """Every claim of the store."""
+        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=STORE, Prefix="artifacts/")
+        for key in {item["Key"].split("/")[1] for page in pages for item in page.get("Contents", [])}:
+            claim = self.store.claim(key)
+            if claim is not None:
+                yield claim
+
+    def _referred(self) -> set[str]:
+        return {key for record in self.owners.all() for key in record.keys if self._lives(record.owner.stack_id)}
+
+    def _is_lost(self, key: str) -> bool:
+        return self.store.written_manifest(key) is not None and self.store.manifest(key) is None
+
+    def _lives(self, stack_id: str) -> bool:
+        try:
+            status = self._cloudformation.describe_stacks(StackName=stack_id)["Stacks"][0]["StackStatus"]
+        except ClientError:
+            return False
+        return status not in _GONE
+
+    def _resources(self) -> set[str]:
+        found: list[dict[str, Any]] = []
+        for stack in self._cloudformation.describe_stacks()["Stacks"]:
+            if self._lives(stack["StackId"]):
+                found += self._cloudformation.describe_stack_resources(StackName=stack["StackId"])["StackResources"]
+        return {resource.get("PhysicalResourceId", "") for resource in found}

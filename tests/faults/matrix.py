@@ -1,0 +1,75 @@
+"""Every call that the functions make, in every phase of a stack's life, with every fault that a call can meet.
+
+The calls are those of a clean run: a call that is added to a function is tried from then on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from constructs_optim.local.cloud import LocalCloud
+
+from .stacks import MODELS, STORE, FaultStack
+from .trial import Step, Strike, Trial
+
+_PLACES = ("owners/", "claim.json", "manifest.json", f"/{MODELS}", f"/{STORE}")
+# The watcher looks as often as the job takes; more of its looks would show nothing new.
+_MOST_OF_A_KIND = 3
+_READS = ("Get", "List", "Describe")
+
+
+def trials(cloud: LocalCloud, phase: str) -> list[Trial]:
+    """All trials of a phase, from a clean run of it on ``cloud``."""
+    steps = _steps(cloud, phase)
+    kinds = Counter(replace(step, skip=0) for step in steps)
+    every_call_fails = tuple(
+        Strike(fault, step, count) for step, count in kinds.items() for fault in ("throttled", "server_error")
+    )
+    dies_before = [step for step in steps if step is steps[0] or not step.operation.startswith(_READS)]
+    return [
+        Trial(phase, every_call_fails),
+        *(Trial(phase, (Strike("function_dies_after", step),)) for step in steps),
+        *(Trial(phase, (Strike("function_dies_before", step),)) for step in dies_before),
+    ]
+
+
+def _steps(cloud: LocalCloud, phase: str) -> list[Step]:
+    """The calls of a clean run of ``phase``, each named so that a fault can find it again."""
+    name = f"clean-{phase.replace(' ', '-')}"
+    model = phase.endswith("model")
+    kind = "endpoint" if model else "unwaited" if phase == "abandon" else "job"
+    stack = FaultStack(cloud, name, kind, model=name)
+    if phase == "abandon":
+        cloud.inject("job_never_finishes")
+    if not phase.startswith("create"):
+        stack.deploy()
+    before = len(cloud.function_calls())
+    if phase.startswith(("create", "update")):
+        stack.group_size = 64
+        stack.deploy()
+        after = len(cloud.function_calls())
+        stack.destroy()
+    else:
+        stack.destroy()
+        after = len(cloud.function_calls())
+    cloud.clear_faults()
+    calls = cloud.function_calls()[before:after]
+    return _named(phase, [call for call in calls if not model or _is_of_the_model(call)])
+
+
+def _is_of_the_model(call: dict[str, Any]) -> bool:
+    return call["operation"].endswith("Model")
+
+
+def _named(phase: str, calls: list[dict[str, Any]]) -> list[Step]:
+    seen: Counter[tuple[str, str]] = Counter()
+    steps: list[Step] = []
+    for call in calls:
+        place = next((place for place in _PLACES if place in call["request"]), "")
+        kind = (call["operation"], place)
+        if seen[kind] < _MOST_OF_A_KIND:
+            steps.append(Step(phase, *kind, skip=seen[kind]))
+        seen[kind] += 1
+    return steps

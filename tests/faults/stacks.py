@@ -1,0 +1,197 @@
+"""The stacks that faults are tried on: real templates of the constructs, deployed with CloudFormation's own API.
+
+Only times are shortened: how long a function may run, how long CloudFormation waits for its answer, how long a
+deployment waits for a job.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import tempfile
+import threading
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aws_cdk import App, Duration, Environment, LegacyStackSynthesizer, Stack
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
+from botocore.exceptions import ClientError
+
+from constructs_optim import ArtifactStore, Model, OptimizationJob, OptimizedEndpoint, Quantization, SpeculativeDecoding
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.ministack_bridge import ACCOUNT
+
+STORE, MODELS = "faults-artifacts", "faults-models"
+FUNCTION_SECONDS, ANSWER_SECONDS, WAIT_SECONDS = 10, 40, 70
+_ENDED = ("COMPLETE", "FAILED")
+_LONGEST = 240
+_ANY_MODEL, _ANY_STORE = "any-model", "any-store"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a stack declares, and how long its parts are given."""
+
+    waits: bool = True
+    wait_seconds: int = WAIT_SECONDS
+    longest_runtime: int | None = None
+    endpoint: bool = False
+    function_seconds: int = FUNCTION_SECONDS
+    answer_seconds: int = ANSWER_SECONDS
+
+
+KINDS = {
+    "job": Kind(),
+    "unwaited": Kind(waits=False),
+    "impatient": Kind(wait_seconds=12),
+    "limited": Kind(longest_runtime=1),
+    "unhurried": Kind(function_seconds=130, answer_seconds=150),
+    "endpoint": Kind(endpoint=True),
+}
+
+
+# jsii's process answers one thread at a time.
+_SYNTH = threading.Lock()
+
+
+def template(name: str, group_size: int) -> str:
+    """The JSON of a template of a kind."""
+    with _SYNTH:
+        return _template(name, group_size)
+
+
+@functools.cache
+def _template(name: str, group_size: int) -> str:
+    kind = KINDS[name]
+    stack = Stack(
+        App(outdir=tempfile.mkdtemp(prefix="faults-")),
+        "Faults",
+        env=Environment(account=ACCOUNT, region="us-west-2"),
+        synthesizer=LegacyStackSynthesizer(),
+    )
+    given: dict[str, Any] = {
+        "model": Model.s3(f"s3://{MODELS}/{_ANY_MODEL}/"),
+        "instance_type": "ml.g5.12xlarge",
+        "artifact_store": ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Store", _ANY_STORE)),
+    }
+    if kind.longest_runtime is not None:
+        given["max_runtime"] = Duration.seconds(kind.longest_runtime)
+    quantization = Quantization.awq(group_size=group_size)
+    if kind.endpoint:
+        draft = SpeculativeDecoding.custom_draft(f"s3://{MODELS}/draft/")
+        OptimizedEndpoint(stack, "Llama", techniques=[quantization, draft], **given)
+    else:
+        wait = {"timeout": Duration.seconds(kind.wait_seconds)} if kind.waits else {"wait": False}
+        OptimizationJob(stack, "Llama", techniques=[quantization], **given, **wait)
+    resources = Template.from_stack(stack).to_json()["Resources"]
+    for resource in resources.values():
+        properties = resource.get("Properties", {})
+        if resource["Type"] == "AWS::Lambda::Function":
+            properties |= {"Timeout": kind.function_seconds, "Code": {"S3Bucket": STORE, "S3Key": "code/runtime.zip"}}
+        if "ServiceTimeout" in properties:
+            properties["ServiceTimeout"] = kind.answer_seconds
+    return json.dumps({"Resources": resources})
+
+
+def local_cloud() -> LocalCloud:
+    """A local cloud in which everything is over soon, with what the stacks need."""
+    cloud = LocalCloud(job_seconds=(0.3, 0.3), endpoint_seconds=0.2, time_scale=0.02).start()
+    prepare(cloud)
+    return cloud
+
+
+def runtime_zip() -> bytes:
+    """The functions' code."""
+    package = Path(__file__).parent.parent.parent / "constructs_optim"
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for file in sorted((package / "runtime").rglob("*.py")):
+            archive.write(file, file.relative_to(package))
+    return content.getvalue()
+
+
+def prepare(cloud: LocalCloud) -> None:
+    """The buckets, the draft's files and the functions' code."""
+    client = cloud.client("s3")
+    for bucket in (STORE, MODELS):
+        client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": cloud.region})
+    client.put_object(Bucket=MODELS, Key="draft/model.safetensors", Body=b"weights")
+    client.put_object(Bucket=STORE, Key="code/runtime.zip", Body=runtime_zip())
+
+
+@dataclass
+class FaultStack:
+    """One stack, driven through CloudFormation's API."""
+
+    cloud: LocalCloud
+    name: str
+    kind: str = "job"
+    group_size: int = 128
+    model: str = "llama"
+    """A model of one's own makes artifacts of one's own; stacks with the same model share theirs."""
+    store: str = STORE
+
+    def __post_init__(self) -> None:
+        self.cloudformation = self.cloud.client("cloudformation")
+        self.cloud.client("s3").put_object(Bucket=MODELS, Key=f"{self.model}/model.safetensors", Body=b"weights")
+
+    @property
+    def body(self) -> str:
+        return template(self.kind, self.group_size).replace(_ANY_MODEL, self.model).replace(_ANY_STORE, self.store)
+
+    def start(self) -> None:
+        """Create the stack, or update it."""
+        act = self.cloudformation.update_stack if self.exists else self.cloudformation.create_stack
+        act(StackName=self.name, TemplateBody=self.body, Capabilities=["CAPABILITY_IAM"])
+
+    def deploy(self) -> str:
+        """Create or update, and wait for the end; the stack's status."""
+        if self.exists and self.status in ("ROLLBACK_COMPLETE", "CREATE_FAILED", "ROLLBACK_FAILED"):
+            # All that CloudFormation allows for such a stack; the CDK CLI does the same.
+            self.destroy()
+        self.start()
+        return self.ended()
+
+    def destroy(self) -> str:
+        self.cloudformation.delete_stack(StackName=self.name)
+        return self.ended()
+
+    def ended(self) -> str:
+        """Wait for the end of what is under way."""
+        deadline = time.monotonic() + _LONGEST
+        while (status := self.status).endswith("_IN_PROGRESS"):
+            assert time.monotonic() < deadline, f"{self.name} hangs in {status}: {self.reasons}"
+            time.sleep(0.1)
+        return status
+
+    @property
+    def exists(self) -> bool:
+        return self.status != "DELETE_COMPLETE"
+
+    @property
+    def status(self) -> str:
+        try:
+            return self.cloudformation.describe_stacks(StackName=self.name)["Stacks"][0]["StackStatus"]
+        except ClientError:
+            return "DELETE_COMPLETE"
+
+    @property
+    def stack_id(self) -> str:
+        return self.cloudformation.describe_stacks(StackName=self.name)["Stacks"][0]["StackId"]
+
+    @property
+    def reasons(self) -> list[str]:
+        """What the stack's events give as reasons, the latest first."""
+        events = self.cloudformation.describe_stack_events(StackName=self.name)["StackEvents"]
+        return [event["ResourceStatusReason"] for event in events if event.get("ResourceStatusReason")]
+
+    @property
+    def artifact_key(self) -> str:
+        found = self.cloudformation.describe_stack_resources(StackName=self.name)["StackResources"]
+        (key,) = [item["PhysicalResourceId"] for item in found if item["ResourceType"] == "Custom::OptimizationJob"]
+        return key

@@ -1,0 +1,254 @@
+"""Faults at a step of a stack's life, and what became of it."""
+
+from __future__ import annotations
+
+import re
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from constructs_optim.local.cloud import LocalCloud
+
+from .guarantees import Guarantees
+from .stacks import FaultStack
+
+_SETTLES_SECONDS = 15
+_SUCCEEDED = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A call that a function makes in one phase of a stack's life: the ``skip``-th after the first of its kind."""
+
+    phase: str
+    operation: str
+    path: str = ""
+    skip: int = 0
+
+    def __str__(self) -> str:
+        place = f" {self.path}" if self.path else ""
+        return f"{self.phase}: {self.operation}{place}" + (f" (no. {self.skip + 1})" if self.skip else "")
+
+
+@dataclass(frozen=True)
+class Strike:
+    """One fault at one step, as often as ``count`` says (None: until it is cleared)."""
+
+    fault: str
+    step: Step
+    count: int | None = 1
+    reason: str = ""
+
+    def inject(self, cloud: LocalCloud) -> None:
+        """Put it in force."""
+        cloud.inject(
+            self.fault,
+            operation=self.step.operation or None,
+            path=self.step.path,
+            skip=self.step.skip,
+            count=self.count,
+            reason=self.reason,
+        )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Faults that strike in one phase, and what is expected.
+
+    ``says`` is what the stack's events must contain where the deployment is to fail (cause, next step); None where it
+    is to succeed all the same. ``covered`` is how many pairs of fault and step that is.
+    """
+
+    phase: str
+    strikes: tuple[Strike, ...]
+    says: tuple[str, ...] | None = None
+    kind: str = ""
+
+    def __str__(self) -> str:
+        first = self.strikes[0]
+        more = f" and {len(self.strikes) - 1} more" if len(self.strikes) > 1 else ""
+        return f"{first.fault} at {first.step}{more}"
+
+    @property
+    def covered(self) -> int:
+        """How many pairs of a fault and a step it tries."""
+        return sum(strike.count or 1 for strike in self.strikes)
+
+    @property
+    def stack_kind(self) -> str:
+        """The kind of stack it is tried on."""
+        return self.kind or ("endpoint" if self.phase.endswith("model") else _KINDS.get(self.phase, "job"))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a trial: all that went wrong, which is nothing where it was survived."""
+
+    name: str
+    covered: int = 1
+    problems: tuple[str, ...] = ()
+    orphaned_jobs: int = 0
+    lost_artifacts: int = 0
+    seconds: float = 0.0
+
+
+class Trials:
+    """Runs trials on one local cloud, one after the other."""
+
+    def __init__(self, cloud: LocalCloud, place: str = "") -> None:
+        self.cloud, self.guarantees = cloud, Guarantees(cloud)
+        self._place, self._number = place, 0
+        self._outcome = Outcome("")
+        self._known = set[str]()
+
+    def run(self, trial: Trial) -> Outcome:
+        """Try one, and clean up after it."""
+
+        def carry_out() -> None:
+            _PHASES[trial.phase](self, trial, self.stack(trial.stack_kind))
+
+        return self.judge(str(trial), trial.covered, carry_out)
+
+    def judge(self, name: str, covered: int, carry_out: Callable[[], None]) -> Outcome:
+        """Carry something out, clean up after it, and say what went wrong."""
+        started = time.monotonic()
+        self._number += 1
+        self._stacks: list[FaultStack] = []
+        self._outcome = Outcome(name, covered)
+        try:
+            carry_out()
+        except Exception as error:
+            self.problem(f"{type(error).__name__}: {error} {traceback.format_exc()[-600:]}")
+        finally:
+            self.cloud.clear_faults()
+        for stack in self._stacks:
+            try:
+                if stack.exists and (status := stack.destroy()) != "DELETE_COMPLETE":
+                    self.problem(f"{stack.name} cannot be deleted: {status}: {stack.reasons[:4]}")
+            except Exception as error:
+                self.problem(f"while cleaning up: {type(error).__name__}: {error}")
+        self.check()
+        return replace(self._outcome, seconds=time.monotonic() - started)
+
+    def stack(self, kind: str = "job", *, model: str = "", **settings: Any) -> FaultStack:
+        """A stack that is deleted at the end; its artifact is its own unless ``model`` says otherwise."""
+        name = f"trial{self._place}-{self._number}-{len(self._stacks)}"
+        self._stacks.append(FaultStack(self.cloud, name, kind, model=model or name, **settings))
+        return self._stacks[-1]
+
+    def problem(self, problem: str) -> None:
+        """Something is not as it must be."""
+        self._outcome = replace(self._outcome, problems=(*self._outcome.problems, problem))
+
+    def expect(self, found: object, wanted: object, what: str) -> None:
+        """``found`` must be ``wanted``."""
+        if found != wanted:
+            self.problem(f"{what}: {found} instead of {wanted}")
+
+    def says(self, stack: FaultStack, wanted: Iterable[str]) -> None:
+        """The stack's events must name a cause and a next step."""
+        told = " ".join(stack.reasons)
+        for pattern in wanted:
+            if not re.search(pattern, told):
+                self.problem(f"no event says {pattern!r}: {stack.reasons[:4]}")
+
+    def check(self) -> None:
+        """Wait for what is on its way to happen, then ask whether the guarantees hold."""
+        deadline = time.monotonic() + _SETTLES_SECONDS
+        while (broken := set(self.guarantees.broken()) - self._known) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        for problem in sorted(broken):
+            self.problem(problem)
+        # What one trial broke is not the next one's fault.
+        self._known |= broken
+        self._outcome = replace(
+            self._outcome,
+            orphaned_jobs=self._outcome.orphaned_jobs + sum(problem.startswith("job ") for problem in broken),
+            lost_artifacts=self._outcome.lost_artifacts + sum(problem.startswith("artifact ") for problem in broken),
+        )
+
+    def end_faults(self) -> None:
+        """End the faults; one that never struck has shown nothing."""
+        idle = [fault for fault in self.cloud.faults() if not fault["struck"] or fault["count"]]
+        self.cloud.clear_faults()
+        for fault in idle:
+            self.problem(f"a fault did not strike (often enough): {fault}")
+
+    def again(self, stack: FaultStack) -> None:
+        """The same deployment must succeed once the fault is gone."""
+        status = stack.deploy()
+        if status not in _SUCCEEDED:
+            self.problem(f"deploying again ended as {status}: {stack.reasons[:4]}")
+        self.check()
+
+    def _inject(self, trial: Trial) -> None:
+        for strike in trial.strikes:
+            strike.inject(self.cloud)
+
+    def _deployed(self, trial: Trial, stack: FaultStack, rolled_back: str) -> None:
+        self._inject(trial)
+        status = stack.deploy()
+        self.end_faults()
+        self.check()
+        if trial.says is None:
+            if status not in _SUCCEEDED:
+                self.problem(f"ended as {status}: {stack.reasons[:4]}")
+        else:
+            self.expect(status, rolled_back, "the stack's status")
+            self.says(stack, trial.says)
+        if status not in _SUCCEEDED:
+            self.again(stack)
+
+    def create(self, trial: Trial, stack: FaultStack) -> None:
+        """The faults strike while the stack is created."""
+        self._deployed(trial, stack, "ROLLBACK_COMPLETE")
+
+    def update(self, trial: Trial, stack: FaultStack) -> None:
+        """The faults strike while the recipe of a stack is changed."""
+        stack.deploy()
+        before = stack.artifact_key
+        stack.group_size = 64
+        self._deployed(trial, stack, "UPDATE_ROLLBACK_COMPLETE")
+        if self.guarantees.store.manifest(before) is None:
+            self.problem("the artifact from before the update is gone")
+
+    def delete(self, trial: Trial, stack: FaultStack) -> None:
+        """The faults strike while a stack is deleted whose artifact is there."""
+        stack.deploy()
+        self._deleted(trial, stack)
+
+    def abandon(self, trial: Trial, stack: FaultStack) -> None:
+        """The faults strike while a stack is deleted whose job runs."""
+        self.cloud.inject("job_never_finishes")
+        stack.deploy()
+        while not any(fault["struck"] for fault in self.cloud.faults()):
+            time.sleep(0.05)
+        self._deleted(trial, stack)
+
+    def _deleted(self, trial: Trial, stack: FaultStack) -> None:
+        self._inject(trial)
+        status = stack.destroy()
+        self.end_faults()
+        if trial.says is None:
+            self.expect(status, "DELETE_COMPLETE", "the stack's status")
+        else:
+            self.expect(status, "DELETE_FAILED", "the stack's status")
+            self.says(stack, trial.says)
+        if status != "DELETE_COMPLETE":
+            self.expect(stack.destroy(), "DELETE_COMPLETE", "the stack's status when deleted again")
+        self.check()
+
+
+_KINDS = {"abandon": "unwaited"}
+_PHASES: dict[str, Callable[[Trials, Trial, FaultStack], None]] = {
+    "create": Trials.create,
+    "update": Trials.update,
+    "delete": Trials.delete,
+    "abandon": Trials.abandon,
+    "create model": Trials.create,
+    "update model": Trials.update,
+    "delete model": Trials.delete,
+}
+PHASES = tuple(_PHASES)

@@ -1,0 +1,323 @@
+"""``Custom::OptimizationJob`` against the local cloud: requests that overtake, repeat and interrupt one another.
+
+CloudFormation's own part is played here, because it is what would have to misbehave.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import boto3
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.runtime import custom_resource, job_handler, job_watcher
+from constructs_optim.runtime.artifact_store import ArtifactStore, Claim
+from constructs_optim.runtime.optimization_jobs import RUNNING
+from constructs_optim.runtime.owner_records import Owner, OwnerRecords
+
+from ..lambda_context import LambdaContext
+from .conftest import BUCKET, ROLE, Answers, until
+
+ACCOUNT, OTHER_ACCOUNT = "000000000000", "444455556666"
+_numbers = count()
+
+
+class Died(BaseException):
+    """A function's process that ends at once: nothing it would still do happens."""
+
+
+class Requests:
+    """CloudFormation's side of one resource, and a look at what the requests came to."""
+
+    def __init__(self, cloud: LocalCloud, answers: Answers, machine: str, account: str = ACCOUNT) -> None:
+        self.cloud, self.answers, self.machine = cloud, answers, machine
+        self.number = next(_numbers)
+        self.owner = Owner(f"arn:aws:cloudformation:us-west-2:{account}:stack/Chat/{self.number}", "Job")
+        self.store = ArtifactStore(cloud.client("s3"), BUCKET)
+        self.records = OwnerRecords(cloud.client("s3"), BUCKET)
+        self.recipe = f"{self.number:064x}"
+        self._sent: list[str] = []
+        cloud.client("s3").put_object(Bucket=BUCKET, Key=f"models/{self.number}/model.safetensors", Body=b"weights")
+
+    def properties(self, **changed: Any) -> dict[str, Any]:
+        return {
+            "RecipeKey": self.recipe,
+            "Source": {"Kind": "s3", "S3Uri": f"s3://{BUCKET}/models/{self.number}/"},
+            "Request": {
+                "DeploymentInstanceType": "ml.g5.12xlarge",
+                "OptimizationConfigs": [
+                    {
+                        "ModelQuantizationConfig": {
+                            "Image": "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1",
+                            "OverrideEnvironment": {"OPTION_QUANTIZE": "awq"},
+                        }
+                    }
+                ],
+                "StoppingCondition": {"MaxRuntimeInSeconds": "3600"},
+            },
+            "RoleArn": ROLE,
+            "Bucket": BUCKET,
+            "StateMachineArn": self.machine,
+            **changed,
+        }
+
+    def event(self, kind: str, request: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
+        if request not in self._sent:
+            self._sent.append(request)
+        # A repeated event is the same event: it was sent when it was sent.
+        date = f"20261121T1200{self._sent.index(request):02}Z"
+        return {
+            "RequestType": kind,
+            "ResponseURL": f"{self.answers.url}?X-Amz-Date={date}&X-Amz-Expires=7200",
+            "StackId": self.owner.stack_id,
+            "RequestId": f"{self.number}-{request}",
+            "LogicalResourceId": self.owner.logical_id,
+            "ResourceProperties": self.properties(**changed),
+            **({"PhysicalResourceId": physical_id} if physical_id else {}),
+        }
+
+    def send(self, kind: str, request: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
+        """Invoke the function; its answer."""
+        self.deliver(self.event(kind, request, physical_id, **changed))
+        return self.answers.received[-1]
+
+    def deliver(self, event: dict[str, Any]) -> None:
+        job_handler.handler(event, LambdaContext(0.5))
+
+    @property
+    def keys(self) -> set[str]:
+        return set(self.records.get(self.owner).keys)
+
+    @property
+    def running(self) -> list[str]:
+        """The jobs that make something of this resource's source and run."""
+        sagemaker = self.cloud.client("sagemaker")
+        found = []
+        for job in self.cloud.jobs():
+            request = sagemaker.describe_optimization_job(OptimizationJobName=job["name"])
+            if job["status"] in RUNNING and f"/models/{self.number}/" in request["ModelSource"]["S3"]["S3Uri"]:
+                found.append(job["name"])
+        return found
+
+    def assert_nothing_is_left(self) -> None:
+        assert self.keys == set()
+        assert self.running == []
+        assert self.claims() == []
+
+    def claims(self) -> list[Claim]:
+        """The claims this resource owns."""
+        pages = self.cloud.client("s3").get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix="artifacts/")
+        keys = {item["Key"].split("/")[1] for page in pages for item in page.get("Contents", [])}
+        found = [self.store.claim(key) for key in keys]
+        return [claim for claim in found if claim is not None and self.owner in claim.owners]
+
+
+@pytest.fixture(scope="module")
+def machine(cloud: LocalCloud) -> str:
+    """A state machine that does nothing: these tests look themselves."""
+    definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
+    return cloud.client("stepfunctions").create_state_machine(
+        name="watcher", definition=json.dumps(definition), roleArn=ROLE
+    )["stateMachineArn"]
+
+
+@pytest.fixture
+def a_resource(
+    cloud: LocalCloud,
+    answers: Answers,
+    machine: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., Requests]:
+    # The pauses are for permissions on their way, of which there are none here.
+    monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
+    cloud.inject("job_never_finishes")
+    return lambda account=ACCOUNT: Requests(cloud, answers, machine, account)
+
+
+@pytest.fixture
+def at_call(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[dict[int, Callable[[], None]]], None]]:
+    """Has something done right before the n-th call to AWS from now on."""
+    plan: dict[int, Callable[[], None]] = {}
+    made = [0]
+
+    def before_call(**_: Any) -> None:
+        number, made[0] = made[0], made[0] + 1
+        if act := plan.pop(number, None):
+            act()
+
+    def client(name: str) -> Any:
+        found = boto3.client(name, config=custom_resource.CLIENT)
+        found.meta.events.register_first("before-call", before_call)
+        return found
+
+    def arm(acts: dict[int, Callable[[], None]]) -> None:
+        plan.clear()
+        plan.update(acts)
+        made[0] = 0
+
+    monkeypatch.setattr(job_handler, "_client", client)
+    yield arm
+    plan.clear()
+
+
+CALLS_OF_A_CREATE = 15
+
+
+@pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
+def test_a_delete_that_overtakes_a_create_leaves_nothing_behind(
+    a_resource: Callable[..., Requests], at_call: Any, step: int
+) -> None:
+    resource = a_resource()
+    at_call({step: lambda: resource.send("Delete", "delete", "Chat-Job-MADEUP")})
+    resource.send("Create", "create")
+    resource.assert_nothing_is_left()
+
+
+def test_a_create_makes_as_many_calls_as_are_tried(a_resource: Callable[..., Requests], at_call: Any) -> None:
+    resource = a_resource()
+    reached: list[int] = []
+    at_call({number: lambda number=number: reached.append(number) for number in range(50)})
+    created = resource.send("Create", "create")
+    assert len(reached) == CALLS_OF_A_CREATE
+    resource.send("Delete", "delete", created["PhysicalResourceId"])
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(overtaken=st.integers(0, CALLS_OF_A_CREATE - 1), further=st.integers(0, 12))
+def test_a_create_that_is_overtaken_and_dies_and_is_repeated_leaves_nothing_behind(
+    a_resource: Callable[..., Requests], at_call: Any, overtaken: int, further: int
+) -> None:
+    resource = a_resource()
+
+    def die() -> None:
+        raise Died
+
+    def overtake() -> None:
+        resource.send("Delete", "delete", "Chat-Job-MADEUP")
+        at_call({further: die})
+
+    at_call({overtaken: overtake})
+    for _ in range(2):
+        try:
+            resource.send("Create", "create")
+        except Died:
+            at_call({})
+    resource.assert_nothing_is_left()
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(died=st.integers(0, 20))
+def test_an_update_that_dies_for_good_is_undone_by_the_rollbacks_update(
+    a_resource: Callable[..., Requests], at_call: Any, died: int
+) -> None:
+    resource = a_resource()
+    before = resource.send("Create", "create")["PhysicalResourceId"]
+
+    def die() -> None:
+        raise Died
+
+    at_call({died: die})
+    try:
+        resource.send("Update", "update", before, RecipeKey=f"{resource.number:063x}f")
+    except Died:
+        rolled_back = resource.send("Update", "rollback", before)
+        assert rolled_back["PhysicalResourceId"] == before
+        assert resource.keys == {before}
+        assert len(resource.running) == 1
+    at_call({})
+    for key in sorted(resource.keys):
+        resource.send("Delete", f"delete-{key}", key)
+    resource.assert_nothing_is_left()
+
+
+def test_a_late_repetition_of_a_create_after_the_deletion_does_nothing(a_resource: Callable[..., Requests]) -> None:
+    resource = a_resource()
+    created = resource.send("Create", "create")
+    resource.send("Delete", "delete", created["PhysicalResourceId"])
+    answered = len(resource.answers.received)
+    resource.send("Create", "create")
+    assert len(resource.answers.received) == answered, "nobody waits for an answer"
+    resource.assert_nothing_is_left()
+
+
+def test_the_deletion_of_a_failed_create_spares_the_create_that_came_after_it(
+    a_resource: Callable[..., Requests],
+) -> None:
+    resource = a_resource()
+    failed = resource.send("Create", "first", RoleArn="nobody")
+    assert failed["Status"] == "FAILED"
+    created = resource.send("Create", "second")
+    resource.send("Delete", "cleanup", failed["PhysicalResourceId"])
+    assert resource.keys == {created["PhysicalResourceId"]}
+    assert len(resource.running) == 1
+    resource.send("Delete", "delete", created["PhysicalResourceId"])
+    resource.assert_nothing_is_left()
+
+
+def test_an_update_that_fails_keeps_the_artifact_the_stack_had(
+    a_resource: Callable[..., Requests], cloud: LocalCloud
+) -> None:
+    resource = a_resource()
+    before = resource.send("Create", "create")["PhysicalResourceId"]
+    cloud.inject("limit_exceeded", operation="CreateOptimizationJob")
+    failed = resource.send("Update", "update", before, RecipeKey=f"{resource.number:063x}e")
+    assert (failed["Status"], failed["PhysicalResourceId"]) == ("FAILED", before)
+    assert resource.keys == {before}
+    assert len(resource.running) == 1
+    resource.send("Delete", "delete", before)
+    resource.assert_nothing_is_left()
+
+
+def test_two_accounts_after_the_same_artifact_run_one_job(
+    a_resource: Callable[..., Requests], cloud: LocalCloud
+) -> None:
+    ours, theirs = a_resource(), a_resource(OTHER_ACCOUNT)
+    theirs.number, theirs.recipe = ours.number, ours.recipe
+    key = ours.send("Create", "create")["PhysicalResourceId"]
+    assert theirs.send("Create", "theirs")["PhysicalResourceId"] == key
+    assert len(ours.running) == 1
+    look = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1}
+    assert not job_watcher.handler({**look, "Account": OTHER_ACCOUNT}, LambdaContext())["Done"]
+    cloud.clear_faults()
+    until(lambda: job_watcher.handler({**look, "Account": ACCOUNT}, LambdaContext()), lambda answer: answer["Done"])
+    assert job_watcher.handler({**look, "Account": OTHER_ACCOUNT}, LambdaContext())["Done"]
+
+
+def test_when_the_account_that_runs_the_job_gives_it_up_the_other_is_told_and_can_run_it(
+    a_resource: Callable[..., Requests],
+) -> None:
+    ours, theirs = a_resource(), a_resource(OTHER_ACCOUNT)
+    theirs.number, theirs.recipe = ours.number, ours.recipe
+    key = ours.send("Create", "create")["PhysicalResourceId"]
+    theirs.send("Create", "theirs")
+    ours.send("Delete", "delete", key)
+    assert ours.running == []
+    handle = theirs.answers.url
+    look = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": OTHER_ACCOUNT, "WaitHandle": handle}
+    assert job_watcher.handler(look, LambdaContext())["Done"]
+    told = theirs.answers.received[-1]
+    assert told["Status"] == "FAILURE"
+    assert f"account {ACCOUNT}" in told["Reason"]
+    assert "Deploy again to run it here" in told["Reason"]
+    theirs.send("Update", "again", key, Tags=[])
+    assert len(theirs.running) == 1
+
+
+def test_a_store_of_another_region_is_refused_before_anything_is_claimed(
+    a_resource: Callable[..., Requests], cloud: LocalCloud
+) -> None:
+    resource = a_resource()
+    elsewhere = f"elsewhere-{resource.number}"
+    boto3.client("s3", region_name="eu-central-1").create_bucket(
+        Bucket=elsewhere, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+    )
+    answer = resource.send("Create", "create", Bucket=elsewhere)
+    assert answer["Status"] == "FAILED"
+    assert "is in eu-central-1 and this stack in us-west-2" in answer["Reason"]
+    assert resource.running == []

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+import pytest
+
+from constructs_optim.recipe.catalog import layers
+from constructs_optim.runtime import telemetry
+from constructs_optim.runtime.json_records import JsonRecords
+from constructs_optim.runtime.telemetry import HandlerFailed, count, entry_point, log
+
+from ..telemetry import Context, Said
+from .conftest import BUCKET
+
+STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"
+KEY = "a" * 64
+EVENT = {
+    "RequestType": "Create",
+    "ResponseURL": "https://custom.s3.amazonaws.com/x?X-Amz-Signature=MARKsignature",
+    "StackId": STACK,
+    "RequestId": "request-1",
+    "LogicalResourceId": "Llama70BJob",
+    "ResourceProperties": {"Environment": {"HF_TOKEN": "MARKtoken"}},
+}
+
+
+def invoke(work: Any, event: Mapping[str, Any] = EVENT, context: object = None) -> Any:
+    return entry_point(lambda event, context: work())(event, context or Context())
+
+
+def test_the_tests_have_the_powertools_that_the_layer_has() -> None:
+    assert version("aws-lambda-powertools") == layers.powertools().release
+
+
+def test_every_line_says_what_it_is_about(said: Said) -> None:
+    invoke(lambda: log("received", request="Create", status=1))
+    line = said.line("received")
+    assert line["level"] == "INFO"
+    assert (line["stack_id"], line["logical_id"], line["request_id"]) == (STACK, "Llama70BJob", "request-1")
+    assert line["function_request_id"] == Context().aws_request_id
+    assert (line["request_type"], line["status"]) == ("Create", 1)
+    assert line["location"].startswith("<lambda>:"), "the line of the call, not of the function that logs"
+
+
+def test_what_a_line_has_named_stays_on_those_after_it(said: Said) -> None:
+    def work() -> None:
+        log("created", job="optim-1", artifact=KEY)
+        log("looked", status="STARTING")
+
+    invoke(work)
+    line = said.line("looked")
+    assert (line["artifact_key"], line["job_name"], line["status"]) == (KEY, "optim-1", "STARTING")
+
+
+def test_an_invocation_does_not_inherit_what_another_one_named(said: Said) -> None:
+    invoke(lambda: log("created", job="optim-1", artifact=KEY))
+    invoke(lambda: log("looked"), event={})
+    assert {"artifact_key", "job_name", "stack_id"}.isdisjoint(said.line("looked"))
+
+
+def test_a_look_s_lines_name_the_artifact_of_its_input(said: Said) -> None:
+    invoke(lambda: log("looked"), event={"ArtifactKey": KEY, "Attempt": 1})
+    assert said.line("looked")["artifact_key"] == KEY
+
+
+def test_a_handler_works_without_lambda_s_context(said: Said) -> None:
+    assert entry_point(lambda event, context: log("received") or "answer")({}, None) == "answer"
+    assert said.line("received")["message"] == "received"
+
+
+@pytest.mark.parametrize(
+    ("message", "fields", "metric"),
+    [
+        ("reused", {"artifact": KEY}, "ArtifactReused"),
+        ("created", {"job": "optim-1", "artifact": KEY}, "JobStarted"),
+        ("created", {"model": "optim-chat"}, "ModelCreated"),
+        ("attached", {"job": "optim-1", "status": "INPROGRESS"}, "JobAttached"),
+        ("released", {"artifact": KEY, "attempt": 1}, "JobStopped"),
+        ("ended", {"failure": ""}, "JobCompleted"),
+        ("ended", {"failure": "it failed"}, "JobFailed"),
+        ("failed", {"reason": "no such model"}, "DeploymentFailed"),
+    ],
+)
+def test_what_is_said_is_counted(said: Said, message: str, fields: dict[str, Any], metric: str) -> None:
+    invoke(lambda: log(message, **fields))
+    assert said.metrics() == {metric: [1.0]}
+    assert said.line(message)["level"] == ("ERROR" if metric.endswith("Failed") else "INFO")
+
+
+def test_a_look_that_finds_nothing_new_publishes_nothing(said: Said) -> None:
+    invoke(lambda: log("looked", job="optim-1", status="INPROGRESS"))
+    assert said.metrics() == {}
+    assert "No application metrics" not in said.text()
+
+
+def test_a_metric_has_its_unit_the_handler_s_name_and_no_other_dimension(
+    said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry._metrics, "service", "job_watcher")
+    invoke(lambda: (count("JobSeconds", 5400), count("ClaimContended"), count("ClaimContended")))
+    assert said.units() == {"JobSeconds": "Seconds", "ClaimContended": "Count"}
+    assert said.metrics() == {"JobSeconds": [5400.0], "ClaimContended": [1.0, 1.0]}
+    (published,) = [json.loads(line) for line in said.text().splitlines()]
+    assert published["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["service"]]
+    assert published["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "ConstructsOptim"
+    assert published["service"] == "job_watcher"
+
+
+def test_a_write_that_somebody_else_was_quicker_with_is_counted(said: Said, s3: Any) -> None:
+    records = JsonRecords(s3, BUCKET)
+
+    def change(record: Any) -> dict[str, Any]:
+        if record is None:
+            records.write("claim.json", {"by": ["another"]})
+        return {"by": [*(record or {"by": []})["by"], "us"]}
+
+    assert invoke(lambda: records.swap("claim.json", change)) == {"by": ["another", "us"]}
+    assert said.metrics() == {"ClaimContended": [1.0]}
+
+
+def test_metrics_are_published_when_the_handler_crashes(said: Said) -> None:
+    def work() -> None:
+        count("ClaimContended")
+        raise KeyError("Bucket")
+
+    with pytest.raises(KeyError):
+        invoke(work)
+    assert said.metrics() == {"ClaimContended": [1.0], "InvocationFailed": [1.0]}
+    line = said.line("crashed")
+    assert (line["level"], line["exception_name"]) == ("ERROR", "KeyError")
+    assert "in work" in line["traceback"]
+
+
+def test_an_exception_that_carries_a_secret_reaches_lambda_without_it(said: Said) -> None:
+    def work() -> None:
+        try:
+            raise OSError(f"cannot PUT {EVENT['ResponseURL']}")
+        except OSError as error:
+            raise RuntimeError(f"giving up on {EVENT}") from error
+
+    with pytest.raises(HandlerFailed, match="RuntimeError: giving up on") as raised:
+        invoke(work)
+    assert "MARK" not in str(raised.value)
+    assert raised.value.__cause__ is None
+    assert raised.value.__context__ is None
+    assert "in work" in said.line("crashed")["traceback"]
+    assert "MARK" not in said.text()
+
+
+def test_a_secret_in_the_cause_alone_is_kept_from_lambda_as_well(said: Said) -> None:
+    def work() -> None:
+        raise RuntimeError("giving up") from OSError(f"cannot PUT {EVENT['ResponseURL']}")
+
+    with pytest.raises(HandlerFailed, match="RuntimeError: giving up"):
+        invoke(work)
+    assert "MARK" not in said.text()
+
+
+def test_whole_events_are_not_logged_even_where_powertools_is_told_to(
+    said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POWERTOOLS_LOGGER_LOG_EVENT", "true")
+    invoke(lambda: log("received"))
+    assert [line["message"] for line in said.lines()] == ["received"]
+
+
+def test_a_level_above_info_leaves_failures(said: Said, request: pytest.FixtureRequest) -> None:
+    before = telemetry._logger.log_level
+    request.addfinalizer(lambda: telemetry._logger.setLevel(before))
+    telemetry._logger.setLevel("ERROR")
+    invoke(lambda: (log("received"), log("failed", reason="no such model")))
+    assert [line["message"] for line in said.lines()] == ["failed"]
