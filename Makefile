@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install demo test unit e2e conformance lint format lock bench clean
+.PHONY: help install demo test unit e2e faults conformance lint format lock bench clean
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -26,6 +26,9 @@ unit: install ## the tests that need no local cloud
 
 e2e: install ## the tests that deploy with the CDK CLI
 	@pytest -m e2e
+
+faults: install ## every fault at every step of a deployment, and the figures that come of it
+	@python -m tests.faults
 
 conformance: install ## what the SageMaker SDK asks for, recorded anew and compared
 	@for sdk in 2 3; do \

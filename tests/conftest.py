@@ -8,12 +8,12 @@ import pytest
 
 from .telemetry import Said, StandardOutput
 
-_MARKERS = {"local": ("local",), "e2e": ("local", "e2e")}
+_MARKERS = {"local": ("local",), "operations": ("local",), "e2e": ("local", "e2e")}
 _HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests below ``tests/local`` and ``tests/e2e``, so that ``make unit`` leaves them out."""
+    """Mark the tests of the folders that need it, so that ``make unit`` leaves them out."""
     for item in items:
         if _HERE in item.path.parents:
             for marker in _MARKERS.get(item.path.relative_to(_HERE).parts[0], ()):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from .artifacts import artifacts_app
 from .catalog import catalog_command
+from .jobs import jobs_app
 from .plan import plan_command
 
 app = typer.Typer(
@@ -29,4 +31,6 @@ except ModuleNotFoundError as missing:
 
 app.command("plan")(plan_command)
 app.command("catalog")(catalog_command)
+app.add_typer(jobs_app, name="jobs", help="The account's optimization jobs: list, watch, stop.")
+app.add_typer(artifacts_app, name="artifacts", help="A store's artifacts: list, show, verify, prune.")
 app.add_typer(local_app, name="local", help="A local cloud to try the library on, without an AWS account.")

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -80,6 +81,8 @@ class LocalCloud:
         }
         self._log_file = log_file
         self._process: subprocess.Popen[bytes] | None = None
+        self._session: boto3.Session | None = None
+        self._session_lock = threading.Lock()
 
     @property
     def endpoint_url(self) -> str:
@@ -169,13 +172,14 @@ class LocalCloud:
 
     def client(self, service: str) -> Any:
         """A boto3 client for it."""
-        session = boto3.Session(
-            aws_access_key_id=ACCOUNT,
-            aws_secret_access_key=SECRET,
-            region_name=self.region,
-        )
         config = Config(s3={"addressing_style": "path"}, retries={"mode": "standard", "max_attempts": 2})
-        return session.client(service, endpoint_url=self.endpoint_url, config=config)
+        # A session reads the services' descriptions once; it makes one client at a time.
+        with self._session_lock:
+            if self._session is None:
+                self._session = boto3.Session(
+                    aws_access_key_id=ACCOUNT, aws_secret_access_key=SECRET, region_name=self.region
+                )
+            return self._session.client(service, endpoint_url=self.endpoint_url, config=config)
 
     def jobs(self) -> list[dict[str, Any]]:
         """Every optimization job: ``{"name", "status", "history": [{"status", "time"}]}``."""

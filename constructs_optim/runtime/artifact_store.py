@@ -15,14 +15,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from botocore.exceptions import ClientError
 
 from .errors import DeploymentError
 from .json_records import JsonRecords, Record
 from .owner_records import Owner
 
 __all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key"]
+
+_REQUESTS_AT_ONCE = 8
 
 
 def artifact_key(recipe_key: str, source_identity: str) -> str:
@@ -89,7 +94,9 @@ class ArtifactStore:
         manifest = self.written_manifest(key)
         if manifest is None or (attempt is not None and manifest.get("attempt", attempt) != attempt):
             return None
-        return manifest if self.files(manifest["model_data_uri"]) == manifest["files"] else None
+        # Checksums follow from the bytes that ETags stand for, and cost a request a file.
+        written = [{name: of for name, of in file.items() if name != "checksums"} for file in manifest["files"]]
+        return manifest if self.files(manifest["model_data_uri"]) == written else None
 
     def written_manifest(self, key: str) -> dict[str, Any] | None:
         """The manifest whatever became of its files; None where there is none that can be read."""
@@ -104,8 +111,12 @@ class ArtifactStore:
         """Write the manifest, which completes the artifact."""
         self._records.write(f"{_prefix(key)}manifest.json", manifest)
 
-    def files(self, uri: str) -> list[dict[str, Any]]:
-        """The objects below an ``s3://`` prefix of this bucket: ``{"name", "size", "etag"}`` each, by name."""
+    def files(self, uri: str, *, checksums: bool = False) -> list[dict[str, Any]]:
+        """The objects below an ``s3://`` prefix of this bucket: ``{"name", "size", "etag"}`` each, by name.
+
+        With ``checksums``, each also has those S3 keeps of its bytes, by algorithm and in base64, at one request a
+        file: ``{"checksums": {"CRC64NVME": "..."}}``; of a multipart upload perhaps ``...-<parts>``.
+        """
         prefix = uri.removeprefix(f"s3://{self.bucket}/")
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
         found = [
@@ -113,7 +124,26 @@ class ArtifactStore:
             for page in pages
             for item in page.get("Contents", [])
         ]
-        return sorted(found, key=lambda item: item["name"])
+        found.sort(key=lambda item: item["name"])
+        if not checksums:
+            return found
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as threads:
+            return list(threads.map(lambda item: {**item, "checksums": self._checksums(prefix + item["name"])}, found))
+
+    def _checksums(self, name: str) -> dict[str, str]:
+        """What S3 computed when the object was written (since December 2024 CRC64NVME, unless the writer chose)."""
+        try:
+            head = self._s3.head_object(Bucket=self.bucket, Key=name, ChecksumMode="ENABLED")
+        except ClientError as error:
+            # Deleted since it was listed.
+            if error.response["Error"]["Code"] == "404":
+                return {}
+            raise
+        kept = {
+            member.removeprefix("Checksum"): value for member, value in head.items() if member.startswith("Checksum")
+        }
+        kept.pop("Type", None)
+        return dict(sorted(kept.items()))
 
     def claim(self, key: str) -> Claim | None:
         """The claim as it stands."""
@@ -171,7 +201,8 @@ class ArtifactStore:
             current = claim or Claim(artifact_key=key)
             owners = tuple(other for other in current.owners if other != owner and other not in gone)
             makers = [other for other in owners if current.made_in(other.account)]
-            return replace(current, owners=owners, released=not finished and not makers)
+            # Once released it stays so until somebody joins: its files may be on their way out.
+            return replace(current, owners=owners, released=current.released or (not finished and not makers))
 
         return self._swap(key, left)
 

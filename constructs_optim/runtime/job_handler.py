@@ -279,11 +279,13 @@ def _delete(event: Mapping[str, Any]) -> None:
         for key in sorted(_deleted(record, physical_id)):
             deployment.abandon(key)
     except ClientError as error:
-        if error.response["Error"]["Code"] != "NoSuchBucket":
+        if error.response["Error"]["Code"] == "NoSuchBucket":
+            # With the bucket went the claims, and where a job's output would go: it can be of use to nobody.
+            if is_artifact_key(physical_id):
+                deployment.jobs.stop_all(bucket, str(physical_id))
+        elif failed_request(physical_id) is None or deployment.records.get(deployment.owner).keys:
             raise
-        # With the bucket went the claims, and where a job's output would go: no job can be of use to anybody.
-        if is_artifact_key(physical_id):
-            deployment.jobs.stop_all(bucket, str(physical_id))
+        # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
 
 
 def _deleted(record: OwnerRecord, physical_id: object) -> set[str]:

@@ -115,7 +115,7 @@ def _complete(
 ) -> dict[str, Any]:
     key = event["ArtifactKey"]
     uri = job["OutputConfig"]["S3OutputLocation"]
-    files = store.files(uri)
+    files = store.files(uri, checksums=True)
     if not files:
         name = job["OptimizationJobName"]
         return _fail(event, store, f"the optimization job {name} completed but wrote nothing to {uri}; deploy again")

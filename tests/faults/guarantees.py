@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -14,6 +15,7 @@ from constructs_optim.runtime.owner_records import OwnerRecords
 
 from .stacks import STORE
 
+_SETTLES_SECONDS = 15
 _GONE = ("DELETE_COMPLETE",)
 
 
@@ -59,6 +61,13 @@ class Guarantees:
             *(f"stack {stack} is gone and still owns something" for stack in self.dead_owners()),
             *(f"model {name} is nobody's" for name in self.abandoned_models()),
         ]
+
+    def broken_for_good(self, known: Collection[str] = ()) -> list[str]:
+        """What does not hold, beside what is ``known``, and does not come to hold when what is on its way happens."""
+        deadline = time.monotonic() + _SETTLES_SECONDS
+        while (broken := sorted(set(self.broken()) - set(known))) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return broken
 
     def claims(self) -> Iterator[Claim]:
         """Every claim of the store."""

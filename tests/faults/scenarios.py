@@ -37,12 +37,17 @@ def until(look: Callable[[], Any], what: str) -> Any:
 
 def running_job(t: Trials) -> str:
     """The name of the job that was told never to finish, once it would have finished otherwise."""
-    until(lambda: any(fault["struck"] for fault in t.cloud.faults() if fault["name"] == "job_never_finishes"), "job")
-    return job_that_is(t, "INPROGRESS")
+
+    def told() -> bool:
+        t.cloud.jobs()
+        return any(fault["struck"] for fault in t.cloud.faults() if fault["name"] == "job_never_finishes")
+
+    until(told, "job")
+    return jobs_that_are(t, "INPROGRESS")[-1]
 
 
-def job_that_is(t: Trials, status: str) -> str:
-    return until(lambda: [job["name"] for job in t.cloud.jobs() if job["status"] == status], f"job {status}")[-1]
+def jobs_that_are(t: Trials, status: str) -> list[str]:
+    return [job["name"] for job in t.cloud.jobs() if job["status"] == status]
 
 
 def jobs_of(t: Trials, stack: FaultStack) -> list[str]:
@@ -154,7 +159,7 @@ def job_deleted_from_outside(t: Trials) -> None:
     name = running_job(t)
     until(lambda: not any(fault["name"] == "function_hangs" for fault in t.cloud.faults()), "look that hangs")
     sagemaker.stop_optimization_job(OptimizationJobName=name)
-    job_that_is(t, "STOPPED")
+    until(lambda: name in jobs_that_are(t, "STOPPED"), "stopped job")
     sagemaker.delete_optimization_job(OptimizationJobName=name)
     t.expect(stack.ended(), "ROLLBACK_COMPLETE", "the stack's status")
     t.end_faults()
@@ -435,7 +440,7 @@ def quota_exceeded(t: Trials) -> None:
 @scenario
 def permission_missing_at_first(t: Trials) -> None:
     t.cloud.inject("access_denied", operation="CreateOptimizationJob", count=2)
-    survives(t, t.stack())
+    survives(t, t.stack("unhurried"))
 
 
 @scenario

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import App, Duration, Environment, LegacyStackSynthesizer, Stack
+from aws_cdk import App, DefaultStackSynthesizer, Duration, Environment, Stack
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 from botocore.exceptions import ClientError
@@ -72,7 +72,7 @@ def _template(name: str, group_size: int) -> str:
         App(outdir=tempfile.mkdtemp(prefix="faults-")),
         "Faults",
         env=Environment(account=ACCOUNT, region="us-west-2"),
-        synthesizer=LegacyStackSynthesizer(),
+        synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
     )
     given: dict[str, Any] = {
         "model": Model.s3(f"s3://{MODELS}/{_ANY_MODEL}/"),
@@ -138,7 +138,12 @@ class FaultStack:
 
     def __post_init__(self) -> None:
         self.cloudformation = self.cloud.client("cloudformation")
-        self.cloud.client("s3").put_object(Bucket=MODELS, Key=f"{self.model}/model.safetensors", Body=b"weights")
+        self.use(self.model)
+
+    def use(self, model: str) -> None:
+        """Optimize this model from the next deployment on."""
+        self.model = model
+        self.cloud.client("s3").put_object(Bucket=MODELS, Key=f"{model}/model.safetensors", Body=b"weights")
 
     @property
     def body(self) -> str:
@@ -147,7 +152,11 @@ class FaultStack:
     def start(self) -> None:
         """Create the stack, or update it."""
         act = self.cloudformation.update_stack if self.exists else self.cloudformation.create_stack
-        act(StackName=self.name, TemplateBody=self.body, Capabilities=["CAPABILITY_IAM"])
+        try:
+            act(StackName=self.name, TemplateBody=self.body, Capabilities=["CAPABILITY_IAM"])
+        except ClientError as error:
+            if "No updates are to be performed" not in str(error):
+                raise
 
     def deploy(self) -> str:
         """Create or update, and wait for the end; the stack's status."""
@@ -168,6 +177,11 @@ class FaultStack:
             assert time.monotonic() < deadline, f"{self.name} hangs in {status}: {self.reasons}"
             time.sleep(0.1)
         return status
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is under way."""
+        return self.status.endswith("_IN_PROGRESS")
 
     @property
     def exists(self) -> bool:

@@ -14,7 +14,6 @@ from constructs_optim.local.cloud import LocalCloud
 from .guarantees import Guarantees
 from .stacks import FaultStack
 
-_SETTLES_SECONDS = 15
 _SUCCEEDED = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 
 
@@ -102,6 +101,7 @@ class Trials:
         self._place, self._number = place, 0
         self._outcome = Outcome("")
         self._known = set[str]()
+        self._stacks: list[FaultStack] = []
 
     def run(self, trial: Trial) -> Outcome:
         """Try one, and clean up after it."""
@@ -115,7 +115,7 @@ class Trials:
         """Carry something out, clean up after it, and say what went wrong."""
         started = time.monotonic()
         self._number += 1
-        self._stacks: list[FaultStack] = []
+        self._stacks = []
         self._outcome = Outcome(name, covered)
         try:
             carry_out()
@@ -156,13 +156,11 @@ class Trials:
 
     def check(self) -> None:
         """Wait for what is on its way to happen, then ask whether the guarantees hold."""
-        deadline = time.monotonic() + _SETTLES_SECONDS
-        while (broken := set(self.guarantees.broken()) - self._known) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        for problem in sorted(broken):
+        broken = self.guarantees.broken_for_good(self._known)
+        for problem in broken:
             self.problem(problem)
         # What one trial broke is not the next one's fault.
-        self._known |= broken
+        self._known.update(broken)
         self._outcome = replace(
             self._outcome,
             orphaned_jobs=self._outcome.orphaned_jobs + sum(problem.startswith("job ") for problem in broken),

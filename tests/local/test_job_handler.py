@@ -129,41 +129,49 @@ def machine(cloud: LocalCloud) -> str:
 
 @pytest.fixture
 def a_resource(
-    cloud: LocalCloud,
-    answers: Answers,
-    machine: str,
-    monkeypatch: pytest.MonkeyPatch,
+    cloud: LocalCloud, answers: Answers, machine: str, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Requests]:
     # The pauses are for permissions on their way, of which there are none here.
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
+    monkeypatch.setattr(job_handler, "_client", clients.get)
+    clients.arm({})
     cloud.inject("job_never_finishes")
     return lambda account=ACCOUNT: Requests(cloud, answers, machine, account)
 
 
-@pytest.fixture
-def at_call(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[dict[int, Callable[[], None]]], None]]:
-    """Has something done right before the n-th call to AWS from now on."""
-    plan: dict[int, Callable[[], None]] = {}
-    made = [0]
+class Clients:
+    """The function's clients, made once; something can be done right before the n-th call from now on."""
 
-    def before_call(**_: Any) -> None:
-        number, made[0] = made[0], made[0] + 1
-        if act := plan.pop(number, None):
+    def __init__(self, cloud: LocalCloud) -> None:
+        self._cloud, self._made = cloud, dict[str, Any]()
+        self._plan: dict[int, Callable[[], None]] = {}
+        self._calls = 0
+
+    def get(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = self._cloud.client(name)
+            self._made[name].meta.events.register_first("before-call", self._before_call)
+        return self._made[name]
+
+    def arm(self, acts: dict[int, Callable[[], None]]) -> None:
+        self._plan, self._calls = dict(acts), 0
+
+    def _before_call(self, **_: Any) -> None:
+        number, self._calls = self._calls, self._calls + 1
+        if act := self._plan.pop(number, None):
             act()
 
-    def client(name: str) -> Any:
-        found = boto3.client(name, config=custom_resource.CLIENT)
-        found.meta.events.register_first("before-call", before_call)
-        return found
 
-    def arm(acts: dict[int, Callable[[], None]]) -> None:
-        plan.clear()
-        plan.update(acts)
-        made[0] = 0
+@pytest.fixture(scope="module")
+def clients(cloud: LocalCloud) -> Clients:
+    return Clients(cloud)
 
-    monkeypatch.setattr(job_handler, "_client", client)
-    yield arm
-    plan.clear()
+
+@pytest.fixture
+def at_call(clients: Clients) -> Iterator[Callable[[dict[int, Callable[[], None]]], None]]:
+    """Has something done right before the n-th call to AWS from now on."""
+    yield clients.arm
+    clients.arm({})
 
 
 CALLS_OF_A_CREATE = 15
@@ -188,7 +196,22 @@ def test_a_create_makes_as_many_calls_as_are_tried(a_resource: Callable[..., Req
     resource.send("Delete", "delete", created["PhysicalResourceId"])
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("step", range(0, CALLS_OF_A_CREATE, 2))
+def test_an_update_that_overtakes_a_create_has_the_last_word(
+    a_resource: Callable[..., Requests], at_call: Any, step: int
+) -> None:
+    resource = a_resource()
+    changed = {"RecipeKey": f"{resource.number:063x}d"}
+    at_call({step: lambda: resource.send("Update", "update", "Chat-Job-MADEUP", **changed)})
+    resource.send("Create", "create")
+    (key,) = resource.keys
+    assert resource.answers.received[-1]["PhysicalResourceId"] == key
+    assert len(resource.running) == 1
+    resource.send("Delete", "delete", key)
+    resource.assert_nothing_is_left()
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(overtaken=st.integers(0, CALLS_OF_A_CREATE - 1), further=st.integers(0, 12))
 def test_a_create_that_is_overtaken_and_dies_and_is_repeated_leaves_nothing_behind(
     a_resource: Callable[..., Requests], at_call: Any, overtaken: int, further: int
@@ -211,7 +234,7 @@ def test_a_create_that_is_overtaken_and_dies_and_is_repeated_leaves_nothing_behi
     resource.assert_nothing_is_left()
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(died=st.integers(0, 20))
 def test_an_update_that_dies_for_good_is_undone_by_the_rollbacks_update(
     a_resource: Callable[..., Requests], at_call: Any, died: int

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import string
 from typing import Any
@@ -116,6 +118,18 @@ def test_a_manifest_is_read_as_it_was_written(store: ArtifactStore, s3: Any) -> 
     assert sizes == [("config.json", 7), ("model.safetensors", 7)]
 
 
+def test_a_manifest_keeps_what_s3_knows_of_the_bytes(store: ArtifactStore, s3: Any) -> None:
+    uri = store.model_uri(KEY, 1)
+    s3.put_object(Bucket=BUCKET, Key=f"artifacts/{KEY}/model/1/config.json", Body=b"{}", ChecksumAlgorithm="SHA256")
+    files = store.files(uri, checksums=True)
+    assert [file["checksums"] for file in files] == [
+        {"SHA256": base64.b64encode(hashlib.sha256(b"{}").digest()).decode()}
+    ]
+    manifest = {"model_data_uri": uri, "image": "image", "job_name": "job", "files": files}
+    store.write_manifest(KEY, manifest)
+    assert store.manifest(KEY) == manifest
+
+
 def test_a_manifest_does_not_count_when_a_file_of_it_was_deleted(store: ArtifactStore, s3: Any) -> None:
     manifest = complete(store, s3)
     s3.delete_object(Bucket=BUCKET, Key=key_of(manifest["model_data_uri"], "model.safetensors"))
@@ -159,6 +173,16 @@ OURS, THEIRS = (
     Owner(f"arn:aws:cloudformation:us-west-2:{account}:stack/Chat/1", "Job")
     for account in ("111122223333", "444455556666")
 )
+
+
+def test_a_release_outlives_an_owner_that_leaves_once_more(store: ArtifactStore) -> None:
+    store.join(KEY, FIRST)
+    store.leave(KEY, FIRST, finished=True)
+    assert store.release(KEY)
+    claim = store.leave(KEY, FIRST, finished=True)
+    assert claim is not None
+    assert claim.released, "CloudFormation repeats a deletion whose answer was lost"
+    assert store.join(KEY, SECOND).attempt == 2
 
 
 def test_the_account_of_the_first_owner_makes_the_artifact(store: ArtifactStore) -> None:

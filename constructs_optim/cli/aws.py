@@ -1,0 +1,146 @@
+"""An AWS account at the command line: the options that choose it, its clients, and its errors as one sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Annotated, Any
+
+import boto3
+import typer
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSOError,
+    TokenRetrievalError,
+)
+from botocore.exceptions import ConnectionError as BotocoreConnectionError
+from rich.console import Console
+from rich.markup import escape
+
+from constructs_optim.operations.artifacts import ArtifactInventory
+from constructs_optim.runtime.errors import DeploymentError
+
+USAGE = 2
+"""The exit status of a command that could not look at what it was asked to."""
+
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_CONFIG = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=5, read_timeout=30)
+
+
+def _bucket_name(value: str | None) -> str | None:
+    if value is not None and not _BUCKET.fullmatch(value):
+        raise typer.BadParameter(f"{value!r} is no bucket name; for s3://artifacts/... give artifacts")
+    return value
+
+
+Region = Annotated[str | None, typer.Option(help="The AWS region; by default the profile's or AWS_REGION.")]
+Profile = Annotated[str | None, typer.Option(help="The profile of ~/.aws/config; by default AWS_PROFILE.")]
+Bucket = Annotated[str, typer.Option(help="The artifact store's bucket.", callback=_bucket_name)]
+OptionalBucket = Annotated[str | None, typer.Option(help="The artifact store's bucket.", callback=_bucket_name)]
+
+
+class Account:
+    """The account that a command works on."""
+
+    def __init__(self, profile: str | None, region: str | None) -> None:
+        self._session = boto3.Session(profile_name=profile, region_name=region)
+        self._regions: dict[str, str] = {}
+
+    def client(self, service: str, region: str | None = None) -> Any:
+        """A client of a service, in another region than the command's where one is given."""
+        return self._session.client(service, region_name=region, config=_CONFIG)
+
+    @cached_property
+    def id(self) -> str:
+        """The account's number, of 12 digits."""
+        return self.client("sts", self._session.region_name or "us-east-1").get_caller_identity()["Account"]
+
+    def region_of(self, bucket: str) -> str:
+        """Where a bucket is. Jobs run in the region of their store (runtime/job_handler.py)."""
+        if bucket not in self._regions:
+            s3 = self.client("s3", self._session.region_name or "us-east-1")
+            self._regions[bucket] = s3.head_bucket(Bucket=bucket)["BucketRegion"]
+        return self._regions[bucket]
+
+    def sagemaker(self, bucket: str | None = None) -> Any:
+        """A SageMaker client, in the region of a store's jobs where a bucket is given."""
+        return self.client("sagemaker", self.region_of(bucket) if bucket else None)
+
+    def inventory(self, bucket: str) -> ArtifactInventory:
+        """The store in ``bucket``, with the jobs of the bucket's region."""
+        region = self.region_of(bucket)
+        return ArtifactInventory(self.client("s3", region), self.sagemaker(bucket), bucket, account=self.id)
+
+
+@contextmanager
+def errors_explained() -> Iterator[None]:
+    """End the command with one sentence and status 2 when AWS refuses or cannot be reached."""
+    try:
+        yield
+    except (BotoCoreError, ClientError, DeploymentError) as error:
+        raise failed(_sentence(error)) from None
+
+
+def failed(sentence: str) -> typer.Exit:
+    """Say why the command cannot go on; to be raised, it ends the command with status 2."""
+    Console(stderr=True).print(f"[red]{escape(sentence)}[/]", highlight=False, soft_wrap=True)
+    return typer.Exit(USAGE)
+
+
+def _sentence(error: Exception) -> str:
+    match error:
+        case ClientError():
+            return _refusal(error)
+        case NoCredentialsError() | PartialCredentialsError():
+            return "There are no AWS credentials: sign in (`aws sso login`), or name a profile with --profile."
+        case SSOError() | TokenRetrievalError():
+            return f"The sign-in has expired or is missing ({error}): run `aws sso login`."
+        case NoRegionError():
+            return "No AWS region is set: give one with --region, or set AWS_REGION."
+        case ProfileNotFound():
+            return f"{error}: `aws configure list-profiles` lists those there are."
+        case BotocoreConnectionError() | HTTPClientError():
+            return f"AWS cannot be reached: {error}. Check the region's name, the network and AWS_ENDPOINT_URL."
+        case _:
+            return str(error)
+
+
+_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
+_UNKNOWN_CREDENTIALS = frozenset(
+    {
+        "AuthFailure",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+_DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+
+
+def _refusal(error: ClientError) -> str:
+    code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+    if code in _EXPIRED:
+        return "The AWS credentials have expired: sign in again (`aws sso login`)."
+    if code in _UNKNOWN_CREDENTIALS:
+        return f"AWS does not know these credentials ({code}): check the profile, or sign in again."
+    if code in _DENIED:
+        return (
+            f"AWS denies {error.operation_name} ({message}): use other credentials with --profile, or have that "
+            "permission added (docs/operations.md lists what is needed)."
+        )
+    if code == "NoSuchBucket" or (code == "404" and error.operation_name == "HeadBucket"):
+        return (
+            "There is no bucket of that name: the output ArtifactStoreBucket of the stack, or its resources in "
+            "CloudFormation, name the store's."
+        )
+    return f"{error.operation_name} answered {code}: {message}"

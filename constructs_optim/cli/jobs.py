@@ -1,0 +1,184 @@
+"""``constructs-optim jobs``: the account's optimization jobs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+from constructs_optim.operations.jobs import Job, JobStatus, describe_job, list_jobs, stop_job, watch_job
+
+from .aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
+from .presentation import Format, confirmed, duration, owner_name, print_json, print_table, say
+
+jobs_app = typer.Typer(no_args_is_help=True)
+
+_INTERRUPTED = 130
+# What SageMaker gives a job that names no limit (API reference, StoppingCondition).
+_DEFAULT_RUNTIME_SECONDS = 86_400
+
+Name = Annotated[str, typer.Argument(help="The job's name, as `jobs list` prints it.")]
+
+
+@jobs_app.command("list")
+def list_command(
+    status: Annotated[
+        list[JobStatus] | None, typer.Option(case_sensitive=False, help="Only jobs of this status. Repeatable.")
+    ] = None,
+    bucket: OptionalBucket = None,
+    region: Region = None,
+    profile: Profile = None,
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
+) -> None:
+    """List the optimization jobs that this library started, newest first.
+
+    With --bucket, those of that store show their artifact and who waits for it; a job that runs for nobody is marked.
+    """
+    with errors_explained():
+        account = Account(profile, region)
+        inventory = account.inventory(bucket) if bucket else None
+        jobs = list_jobs(account.sagemaker(bucket), statuses=status or (), inventory=inventory)
+    now = dt.datetime.now(dt.UTC)
+    if format is Format.json:
+        print_json([job.to_json(now) for job in jobs])
+        return
+    if not jobs:
+        say("There are no optimization jobs of this library" + (" in that status." if status else "."))
+        return
+    columns = ["job", "status", "instance type", "attempt", "age", "ran for", *(["owners"] if bucket else [])]
+    print_table(columns, [_row(job, now, with_owners=bucket is not None) for job in jobs])
+
+
+@jobs_app.command("watch")
+def watch_command(
+    name: Name,
+    poll_seconds: Annotated[float, typer.Option(min=0.1, help="How long to wait between two looks.")] = 15.0,
+    region: Region = None,
+    profile: Profile = None,
+) -> None:
+    """Follow a job until it ends. Exit status 1 when it failed or was stopped. Ctrl-C leaves the job running."""
+    follow = _follow_on_screen if sys.stdout.isatty() else _follow_in_lines
+    try:
+        with errors_explained():
+            last = follow(Account(profile, region), name, poll_seconds)
+    except KeyboardInterrupt:
+        say(f"Not watched any more; {name} goes on.")
+        raise typer.Exit(_INTERRUPTED) from None
+    if last is None:
+        raise failed(_unknown(name))
+    if not last.ended:
+        raise failed(f"{name} was deleted while it was watched.")
+    reason = f": {last.failure_reason}" if last.failure_reason else ""
+    say(f"{name} {last.status} after {duration(last.running_seconds(dt.datetime.now(dt.UTC)))}{reason}")
+    raise typer.Exit(0 if last.status == JobStatus.completed else 1)
+
+
+@jobs_app.command("stop")
+def stop_command(
+    name: Name,
+    bucket: OptionalBucket = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    region: Region = None,
+    profile: Profile = None,
+) -> None:
+    """Stop a job. With --bucket, say first who waits for what it makes."""
+    with errors_explained():
+        account = Account(profile, region)
+        inventory = account.inventory(bucket) if bucket else None
+        sagemaker = account.sagemaker(bucket)
+        job = describe_job(sagemaker, name, inventory=inventory)
+        if job is None:
+            raise failed(_unknown(name))
+        if job.ended or job.status == JobStatus.stopping:
+            say(f"{name} is {job.status} already; there is nothing to stop.")
+            return
+        say(f"{name} is {job.status}" + (f", for {duration(seconds)}" if (seconds := _seconds(job)) else "") + ".")
+        if bucket:
+            say(_consequence(job))
+        if not (yes or confirmed("Stop it?")):
+            say("Nothing was stopped.")
+            raise typer.Exit(1)
+        stopped = stop_job(sagemaker, name)
+    say(f"{name} is {stopped.status if stopped else 'gone'}.")
+
+
+def _row(job: Job, now: dt.datetime, *, with_owners: bool) -> list[str]:
+    return [
+        job.name,
+        job.status,
+        job.instance_type or "",
+        str(job.attempt),
+        duration((now - job.created_at).total_seconds()),
+        duration(job.running_seconds(now)) if job.started_at else "",
+        *([_owners(job)] if with_owners else []),
+    ]
+
+
+def _owners(job: Job) -> str:
+    if job.owners is None:
+        return "of another store"
+    if job.orphaned:
+        return "nobody: orphaned"
+    return "\n".join(owner_name(owner) for owner in job.owners) or "nobody"
+
+
+def _consequence(job: Job) -> str:
+    if job.owners is None:
+        return "It writes to another store than this bucket's, so who waits for it is not known."
+    if not job.owners:
+        return "Nobody waits for it."
+    waiting = "\n".join(f"  {owner_name(owner)}" for owner in job.owners)
+    return f"It makes {job.artifact_key} for\n{waiting}\nA deployment that waits for it fails and is rolled back."
+
+
+def _unknown(name: str) -> str:
+    return f"There is no optimization job {name} in this account and region: `constructs-optim jobs list` names them."
+
+
+def _seconds(job: Job) -> float:
+    return job.running_seconds(dt.datetime.now(dt.UTC))
+
+
+def _limit(job: Job) -> int:
+    return job.max_runtime_seconds or _DEFAULT_RUNTIME_SECONDS
+
+
+def _follow_in_lines(account: Account, name: str, poll_seconds: float) -> Job | None:
+    """One line for each status the job comes to; for logs and pipes."""
+    last: Job | None = None
+    for job in watch_job(account.sagemaker(), name, poll_seconds=poll_seconds):
+        if last is None or job.status != last.status:
+            at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+            say(f"{at} {job.status}, ran {duration(_seconds(job))} of at most {duration(_limit(job))}")
+        last = job
+    return last
+
+
+def _follow_on_screen(account: Account, name: str, poll_seconds: float) -> Job | None:
+    """A bar from start to the longest the job may run, moved every second."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[time]}"))
+    last: Job | None = None
+    with Progress(*columns, console=Console(), transient=True) as progress:
+        bar = progress.add_task(name, total=None, time="")
+
+        def move() -> None:
+            if last is not None:
+                time_run = f"{duration(_seconds(last))} of at most {duration(_limit(last))}"
+                progress.update(bar, completed=_seconds(last), total=_limit(last), time=time_run)
+
+        def wait(seconds: float) -> None:
+            until = time.monotonic() + seconds
+            while (left := until - time.monotonic()) > 0:
+                move()
+                time.sleep(min(1.0, left))
+
+        for job in watch_job(account.sagemaker(), name, poll_seconds=poll_seconds, sleep=wait):
+            last = job
+            progress.update(bar, description=f"{name} {job.status}")
+            move()
+    return last

@@ -1,0 +1,98 @@
+"""How commands print: formats, tables, and sizes, times and stacks in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.filesize import decimal
+from rich.markup import escape
+from rich.table import Table
+
+from constructs_optim.runtime.artifact_store import Owner
+
+
+class Format(StrEnum):
+    """How a command prints."""
+
+    table = "table"
+    json = "json"
+
+
+def print_json(content: Any) -> None:
+    """Print ``content`` for machines."""
+    typer.echo(json.dumps(content, indent=2, default=str))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows for people. The first column names them; it is never broken, so that it can be copied."""
+    table = Table()
+    for place, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=place == 0)
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    Console().print(table)
+
+
+def print_fields(rows: Iterable[tuple[str, str]]) -> None:
+    """Print what is known of one thing for people: a name and a value a row."""
+    table = Table(show_header=False, show_lines=True)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, escape(value))
+    Console().print(table)
+
+
+def say(text: str) -> None:
+    """Print a sentence, broken only where it has line breaks."""
+    Console().print(escape(text), highlight=False, soft_wrap=True)
+
+
+def confirmed(question: str) -> bool:
+    """Ask; where nobody is there to answer, the answer is no."""
+    try:
+        return typer.confirm(question)
+    except typer.Abort:
+        return False
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: ``1 artifact``, ``2 artifacts``."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def size(size_bytes: int) -> str:
+    """Bytes with a decimal unit: ``35.3 GB``."""
+    return decimal(size_bytes)
+
+
+def duration(seconds: float) -> str:
+    """The two largest units of a time span: ``2 h 13 min``."""
+    left = round(seconds)
+    units = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+    counted = []
+    for unit, length in units:
+        count, left = divmod(left, length)
+        counted.append((count, unit))
+    first = next((place for place, (count, _) in enumerate(counted) if count), len(counted) - 1)
+    return " ".join(f"{count} {unit}" for count, unit in counted[first : first + 2] if count) or "0 s"
+
+
+def owner_name(owner: Owner) -> str:
+    """A stack's resource: ``Chat / Llama70BJob`` with account and region, as far as the stack's ARN tells them."""
+    parts = owner.stack_id.split(":", 5)
+    if len(parts) < 6:
+        return f"{owner.stack_id} / {owner.logical_id}"
+    name = parts[5].split("/")[1] if "/" in parts[5] else parts[5]
+    return f"{name} / {owner.logical_id} ({parts[4]}, {parts[3]})"
+
+
+def description(described: dict[str, Any]) -> str:
+    """A recipe in one line: ``meta-textgeneration-llama-2-70b 4.0.0: AWQ INT4 (group size 128)``."""
+    model, techniques = described.get("Model"), described.get("Techniques") or []
+    return ": ".join(filter(None, [str(model or ""), " + ".join(str(each) for each in techniques)]))

@@ -1,0 +1,205 @@
+"""Optimization jobs of this library: which there are, who wants what they make, and how one of them fares."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from constructs_optim.runtime.artifact_store import Owner
+from constructs_optim.runtime.optimization_jobs import OptimizationJobs
+
+if TYPE_CHECKING:
+    from .artifacts import ArtifactInventory
+
+# runtime/optimization_jobs.job_name: the artifact key's first half, the store, the attempt.
+_NAME = re.compile(r"optim-([0-9a-f]{32})-([0-9a-f]{8})-(\d+)")
+_PAGE = 100
+
+
+class JobStatus(StrEnum):
+    """The statuses of an optimization job (SageMaker API reference, OptimizationJobStatus)."""
+
+    starting = "STARTING"
+    in_progress = "INPROGRESS"
+    stopping = "STOPPING"
+    completed = "COMPLETED"
+    failed = "FAILED"
+    stopped = "STOPPED"
+
+
+ENDED = frozenset({JobStatus.completed, JobStatus.failed, JobStatus.stopped})
+"""A job in one of these, and in no other, has come to its end."""
+
+
+@dataclass(frozen=True)
+class JobName:
+    """The parts of a name that this library gave a job."""
+
+    key_prefix: str
+    store: str
+    attempt: int
+
+    @staticmethod
+    def parse(name: str) -> JobName | None:
+        """The parts, or None for the name of a job that is not this library's."""
+        found = _NAME.fullmatch(name)
+        return JobName(found[1], found[2], int(found[3])) if found else None
+
+    def is_of(self, bucket: str) -> bool:
+        """Whether the job writes to the store in ``bucket``."""
+        return self.store == hashlib.sha256(bucket.encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One look at a job.
+
+    ``artifact_key`` and ``owners`` are known for jobs of a store that was looked into, otherwise None. So is
+    ``orphaned``: whether the job still runs and no stack wants what it makes.
+    """
+
+    name: str
+    status: str
+    instance_type: str | None
+    created_at: dt.datetime
+    started_at: dt.datetime | None
+    ended_at: dt.datetime | None
+    max_runtime_seconds: int | None = None
+    failure_reason: str | None = None
+    artifact_key: str | None = None
+    owners: tuple[Owner, ...] | None = None
+    orphaned: bool | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has come to its end, good or bad. A status that is not known here counts as running."""
+        return self.status in ENDED
+
+    @property
+    def attempt(self) -> int | None:
+        """Which attempt at its artifact it is, or None for a job that is not this library's."""
+        parts = JobName.parse(self.name)
+        return parts.attempt if parts else None
+
+    def running_seconds(self, now: dt.datetime) -> float:
+        """How long it has run, or ran; 0 before SageMaker has started it."""
+        if self.started_at is None:
+            return 0.0
+        return max(0.0, ((self.ended_at or now) - self.started_at).total_seconds())
+
+    def to_json(self, now: dt.datetime) -> dict[str, Any]:
+        """The job as ``jobs list --format json`` prints it; times in ISO 8601, durations in seconds."""
+        return {
+            "name": self.name,
+            "status": self.status,
+            "instance_type": self.instance_type,
+            "attempt": self.attempt,
+            "created_at": self.created_at.isoformat(),
+            "started_at": self.started_at.isoformat() if self.started_at else None,
+            "ended_at": self.ended_at.isoformat() if self.ended_at else None,
+            "age_seconds": round((now - self.created_at).total_seconds()),
+            "running_seconds": round(self.running_seconds(now)),
+            "artifact_key": self.artifact_key,
+            "owners": None if self.owners is None else [owner_to_json(owner) for owner in self.owners],
+            "orphaned": self.orphaned,
+        }
+
+
+def owner_to_json(owner: Owner) -> dict[str, str]:
+    """An owner as every command prints it."""
+    return {"stack_id": owner.stack_id, "logical_id": owner.logical_id}
+
+
+def list_jobs(
+    sagemaker: Any, *, statuses: Sequence[JobStatus] = (), inventory: ArtifactInventory | None = None
+) -> list[Job]:
+    """The jobs of this library in the client's account and region, newest first.
+
+    Args:
+        sagemaker: a SageMaker client.
+        statuses: only jobs in one of these. Default: all.
+        inventory: the store whose jobs get their artifact key and owners. Default: none.
+    """
+    # The service filters by one status at a time.
+    asked = {"StatusEquals": statuses[0].value} if len(statuses) == 1 else {}
+    pages = sagemaker.get_paginator("list_optimization_jobs").paginate(
+        NameContains="optim-",
+        SortBy="CreationTime",
+        SortOrder="Descending",
+        PaginationConfig={"PageSize": _PAGE},
+        **asked,
+    )
+    jobs = [
+        job
+        for page in pages
+        for summary in page["OptimizationJobSummaries"]
+        if (job := _job(summary)).attempt is not None and (not statuses or job.status in statuses)
+    ]
+    return jobs if inventory is None else [_with_owners(job, inventory) for job in jobs]
+
+
+def describe_job(sagemaker: Any, name: str, *, inventory: ArtifactInventory | None = None) -> Job | None:
+    """One look at the job of that name, or None where there is none; ``inventory`` as in :func:`list_jobs`."""
+    described = OptimizationJobs(sagemaker).describe(name)
+    if described is None:
+        return None
+    job = _job(described)
+    return job if inventory is None else _with_owners(job, inventory)
+
+
+def watch_job(
+    sagemaker: Any, name: str, *, poll_seconds: float, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[Job]:
+    """Look at a job every ``poll_seconds`` until it has ended; the last look is the one that saw the end.
+
+    Yields nothing where there is no such job, and ends early where it is deleted meanwhile.
+    """
+    while (job := describe_job(sagemaker, name)) is not None:
+        yield job
+        if job.ended:
+            return
+        sleep(poll_seconds)
+
+
+def stop_job(sagemaker: Any, name: str) -> Job | None:
+    """Stop the job if it runs, and look at it once more. Ended already is no error."""
+    OptimizationJobs(sagemaker).stop(name)
+    return describe_job(sagemaker, name)
+
+
+def _job(described: Mapping[str, Any]) -> Job:
+    return Job(
+        name=described["OptimizationJobName"],
+        status=described["OptimizationJobStatus"],
+        instance_type=described.get("DeploymentInstanceType"),
+        created_at=described["CreationTime"],
+        started_at=described.get("OptimizationStartTime"),
+        ended_at=described.get("OptimizationEndTime"),
+        max_runtime_seconds=described.get("StoppingCondition", {}).get("MaxRuntimeInSeconds"),
+        failure_reason=described.get("FailureReason"),
+    )
+
+
+def _with_owners(job: Job, inventory: ArtifactInventory) -> Job:
+    """The job with what the store knows of it; as it is where it belongs to another store."""
+    name = JobName.parse(job.name)
+    if name is None or not name.is_of(inventory.bucket):
+        return job
+    for key in inventory.keys(name.key_prefix):
+        claim = inventory.claim(key)
+        # Nobody wants an attempt that was given up, that another one has followed, or that another account makes.
+        current = (
+            claim is not None
+            and not claim.released
+            and claim.attempt == name.attempt
+            and claim.made_in(inventory.account)
+        )
+        owners = inventory.owners(key, claim) if current else ()
+        return replace(job, artifact_key=key, owners=owners, orphaned=not job.ended and not owners)
+    return replace(job, owners=(), orphaned=not job.ended)

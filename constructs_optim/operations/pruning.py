@@ -1,0 +1,292 @@
+"""Removing what nothing refers to, without a lock and beside deployments that go on.
+
+A deployment writes its reference down, then joins the claim, then looks for the artifact (runtime/job_handler.py).
+Pruning closes the claim first and looks for references afterwards, so one of the two sees the other:
+
+1. What has an owner, a job that runs, or was in use of late is kept.
+2. The claim is released by compare-and-swap, only while it has no owners. Who joins it from then on starts over with
+   the next attempt and takes no notice of manifests before it.
+3. The owner records are read again. Where one refers to the artifact now, the release is undone.
+4. The manifest is deleted, if it is still that of a released attempt; then the files of the attempts up to that one.
+
+The claim stays: it numbers the attempts. Interrupted at any point, it is carried on by the next run.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from constructs_optim.runtime.artifact_store import ArtifactStore, Owner
+from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.owner_records import OwnerRecords
+
+from .artifacts import Artifact, ArtifactInventory, attempt_of
+from .jobs import owner_to_json
+from .stacks import Stacks
+
+# Lambda repeats an asynchronous event for 6 hours at most; an owner's record must be there to tell it is stale.
+_LEAST_RECORD_AGE = dt.timedelta(days=1)
+# The most a job may be given (API reference, StoppingCondition).
+_LONGEST_JOB = dt.timedelta(days=28)
+_BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Removal:
+    """An artifact that nothing refers to. ``skipped`` says why it was not removed after all."""
+
+    artifact: Artifact
+    unused_since: dt.datetime
+    removed: bool = False
+    skipped: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The removal as ``artifacts prune --format json`` prints it."""
+        return {
+            **self.artifact.summary(),
+            "file_count": len(self.artifact.files),
+            "unused_since": self.unused_since.isoformat(),
+            "removed": self.removed,
+            "skipped": self.skipped,
+        }
+
+
+@dataclass(frozen=True)
+class GoneOwner:
+    """An owner whose stack does not exist any more.
+
+    ``keys`` are the artifacts it is to be taken off; ``record`` is the name of its record where that is to go as well.
+    """
+
+    owner: Owner
+    keys: tuple[str, ...]
+    record: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The owner as ``artifacts prune --format json`` prints it."""
+        return {
+            **owner_to_json(self.owner),
+            "artifact_keys": list(self.keys),
+            "record_removed": self.record is not None,
+        }
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """What is to go, what stays and why (by artifact key), and what could not be found out.
+
+    ``complete`` are the keys of artifacts that are made and were not released.
+    """
+
+    removals: tuple[Removal, ...] = ()
+    gone_owners: tuple[GoneOwner, ...] = ()
+    kept: Mapping[str, str] = field(default_factory=dict[str, str])
+    complete: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def freed_bytes(self) -> int:
+        """What the files take up that are to go, or went."""
+        return sum(removal.artifact.size_bytes for removal in self.removals if not removal.skipped)
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole as ``artifacts prune --format json`` prints it."""
+        return {
+            "artifacts": [removal.to_json() for removal in self.removals],
+            "freed_bytes": self.freed_bytes,
+            "gone_owners": [owner.to_json() for owner in self.gone_owners],
+            "kept": [{"artifact_key": key, "reason": reason} for key, reason in self.kept.items()],
+            "notes": list(self.notes),
+        }
+
+
+class Pruner:
+    """Finds what nothing in a store refers to, and removes it."""
+
+    def __init__(
+        self, s3: Any, inventory: ArtifactInventory, stacks: Stacks, *, older_than: dt.timedelta, now: dt.datetime
+    ) -> None:
+        """Prepare to look.
+
+        Args:
+            s3: an S3 client.
+            inventory: the store.
+            stacks: the stacks that may own its artifacts.
+            older_than: how long nothing must have referred to what is removed.
+            now: the time, with a time zone.
+        """
+        self._s3, self._inventory, self._stacks = s3, inventory, stacks
+        self._older_than, self._now = older_than, now
+
+    def survey(self) -> Pruning:
+        """Look, and change nothing."""
+        removals: list[Removal] = []
+        kept: dict[str, str] = {}
+        busy: set[str] = set()
+        held: dict[Owner, set[str]] = {record.owner: set() for record in self._inventory.owner_records}
+        artifacts = self._inventory.all()
+        for artifact in artifacts:
+            for owner in artifact.owners:
+                held.setdefault(owner, set()).add(artifact.key)
+            if self._runs(artifact):
+                busy.add(artifact.key)
+            if reason := self._reason_to_keep(artifact):
+                kept[artifact.key] = reason
+            elif artifact.files or artifact.manifest or artifact.unreadable:
+                removals.append(Removal(artifact, self._unused_since(artifact)))
+        for record in self._inventory.owner_records:
+            # Also what it refers to and the store does not hold any more.
+            held[record.owner] |= record.keys.keys()
+        written = self._times_of_records()
+        gone = [
+            GoneOwner(owner, tuple(sorted(keys)), self._old_record(owner, written))
+            for owner, keys in sorted(held.items())
+            if self._stacks.fate(owner).gone and not keys & busy
+        ]
+        notes = {fate.unknown for owner in held if (fate := self._stacks.fate(owner)).unknown}
+        return Pruning(
+            removals=tuple(removals),
+            gone_owners=tuple(owner for owner in gone if owner.keys or owner.record),
+            kept=kept,
+            complete=frozenset(
+                artifact.key
+                for artifact in artifacts
+                if artifact.is_complete and not (artifact.claim and artifact.claim.released)
+            ),
+            notes=tuple(sorted(filter(None, notes))),
+        )
+
+    def carry_out(self, surveyed: Pruning) -> Pruning:
+        """Remove what the survey found, as far as nothing refers to it still."""
+        encryption = self._encryption(surveyed)
+        store = ArtifactStore(self._s3, self._inventory.bucket, encryption)
+        records = OwnerRecords(self._s3, self._inventory.bucket, encryption)
+        for gone in surveyed.gone_owners:
+            for key in gone.keys:
+                store.leave(key, gone.owner, finished=key in surveyed.complete)
+                records.forget(gone.owner, key)
+        decided = [self._release(removal, store) for removal in surveyed.removals]
+        referred = {
+            key
+            for record in self._inventory.read_owner_records()
+            if not self._stacks.fate(record.owner).gone
+            for key in record.keys
+        }
+        done = [self._remove(removal, store, referred) for removal in decided]
+        for gone in surveyed.gone_owners:
+            if gone.record is not None:
+                self._s3.delete_object(Bucket=self._inventory.bucket, Key=gone.record)
+        return replace(surveyed, removals=tuple(done))
+
+    def _reason_to_keep(self, artifact: Artifact) -> str | None:
+        alive = [owner for owner in artifact.owners if not self._stacks.fate(owner).gone]
+        if artifact.claim is None:
+            return "its claim is missing or cannot be read: look at it by hand"
+        if alive:
+            return f"{len(alive)} owner{'s' if len(alive) > 1 else ''}"
+        if self._runs(artifact):
+            return f"its job may still run: {artifact.detail}"
+        unused = self._now - self._unused_since(artifact)
+        if unused < self._older_than:
+            return f"unused for only {unused.days} days"
+        return None
+
+    def _runs(self, artifact: Artifact) -> bool:
+        """Whether a job makes it, as far as one can know."""
+        claim = artifact.claim
+        if claim is None or artifact.is_complete:
+            return False
+        if artifact.job is not None:
+            return not artifact.job.ended
+        if claim.failure:
+            return False
+        # Its job is another account's, was not created yet, or was deleted.
+        due = dt.datetime.fromtimestamp(claim.due, dt.UTC) if claim.due else artifact.changed_at + _LONGEST_JOB
+        return self._now < due
+
+    def _unused_since(self, artifact: Artifact) -> dt.datetime:
+        """When something of it was last written or its last owner's stack deleted."""
+        if artifact.claim is not None and artifact.claim.released:
+            # Nobody takes these files up again; the claim's own date is that of its release.
+            return max((file.modified_at for file in artifact.files), default=artifact.changed_at)
+        ends = [self._stacks.fate(owner).deleted_at for owner in artifact.owners]
+        return max([artifact.changed_at, *filter(None, ends)])
+
+    def _times_of_records(self) -> dict[str, dt.datetime]:
+        return {item["Key"]: item["LastModified"] for item in self._inventory.objects("owners/")}
+
+    def _old_record(self, owner: Owner, written: Mapping[str, dt.datetime]) -> str | None:
+        at = written.get(owner.record_name)
+        ends = [at, self._stacks.fate(owner).deleted_at]
+        age = self._now - max(filter(None, ends), default=self._now)
+        return owner.record_name if at and age >= max(self._older_than, _LEAST_RECORD_AGE) else None
+
+    def _encryption(self, surveyed: Pruning) -> str | None:
+        """The KMS key that the store's records are encrypted with: they are written anew with the same."""
+        names = [f"artifacts/{removal.artifact.key}/claim.json" for removal in surveyed.removals]
+        names += [gone.owner.record_name for gone in surveyed.gone_owners]
+        for name in names:
+            try:
+                head = self._s3.head_object(Bucket=self._inventory.bucket, Key=name)
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "404":
+                    raise
+                continue
+            return head.get("SSEKMSKeyId")
+        return None
+
+    def _release(self, removal: Removal, store: ArtifactStore) -> Removal:
+        before = removal.artifact
+        now = self._inventory.one(before.key)
+        if now is None or now.claim is None or before.claim is None or now.claim.attempt != before.claim.attempt:
+            return replace(removal, skipped="it was changed meanwhile")
+        if self._runs(now):
+            return replace(removal, skipped="a job has begun to make it")
+        if not store.release(before.key):
+            return replace(removal, skipped="a stack has come to refer to it")
+        return removal
+
+    def _remove(self, removal: Removal, store: ArtifactStore, referred: set[str]) -> Removal:
+        claim, key = removal.artifact.claim, removal.artifact.key
+        if removal.skipped or claim is None:
+            return removal
+        if key in referred:
+            if not claim.released:
+                store.restore(key)
+            return replace(removal, skipped="a stack is about to refer to it")
+        self._delete_manifest(key, claim.attempt)
+        names = [
+            f"artifacts/{key}/model/{file.attempt}/{file.name}"
+            for file in removal.artifact.files
+            if file.attempt <= claim.attempt
+        ]
+        self._delete(names)
+        return replace(removal, removed=True)
+
+    def _delete_manifest(self, key: str, attempt: int) -> None:
+        """Delete the manifest, unless it is, or becomes meanwhile, that of a later attempt."""
+        place = {"Bucket": self._inventory.bucket, "Key": f"artifacts/{key}/manifest.json"}
+        try:
+            etag = self._s3.head_object(**place)["ETag"]
+            written = self._inventory.store.written_manifest(key)
+            if written is None or attempt_of(written) <= attempt:
+                self._s3.delete_object(**place, IfMatch=etag)
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in ("404", "NoSuchKey", "412", "PreconditionFailed"):
+                raise
+
+    def _delete(self, names: list[str]) -> None:
+        for start in range(0, len(names), _BATCH):
+            batch = [{"Key": name} for name in names[start : start + _BATCH]]
+            answer = self._s3.delete_objects(Bucket=self._inventory.bucket, Delete={"Objects": batch, "Quiet": True})
+            if errors := answer.get("Errors"):
+                first = errors[0]
+                raise DeploymentError(
+                    f"{len(errors)} files could not be deleted, the first of them {first.get('Key')}: "
+                    f"{first.get('Code')} {first.get('Message')}. Nothing refers to them: solve that and prune again"
+                )

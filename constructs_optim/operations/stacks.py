@@ -1,0 +1,73 @@
+"""Whether the stacks that own artifacts are still there."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from constructs_optim.runtime.artifact_store import Owner
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of a stack.
+
+    ``deleted_at`` is known for 90 days (CloudFormation API reference, DescribeStacks). ``unknown`` says why the stack
+    could not be looked up; it then counts as there.
+    """
+
+    gone: bool
+    deleted_at: dt.datetime | None = None
+    unknown: str | None = None
+
+
+class Stacks:
+    """The stacks of one account, in all regions."""
+
+    def __init__(self, account: str, cloudformation: Callable[[str], Any]) -> None:
+        """Prepare to look.
+
+        Args:
+            account: whose stacks can be looked up.
+            cloudformation: gives a CloudFormation client of a region.
+        """
+        self._account, self._cloudformation = account, cloudformation
+        self._clients: dict[str, Any] = {}
+        self._fates: dict[str, Fate] = {}
+
+    def fate(self, owner: Owner) -> Fate:
+        """What became of the owner's stack. Whatever is not known for certain counts as there."""
+        stack_id = owner.stack_id
+        if stack_id not in self._fates:
+            self._fates[stack_id] = self._looked_up(stack_id)
+        return self._fates[stack_id]
+
+    def _looked_up(self, stack_id: str) -> Fate:
+        parts = stack_id.split(":", 5)
+        if len(parts) < 6 or parts[2] != "cloudformation":
+            return Fate(gone=False, unknown=f"{stack_id} is no stack id")
+        region, account = parts[3], parts[4]
+        if account != self._account:
+            return Fate(gone=False, unknown=f"stacks of account {account} can be looked up only there")
+        try:
+            # By its id: a stack of the same name that was created since is another one.
+            stacks = self._client(region).describe_stacks(StackName=stack_id)["Stacks"]
+        except ClientError as error:
+            said = error.response["Error"]
+            if said.get("Code") == "ValidationError" and "does not exist" in said.get("Message", ""):
+                return Fate(gone=True)
+            return Fate(gone=False, unknown=f"stacks of {region} cannot be looked up: {said.get('Code')}")
+        except BotoCoreError as error:
+            return Fate(gone=False, unknown=f"stacks of {region} cannot be looked up: {error}")
+        if stacks and all(stack["StackStatus"] == "DELETE_COMPLETE" for stack in stacks):
+            return Fate(gone=True, deleted_at=stacks[0].get("DeletionTime"))
+        return Fate(gone=False)
+
+    def _client(self, region: str) -> Any:
+        if region not in self._clients:
+            self._clients[region] = self._cloudformation(region)
+        return self._clients[region]

@@ -1,0 +1,177 @@
+"""``constructs-optim jobs`` against the local cloud."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from constructs_optim.cli.main import app
+
+from ..operations.stores import Store, artifact_key, owner
+
+pytestmark = pytest.mark.local
+
+KEY = artifact_key("of the command line")
+MEMBERS = {
+    "name",
+    "status",
+    "instance_type",
+    "attempt",
+    "created_at",
+    "started_at",
+    "ended_at",
+    "age_seconds",
+    "running_seconds",
+    "artifact_key",
+    "owners",
+    "orphaned",
+}
+
+
+def run(*arguments: str, answer: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["jobs", *arguments], input=answer)
+
+
+def listed(*arguments: str) -> dict[str, dict[str, Any]]:
+    result = run("list", "--format", "json", *arguments)
+    assert result.exit_code == 0, result.output
+    return {job["name"]: job for job in json.loads(result.stdout)}
+
+
+def test_jobs_are_listed_as_data(store: Store) -> None:
+    name = store.running(KEY, by=owner())
+    job = listed()[name]
+    assert set(job) == MEMBERS
+    assert (job["instance_type"], job["attempt"], job["artifact_key"]) == ("ml.g5.12xlarge", 1, None)
+    assert job["age_seconds"] >= 0
+
+
+def test_a_store_adds_artifact_and_owners(store: Store) -> None:
+    name = store.running(KEY, by=owner())
+    job = listed("--bucket", store.bucket)[name]
+    assert job["artifact_key"] == KEY
+    assert job["owners"] == [{"stack_id": owner().stack_id, "logical_id": "Llama70BJob"}]
+    assert job["orphaned"] is False
+
+
+def test_a_job_that_runs_for_nobody_is_marked(store: Store) -> None:
+    name = store.running(KEY)
+    assert listed("--bucket", store.bucket)[name]["orphaned"] is True
+    result = run("list", "--bucket", store.bucket)
+    assert "nobody: orphaned" in next(line for line in result.stdout.splitlines() if name in line)
+
+
+def test_jobs_are_listed_as_a_table(store: Store) -> None:
+    name = store.running(KEY, by=owner("Chat"))
+    result = run("list", "--bucket", store.bucket, "--status", "STARTING", "--status", "inprogress")
+    assert result.exit_code == 0, result.output
+    row = next(line for line in result.stdout.splitlines() if name in line)
+    assert "Chat / Llama70BJob (000000000000, us-west-2)" in row
+    assert "ml.g5.12xlarge" in row
+
+
+def test_only_the_statuses_asked_for_are_listed(store: Store) -> None:
+    name = store.running(KEY, by=owner())
+    assert name not in listed("--status", "COMPLETED")
+    assert name not in listed("--status", "COMPLETED", "--status", "FAILED")
+    assert run("list", "--status", "DONE").exit_code == 2
+
+
+def test_watching_a_job_that_completes_ends_well(store: Store) -> None:
+    name = store.job(KEY)
+    result = run("watch", name, "--poll-seconds", "0.1")
+    assert result.exit_code == 0, result.output
+    assert f"{name} COMPLETED after" in result.stdout
+    statuses = [line.split()[1].rstrip(",") for line in result.stdout.splitlines()[:-1]]
+    assert statuses[-1] == "COMPLETED"
+    assert len(statuses) == len(set(statuses)), "one line for each status"
+    assert "of at most 10 h" in result.stdout
+
+
+def test_watching_a_job_that_fails_ends_with_its_reason(store: Store) -> None:
+    store.cloud.inject("job_fails", reason="CUDA out of memory")
+    result = run("watch", store.job(KEY), "--poll-seconds", "0.1")
+    assert result.exit_code == 1
+    assert "FAILED" in result.stdout
+    assert "CUDA out of memory" in result.stdout
+
+
+def test_watching_a_job_that_was_stopped_ends_badly(store: Store) -> None:
+    name = store.running(KEY, by=owner())
+    store.sagemaker.stop_optimization_job(OptimizationJobName=name)
+    result = run("watch", name, "--poll-seconds", "0.1")
+    assert (result.exit_code, "STOPPED" in result.stdout) == (1, True)
+
+
+def test_a_terminal_shows_a_bar(store: Store) -> None:
+    name = store.job(KEY)
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-c", "from constructs_optim.cli import main; main()"]
+    process = subprocess.Popen(
+        [*command, "jobs", "watch", name, "--poll-seconds", "0.1"],
+        stdout=follower,
+        stderr=subprocess.STDOUT,
+        env={**store.cloud.child_environment(), "TERM": "xterm", "COLUMNS": "200"},
+    )
+    os.close(follower)
+    seen = bytearray()
+
+    def read() -> None:
+        try:
+            while chunk := os.read(leader, 4096):
+                seen.extend(chunk)
+        except OSError:
+            pass  # Linux's way to say that the other side has closed.
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    assert process.wait(timeout=60) == 0
+    reader.join(timeout=10)
+    os.close(leader)
+    text = seen.decode()
+    assert "━" in text
+    assert "of at most 10 h" in text
+    assert f"{name} COMPLETED after" in text
+
+
+@pytest.mark.parametrize("command", ["watch", "stop"])
+def test_an_unknown_job_is_an_error_that_says_where_the_names_are(store: Store, command: str) -> None:
+    result = run(command, "optim-nobody")
+    assert result.exit_code == 2
+    assert "constructs-optim jobs list" in result.stderr
+
+
+def test_a_stop_names_the_owners_and_asks(store: Store) -> None:
+    name = store.running(KEY, by=owner("Chat"))
+    refused = run("stop", name, "--bucket", store.bucket, answer="n\n")
+    assert refused.exit_code == 1
+    assert "Chat / Llama70BJob" in refused.stdout
+    assert "rolled back" in refused.stdout
+    assert store.sagemaker.describe_optimization_job(OptimizationJobName=name)["OptimizationJobStatus"] == "INPROGRESS"
+    stopped = run("stop", name, "--bucket", store.bucket, answer="y\n")
+    assert stopped.exit_code == 0, stopped.output
+    assert f"{name} is STOPPING" in stopped.stdout
+
+
+def test_a_stop_that_nobody_can_confirm_stops_nothing(store: Store) -> None:
+    name = store.running(KEY, by=owner())
+    result = run("stop", name, answer="")
+    assert result.exit_code == 1
+    assert "Nothing was stopped" in result.stdout
+    assert run("stop", name, "--yes").exit_code == 0
+
+
+def test_a_job_that_has_ended_is_not_stopped_and_that_is_no_error(store: Store) -> None:
+    store.made(KEY, by=owner())
+    (name,) = [job["name"] for job in listed("--bucket", store.bucket).values() if job["artifact_key"] == KEY]
+    result = run("stop", name)
+    assert result.exit_code == 0
+    assert "COMPLETED already" in result.stdout

@@ -1,0 +1,97 @@
+"""The harness itself, on few faults. ``make faults`` tries all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from constructs_optim.local.cloud import LocalCloud
+
+from .scenarios import SCENARIOS, files_of
+from .stacks import STORE, local_cloud
+from .state_machine import state_machine
+from .trial import Step, Strike, Trial, Trials
+
+TABLE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[LocalCloud]:
+    running = local_cloud()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def trials(cloud: LocalCloud) -> Trials:
+    return Trials(cloud)
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        Trial("update", (Strike("function_dies_after", Step("update", "CreateOptimizationJob")),)),
+        Trial("create model", (Strike("function_dies_after", Step("create model", "CreateModel")),)),
+    ],
+    ids=str,
+)
+def test_a_fault_in_the_middle_of_a_deployment_is_survived(trials: Trials, trial: Trial) -> None:
+    assert trials.run(trial).problems == ()
+
+
+@pytest.mark.parametrize("name", ["deletion_fails", "quota_exceeded"])
+def test_what_happens_beside_a_deployment_is_survived(trials: Trials, name: str) -> None:
+    assert trials.judge(name, 1, lambda: SCENARIOS[name](trials)).problems == ()
+
+
+def test_a_fault_that_never_strikes_is_reported(trials: Trials) -> None:
+    never = Trial("create", (Strike("throttled", Step("create", "DeleteModel")),))
+    assert "did not strike" in " ".join(trials.run(never).problems)
+
+
+def test_a_job_that_nobody_owns_and_an_artifact_that_is_lost_are_seen(trials: Trials, cloud: LocalCloud) -> None:
+    s3 = cloud.client("s3")
+    cloud.inject("job_never_finishes", count=None)
+    orphan = trials.stack("unwaited")
+    orphan.deploy()
+    claim = f"artifacts/{orphan.artifact_key}/claim.json"
+    body = s3.get_object(Bucket=STORE, Key=claim)["Body"].read()
+    s3.delete_object(Bucket=STORE, Key=claim)
+    assert trials.guarantees.orphaned_jobs()
+    s3.put_object(Bucket=STORE, Key=claim, Body=body)
+    assert not trials.guarantees.orphaned_jobs()
+    orphan.destroy()
+    cloud.clear_faults()
+
+    lost = trials.stack()
+    lost.deploy()
+    s3.delete_object(Bucket=STORE, Key=files_of(trials, lost)[0])
+    assert trials.guarantees.lost_artifacts() == [lost.artifact_key]
+    lost.destroy()
+
+
+def test_several_stacks_of_one_store_survive_whatever_happens(cloud: LocalCloud) -> None:
+    few = settings(
+        max_examples=2,
+        stateful_step_count=8,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(state_machine(lambda: cloud), settings=few)
+
+
+def test_the_reliability_table_names_every_scenario_and_none_that_is_not_there() -> None:
+    named = set(re.findall(r"`faults: ([a-z_]+)`", TABLE.read_text()))
+    assert named == set(SCENARIOS)
+
+
+def test_the_tests_the_reliability_table_names_are_there() -> None:
+    checkout = TABLE.parent.parent
+    for file, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", TABLE.read_text()):
+        assert f"def {name}" in (checkout / file).read_text(), f"{file}::{name}"

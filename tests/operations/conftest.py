@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.operations.artifacts import ArtifactInventory
+
+from .stores import ACCOUNT, Store
+
+
+@pytest.fixture(scope="session")
+def cloud() -> Iterator[LocalCloud]:
+    """A local cloud in which everything is over soon."""
+    with LocalCloud(job_seconds=(0.2, 0.2)) as running:
+        yield running
+
+
+@pytest.fixture
+def store(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """An empty store; AWS clients made from the environment reach its cloud."""
+    for name, value in cloud.environment().items():
+        monkeypatch.setenv(name, value)
+    yield Store(cloud)
+    cloud.clear_faults()
+
+
+@pytest.fixture
+def inventory(store: Store) -> ArtifactInventory:
+    return ArtifactInventory(store.s3, store.sagemaker, store.bucket, account=ACCOUNT)

@@ -1,0 +1,107 @@
+"""Artifact stores in every state an operator meets, made by the runtime's own code on the local cloud."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+from typing import Any
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.runtime import job_watcher
+from constructs_optim.runtime.artifact_store import ArtifactStore, Claim, Owner
+from constructs_optim.runtime.optimization_jobs import OptimizationJobs, job_name
+
+from ..local.conftest import ROLE, until
+
+ACCOUNT = "000000000000"
+_DESCRIPTION = {"Model": "meta-textgeneration-llama-2-70b 4.0.0", "Techniques": ["AWQ INT4 (group size 128)"]}
+_numbers = itertools.count()
+
+
+@functools.cache
+def client(cloud: LocalCloud, service: str) -> Any:
+    """A client of the cloud, made once: each would read the service's whole model anew."""
+    return cloud.client(service)
+
+
+def owner(stack: str = "Chat", logical_id: str = "Llama70BJob", account: str = ACCOUNT) -> Owner:
+    """An owner in a stack that CloudFormation has never heard of."""
+    return Owner(f"arn:aws:cloudformation:us-west-2:{account}:stack/{stack}/1234", logical_id)
+
+
+def artifact_key(seed: object) -> str:
+    return hashlib.sha256(str(seed).encode()).hexdigest()
+
+
+class Store:
+    """A store of its own: a fresh bucket, and the jobs that write to it."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        self.cloud = cloud
+        self.bucket = f"store-{next(_numbers)}"
+        self.s3, self.sagemaker = client(cloud, "s3"), client(cloud, "sagemaker")
+        self.s3.create_bucket(Bucket=self.bucket, CreateBucketConfiguration={"LocationConstraint": cloud.region})
+        self.records = ArtifactStore(self.s3, self.bucket)
+
+    def claimed(self, key: str, by: Owner) -> Claim:
+        return self.records.join(
+            key, by, source={"identity": "hub:SageMakerPublicHub/llama@1"}, description=_DESCRIPTION
+        )
+
+    def job(self, key: str, attempt: int = 1, **changed: Any) -> str:
+        """Start the job of an attempt; its name."""
+        name = job_name(self.bucket, key, attempt)
+        config = {"Image": "1.dkr.ecr.us-west-2.amazonaws.com/lmi:1", "OverrideEnvironment": {"OPTION_QUANTIZE": "awq"}}
+        request = {
+            "OptimizationJobName": name,
+            "RoleArn": ROLE,
+            "ModelSource": {"S3": {"S3Uri": "s3://models/llama/"}},
+            "DeploymentInstanceType": "ml.g5.12xlarge",
+            "OptimizationConfigs": [{"ModelQuantizationConfig": config}],
+            "OutputConfig": {"S3OutputLocation": self.records.model_uri(key, attempt)},
+            "StoppingCondition": {"MaxRuntimeInSeconds": 36_000},
+            **changed,
+        }
+        assert OptimizationJobs(self.sagemaker).create(request)
+        return name
+
+    def ended(self, key: str, attempt: int = 1) -> dict[str, Any]:
+        """Wait for an attempt's job to end, and let its maker's watcher look at it."""
+        name = job_name(self.bucket, key, attempt)
+        job = until(
+            lambda: self.sagemaker.describe_optimization_job(OptimizationJobName=name),
+            lambda job: job["OptimizationJobStatus"] in ("COMPLETED", "FAILED", "STOPPED"),
+        )
+        claim = self.records.claim(key)
+        account = claim.maker if claim else ACCOUNT
+        event = {"Bucket": self.bucket, "ArtifactKey": key, "Attempt": attempt, "Account": account}
+        assert job_watcher.handler(event, None) == {"Done": True}
+        return job
+
+    def made(self, key: str, by: Owner | None = None) -> str:
+        """An artifact that is ready; without an owner, its last one has left."""
+        claim = self.claimed(key, by or owner())
+        self.job(key, claim.attempt)
+        self.ended(key, claim.attempt)
+        if by is None:
+            self.records.leave(key, owner(), finished=True)
+        return key
+
+    def running(self, key: str, by: Owner | None = None) -> str:
+        """An artifact whose job does not end; without an owner, nobody wants it."""
+        self.cloud.inject("job_never_finishes")
+        claim = self.claimed(key, by or owner())
+        name = self.job(key, claim.attempt)
+        if by is None:
+            self.records.leave(key, owner(), finished=False)
+        return name
+
+    def put(self, name: str, body: bytes) -> None:
+        self.s3.put_object(Bucket=self.bucket, Key=name, Body=body)
+
+    def delete(self, name: str) -> None:
+        self.s3.delete_object(Bucket=self.bucket, Key=name)
+
+    def names(self) -> list[str]:
+        return [item["Key"] for item in self.s3.list_objects_v2(Bucket=self.bucket).get("Contents", [])]

@@ -1,0 +1,133 @@
+"""The state of an artifact, told from its records, its files and its job."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, State
+from constructs_optim.runtime.optimization_jobs import job_name
+
+from .stores import Store, artifact_key, owner
+
+KEY, OTHER = artifact_key("one"), artifact_key("other")
+
+
+def found(inventory: ArtifactInventory, key: str = KEY) -> Artifact:
+    artifact = inventory.one(key)
+    assert artifact is not None
+    return artifact
+
+
+def model(store: Store, name: str = "model.safetensors", attempt: int = 1) -> str:
+    return f"artifacts/{KEY}/model/{attempt}/{name}"
+
+
+def test_a_made_artifact_is_ready(store: Store, inventory: ArtifactInventory) -> None:
+    store.made(KEY, by=owner())
+    artifact = found(inventory)
+    assert artifact.state is State.ready
+    assert artifact.owners == (owner(),)
+    assert artifact.manifest is not None
+    assert artifact.size_bytes == artifact.manifest["size_bytes"] > 0
+    assert artifact.made_at == artifact.manifest["ended_at"]
+    assert artifact.job is None, "a ready artifact needs no look at its job"
+
+
+def test_an_artifact_whose_job_runs_is_being_made(store: Store, inventory: ArtifactInventory) -> None:
+    name = store.running(KEY, by=owner())
+    artifact = found(inventory)
+    assert artifact.state is State.being_made
+    assert name in artifact.detail
+
+
+def test_an_artifact_whose_job_failed_says_why(store: Store, inventory: ArtifactInventory) -> None:
+    store.cloud.inject("job_fails", reason="CUDA out of memory")
+    store.claimed(KEY, owner())
+    store.job(KEY)
+    store.ended(KEY)
+    artifact = found(inventory)
+    assert artifact.state is State.failed
+    assert "CUDA out of memory" in artifact.detail
+
+
+def test_an_artifact_without_job_or_manifest_is_half_made(store: Store, inventory: ArtifactInventory) -> None:
+    store.claimed(KEY, owner())
+    assert found(inventory).state is State.half_made
+    store.put(f"artifacts/{OTHER}/model/1/model.safetensors", b"weights")
+    assert found(inventory, OTHER).state is State.half_made
+
+
+def test_a_job_that_completed_without_a_manifest_left_it_half_made(store: Store, inventory: ArtifactInventory) -> None:
+    store.made(KEY, by=owner())
+    store.delete(f"artifacts/{KEY}/manifest.json")
+    artifact = found(inventory)
+    assert artifact.state is State.half_made
+    assert job_name(store.bucket, KEY, 1) in artifact.detail
+
+
+def test_an_artifact_that_was_given_up_is_released(store: Store, inventory: ArtifactInventory) -> None:
+    store.running(KEY)
+    assert found(inventory).state is State.released
+
+
+@pytest.mark.parametrize("record", ["claim.json", "manifest.json"])
+def test_a_record_that_is_no_json_is_damage(store: Store, inventory: ArtifactInventory, record: str) -> None:
+    store.made(KEY, by=owner())
+    store.put(f"artifacts/{KEY}/{record}", b"{")
+    artifact = found(inventory)
+    assert artifact.state is State.damaged
+    assert record in artifact.detail
+
+
+def test_a_lost_file_is_damage(store: Store, inventory: ArtifactInventory) -> None:
+    store.made(KEY, by=owner())
+    store.delete(model(store))
+    artifact = found(inventory)
+    assert artifact.state is State.damaged
+    assert artifact.detail == "model.safetensors is missing"
+
+
+def test_an_artifact_without_any_file_is_damaged(store: Store, inventory: ArtifactInventory) -> None:
+    store.made(KEY, by=owner())
+    for name in store.names():
+        if "/model/" in name:
+            store.delete(name)
+    assert found(inventory).detail == "all its files are gone"
+
+
+def test_a_manifest_of_an_attempt_that_was_followed_does_not_count(store: Store, inventory: ArtifactInventory) -> None:
+    store.made(KEY, by=owner())
+    claim = store.records.claim(KEY)
+    assert claim is not None
+    store.records.next_attempt(KEY, claim)
+    store.cloud.inject("job_never_finishes")
+    store.job(KEY, attempt=2)
+    assert found(inventory).state is State.being_made
+
+
+def test_all_artifacts_are_listed_and_what_is_none_is_not(store: Store, inventory: ArtifactInventory) -> None:
+    for key in (KEY, OTHER):
+        store.claimed(key, owner())
+    store.put("artifacts/readme.txt", b"notes")
+    store.put("artifacts/short/claim.json", b"{}")
+    store.put("elsewhere", b"")
+    assert [artifact.key for artifact in inventory.all()] == sorted([KEY, OTHER])
+    assert inventory.keys() == sorted([KEY, OTHER])
+
+
+@pytest.mark.parametrize("prefix", ["artifacts", "../", "A" * 10, "0" * 65, "*"])
+def test_what_cannot_begin_a_key_finds_none(store: Store, inventory: ArtifactInventory, prefix: str) -> None:
+    store.claimed(KEY, owner())
+    assert inventory.keys(prefix) == []
+    assert inventory.keys(KEY[:6]) == [KEY]
+
+
+def test_reports_are_plain_data(store: Store, inventory: ArtifactInventory) -> None:
+    store.made(KEY, by=owner())
+    report = json.loads(json.dumps(found(inventory).to_json()))
+    assert report["artifact_key"] == KEY
+    assert report["owners"] == [{"stack_id": owner().stack_id, "logical_id": "Llama70BJob"}]
+    assert {file["name"] for file in report["files"]} >= {"config.json", "model.safetensors", "tokenizer.json"}
+    assert report["manifest"]["files"][0]["checksums"].keys() == {"CRC32"}

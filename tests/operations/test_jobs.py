@@ -1,0 +1,108 @@
+"""Optimization jobs as an operator sees them."""
+
+from __future__ import annotations
+
+import pytest
+
+from constructs_optim.operations.artifacts import ArtifactInventory
+from constructs_optim.operations.jobs import Job, JobName, JobStatus, describe_job, list_jobs, stop_job, watch_job
+from constructs_optim.runtime.optimization_jobs import job_name
+
+from .stores import Store, artifact_key, owner
+
+KEY, OTHER = artifact_key("one"), artifact_key("other")
+
+
+def listed(store: Store, inventory: ArtifactInventory) -> dict[str, Job]:
+    return {job.name: job for job in list_jobs(store.sagemaker, inventory=inventory)}
+
+
+def test_a_name_tells_artifact_store_and_attempt() -> None:
+    name = JobName.parse(job_name("store", KEY, 12))
+    assert name is not None
+    assert KEY.startswith(name.key_prefix)
+    assert name.attempt == 12
+    assert name.is_of("store")
+    assert not name.is_of("another-store")
+
+
+@pytest.mark.parametrize("name", ["plain", "optim-llama", f"optim-{'a' * 32}-{'b' * 8}", f"my-optim-{'a' * 32}-b-1"])
+def test_a_job_that_is_not_this_librarys_is_not_listed(name: str) -> None:
+    assert JobName.parse(name) is None
+
+
+def test_a_stores_job_is_listed_with_its_artifact_and_owners(store: Store, inventory: ArtifactInventory) -> None:
+    name = store.running(KEY, by=owner("Chat"))
+    job = listed(store, inventory)[name]
+    assert (job.artifact_key, job.owners, job.orphaned) == (KEY, (owner("Chat"),), False)
+    assert job.instance_type == "ml.g5.12xlarge"
+
+
+def test_a_job_that_runs_for_nobody_is_orphaned(store: Store, inventory: ArtifactInventory) -> None:
+    left = store.running(KEY)
+    unclaimed = store.job(OTHER)
+    jobs = listed(store, inventory)
+    assert [jobs[name].orphaned for name in (left, unclaimed)] == [True, True]
+
+
+def test_a_job_whose_attempt_was_followed_by_another_is_orphaned(store: Store, inventory: ArtifactInventory) -> None:
+    first = store.running(KEY, by=owner())
+    claim = store.records.claim(KEY)
+    assert claim is not None
+    store.records.next_attempt(KEY, claim)
+    second = store.job(KEY, attempt=2)
+    jobs = listed(store, inventory)
+    assert (jobs[first].orphaned, jobs[first].owners) == (True, ())
+    assert (jobs[second].orphaned, jobs[second].owners) == (False, (owner(),))
+
+
+def test_a_job_of_an_attempt_that_another_account_makes_is_orphaned(store: Store, inventory: ArtifactInventory) -> None:
+    name = store.running(KEY, by=owner(account="111122223333"))
+    assert listed(store, inventory)[name].orphaned is True
+
+
+def test_an_ended_job_is_no_orphan(store: Store, inventory: ArtifactInventory) -> None:
+    store.made(KEY)
+    (job,) = [job for job in listed(store, inventory).values() if job.artifact_key == KEY]
+    assert (job.status, job.owners, job.orphaned) == ("COMPLETED", (), False)
+
+
+def test_of_a_job_of_another_store_nothing_is_said(store: Store, inventory: ArtifactInventory) -> None:
+    elsewhere = Store(store.cloud).running(KEY, by=owner())
+    job = listed(store, inventory)[elsewhere]
+    assert (job.artifact_key, job.owners, job.orphaned) == (None, None, None)
+
+
+def test_several_statuses_can_be_asked_for(store: Store) -> None:
+    running = store.running(KEY, by=owner())
+    store.sagemaker.stop_optimization_job(OptimizationJobName=running)
+    stopping = list_jobs(store.sagemaker, statuses=[JobStatus.stopping, JobStatus.stopped])
+    assert running in {job.name for job in stopping}
+    assert running not in {job.name for job in list_jobs(store.sagemaker, statuses=[JobStatus.completed])}
+
+
+def test_a_watched_job_is_seen_until_it_has_ended(store: Store) -> None:
+    name = store.job(KEY)
+    looks = list(watch_job(store.sagemaker, name, poll_seconds=0.05))
+    assert looks[0].status == "STARTING"
+    assert looks[-1].status == "COMPLETED"
+    assert not any(look.ended for look in looks[:-1])
+    assert looks[-1].max_runtime_seconds == 36_000
+
+
+def test_a_job_that_is_deleted_is_watched_no_more(store: Store) -> None:
+    name = store.running(KEY, by=owner())
+    looks = watch_job(store.sagemaker, name, poll_seconds=0, sleep=lambda _: None)
+    assert next(looks).name == name
+    stop_job(store.sagemaker, name)
+    assert list(looks)[-1].status == "STOPPED"
+    store.sagemaker.delete_optimization_job(OptimizationJobName=name)
+    assert list(watch_job(store.sagemaker, name, poll_seconds=0)) == []
+    assert describe_job(store.sagemaker, name) is None
+
+
+def test_stopping_a_job_that_has_ended_is_no_error(store: Store) -> None:
+    store.made(KEY)
+    stopped = stop_job(store.sagemaker, job_name(store.bucket, KEY, 1))
+    assert stopped is not None
+    assert stopped.status == "COMPLETED"

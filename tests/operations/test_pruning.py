@@ -1,0 +1,481 @@
+"""Pruning: what goes, what stays, and that no deployment beside it is ever left without its artifact."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.operations import pruning as pruning_module
+from constructs_optim.operations.artifacts import ArtifactInventory, State
+from constructs_optim.operations.pruning import Pruner, Pruning
+from constructs_optim.operations.stacks import Stacks
+from constructs_optim.runtime.artifact_store import ArtifactStore, Owner
+from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.owner_records import OwnerRecords
+
+from .stores import ACCOUNT, Store, artifact_key, client, owner
+
+KEY, OTHER = artifact_key("one"), artifact_key("other")
+LATER = dt.timedelta(days=40)
+
+
+def pruner(store: Store, *, s3: Any = None, later: dt.timedelta = LATER, cloudformation: Any = None) -> Pruner:
+    """One that finds everything 40 days old, and keeps what was used within 30."""
+    chosen = s3 or store.s3
+    return Pruner(
+        chosen,
+        ArtifactInventory(chosen, store.sagemaker, store.bucket, account=ACCOUNT),
+        Stacks(ACCOUNT, lambda region: cloudformation or client(store.cloud, "cloudformation")),
+        older_than=dt.timedelta(days=30),
+        now=dt.datetime.now(dt.UTC) + later,
+    )
+
+
+def pruned(store: Store, **how: Any) -> Pruning:
+    one = pruner(store, **how)
+    return one.carry_out(one.survey())
+
+
+def removed(result: Pruning) -> list[str]:
+    return [removal.artifact.key for removal in result.removals if removal.removed]
+
+
+def stack(cloud: LocalCloud, name: str) -> Owner:
+    """An owner in a stack that exists."""
+    handle = json.dumps({"Resources": {"Handle": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}})
+    stack_id = client(cloud, "cloudformation").create_stack(StackName=name, TemplateBody=handle)["StackId"]
+    return Owner(stack_id, "Llama70BJob")
+
+
+def test_what_nothing_refers_to_goes_and_its_claim_numbers_the_next_attempt(store: Store) -> None:
+    store.made(KEY)
+    assert removed(pruned(store)) == [KEY]
+    assert store.names() == [f"artifacts/{KEY}/claim.json"]
+    assert store.claimed(KEY, owner("New")).attempt == 2
+
+
+def test_a_survey_changes_nothing(store: Store) -> None:
+    store.made(KEY, by=owner("Gone"))
+    OwnerRecords(store.s3, store.bucket).begin(owner("Gone"), "request")
+
+    def everything() -> list[tuple[str, str, dt.datetime]]:
+        objects = store.s3.list_objects_v2(Bucket=store.bucket)["Contents"]
+        return [(item["Key"], item["ETag"], item["LastModified"]) for item in objects]
+
+    before = everything()
+    found = pruner(store).survey()
+    assert [removal.artifact.key for removal in found.removals] == [KEY]
+    assert found.freed_bytes > 0
+    assert [gone.owner for gone in found.gone_owners] == [owner("Gone")]
+    assert everything() == before
+
+
+def test_what_a_living_stack_owns_stays(store: Store) -> None:
+    store.made(KEY, by=stack(store.cloud, "Owning"))
+    result = pruned(store)
+    assert (removed(result), result.kept[KEY]) == ([], "1 owner")
+
+
+def test_what_is_only_about_to_be_used_stays(store: Store) -> None:
+    store.made(KEY)
+    referring = stack(store.cloud, "Referring")
+    records = OwnerRecords(store.s3, store.bucket)
+    records.begin(referring, "request")
+    records.refer(referring, "request", KEY)
+    assert removed(pruned(store)) == []
+    assert store.records.manifest(KEY) is not None
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+def test_what_a_job_makes_stays(store: Store, stopping: bool) -> None:
+    name = store.running(KEY, by=owner("Gone"))
+    if stopping:
+        store.sagemaker.stop_optimization_job(OptimizationJobName=name)
+    found = pruner(store).survey()
+    assert found.removals == ()
+    assert found.gone_owners == (), "whoever owns a job that runs is left to it"
+    assert "job" in found.kept[KEY]
+
+
+def test_a_job_that_cannot_be_seen_may_run_until_it_is_due(store: Store) -> None:
+    away = owner("Elsewhere", account="111122223333")
+    due = dt.datetime.now(dt.UTC) + dt.timedelta(days=50)
+    store.records.join(KEY, away, due=int(due.timestamp()))
+    store.put(f"artifacts/{KEY}/model/1/model.safetensors", b"partial")
+    store.records.leave(KEY, away, finished=True)
+    assert "may still run" in pruner(store).survey().kept[KEY]
+    assert removed(pruned(store, later=dt.timedelta(days=51))) == [KEY]
+
+
+def test_what_was_used_of_late_stays(store: Store) -> None:
+    store.made(KEY)
+    result = pruned(store, later=dt.timedelta(days=29))
+    assert (removed(result), result.kept[KEY]) == ([], "unused for only 29 days")
+
+
+def test_the_files_of_a_failed_attempt_go(store: Store) -> None:
+    store.cloud.inject("job_fails")
+    store.claimed(KEY, owner("Gone"))
+    store.job(KEY)
+    store.ended(KEY)
+    store.put(f"artifacts/{KEY}/model/1/half.safetensors", b"half")
+    assert removed(pruned(store)) == [KEY]
+    assert [name for name in store.names() if "/model/" in name] == []
+
+
+def test_owners_whose_stack_is_gone_are_dropped_with_their_records(store: Store) -> None:
+    living, gone = stack(store.cloud, "Living"), owner("Gone")
+    store.made(KEY, by=gone)
+    store.made(OTHER, by=gone)
+    store.claimed(OTHER, living)
+    records = OwnerRecords(store.s3, store.bucket)
+    records.begin(gone, "request")
+    records.refer(gone, "request", KEY)
+    assert removed(pruned(store)) == [KEY]
+    claim = store.records.claim(OTHER)
+    assert claim is not None
+    assert (claim.owners, claim.released) == ((living,), False)
+    assert store.records.manifest(OTHER) is not None
+    assert [record.owner for record in records.all()] == []
+
+
+def test_a_gone_owners_record_outlives_every_late_event(store: Store) -> None:
+    records = OwnerRecords(store.s3, store.bucket)
+    records.begin(owner("Gone"), "request")
+    found = pruner(store, later=dt.timedelta(hours=23))
+    found._older_than = dt.timedelta()
+    found.carry_out(found.survey())
+    assert [record.owner for record in records.all()] == [owner("Gone")]
+
+
+def test_a_stack_of_another_account_counts_as_there(store: Store) -> None:
+    away = owner("Elsewhere", account="111122223333")
+    store.made(KEY, by=away)
+    result = pruned(store)
+    assert (removed(result), result.kept[KEY]) == ([], "1 owner")
+    assert "111122223333" in result.notes[0]
+
+
+class Refusing:
+    """CloudFormation for someone who may not use it."""
+
+    def describe_stacks(self, StackName: str) -> Any:  # noqa: N803
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": f"{StackName} does not exist for you"}}, "D")
+
+
+def test_a_stack_that_cannot_be_looked_up_counts_as_there(store: Store) -> None:
+    store.made(KEY, by=owner("Hidden"))
+    result = pruned(store, cloudformation=Refusing())
+    assert removed(result) == []
+    assert result.notes == ("stacks of us-west-2 cannot be looked up: AccessDenied",)
+
+
+class Deleted:
+    """CloudFormation that remembers when a stack was deleted."""
+
+    def __init__(self, at: dt.datetime) -> None:
+        self._at = at
+
+    def describe_stacks(self, StackName: str) -> Any:  # noqa: N803
+        return {"Stacks": [{"StackId": StackName, "StackStatus": "DELETE_COMPLETE", "DeletionTime": self._at}]}
+
+
+def test_an_artifact_is_unused_since_its_last_stack_was_deleted(store: Store) -> None:
+    store.made(KEY, by=owner("Gone"))
+    of_late = Deleted(dt.datetime.now(dt.UTC) + dt.timedelta(days=20))
+    assert pruner(store, cloudformation=of_late).survey().kept[KEY] == "unused for only 20 days"
+    long_ago = Deleted(dt.datetime.now(dt.UTC))
+    assert removed(pruned(store, cloudformation=long_ago)) == [KEY]
+
+
+@pytest.mark.parametrize("claim", [None, b"{"])
+def test_files_without_a_readable_claim_are_left_to_a_person(store: Store, claim: bytes | None) -> None:
+    store.put(f"artifacts/{KEY}/model/1/model.safetensors", b"weights")
+    if claim is not None:
+        store.put(f"artifacts/{KEY}/claim.json", claim)
+    result = pruned(store)
+    assert removed(result) == []
+    assert "by hand" in result.kept[KEY]
+
+
+@pytest.mark.parametrize("record", [b"{", b"[]", b'{"keys": {}}'])
+def test_nothing_is_removed_while_a_reference_cannot_be_read(store: Store, record: bytes) -> None:
+    store.made(KEY)
+    store.put(f"owners/{ACCOUNT}/unreadable.json", record)
+    with pytest.raises(DeploymentError, match="owners/"):
+        pruned(store)
+    assert store.records.manifest(KEY) is not None
+
+
+def test_what_goes_goes_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruning_module, "_BATCH", 2)
+    store.made(KEY)
+    pruned(store)
+    assert store.names() == [f"artifacts/{KEY}/claim.json"]
+
+
+def test_files_of_attempts_the_claim_does_not_know_stay(store: Store) -> None:
+    store.made(KEY)
+    store.put(f"artifacts/{KEY}/model/2/model.safetensors", b"of somebody")
+    pruned(store)
+    assert f"artifacts/{KEY}/model/2/model.safetensors" in store.names()
+
+
+def test_an_empty_claim_is_neither_removed_nor_counted(store: Store) -> None:
+    store.made(KEY)
+    pruned(store)
+    again = pruner(store).survey()
+    assert (again.removals, again.kept) == ((), {})
+
+
+def test_records_keep_their_encryption(store: Store) -> None:
+    key_arn = client(store.cloud, "kms").create_key()["KeyMetadata"]["Arn"]
+    encrypted = ArtifactStore(store.s3, store.bucket, key_arn)
+    store.made(KEY)
+    encrypted.join(KEY, owner("Gone"))
+    assert removed(pruned(store)) == [KEY]
+    head = store.s3.head_object(Bucket=store.bucket, Key=f"artifacts/{KEY}/claim.json")
+    assert head["SSEKMSKeyId"] == key_arn
+
+
+# --- beside deployments -------------------------------------------------------------------------------------------
+
+
+class Hooked:
+    """An S3 client that calls ``before(number of the call)`` ahead of every request, once armed."""
+
+    def __init__(self, s3: Any) -> None:
+        self._s3 = s3
+        self.before: Callable[[int], None] | None = None
+        self._numbers = itertools.count()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._s3, name)
+        if not callable(found):
+            return found
+
+        def called(*arguments: Any, **named: Any) -> Any:
+            if self.before is not None:
+                self.before(next(self._numbers))
+            return found(*arguments, **named)
+
+        return called
+
+
+class Deployment:
+    """What job_handler.py does with the store, a step at a time; jobs are over at once and write two files."""
+
+    FILES = ("config.json", "model.safetensors")
+
+    def __init__(self, store: Store, by: Owner, done: set[int]) -> None:
+        self._store, self._owner, self._done = store, by, done
+        self._artifacts, self._records = store.records, OwnerRecords(store.s3, store.bucket)
+        self.attempt = 0
+        self._steps = self._run()
+
+    def step(self) -> bool:
+        """Take the next step; False when there is none left."""
+        return next(self._steps, None) is not None
+
+    def finish(self) -> None:
+        while self.step():
+            pass
+
+    def _run(self) -> Iterator[str]:
+        self._records.begin(self._owner, "request")
+        yield "begun"
+        self._records.refer(self._owner, "request", KEY)
+        yield "referred"
+        claim = self._artifacts.join(KEY, self._owner)
+        yield "joined"
+        while self._artifacts.manifest(KEY, claim.attempt) is None:
+            uri = self._artifacts.model_uri(KEY, claim.attempt)
+            present = self._artifacts.files(uri)
+            yield "looked"
+            if claim.attempt in self._done:
+                written = self._artifacts.written_manifest(KEY)
+                if (written is not None and written["model_data_uri"] == uri) or not present:
+                    claim = self._artifacts.next_attempt(KEY, claim)
+                    yield "moved on"
+                    continue
+            else:
+                self._done.add(claim.attempt)
+                for name in self.FILES:
+                    self._store.put(f"{uri.removeprefix(f's3://{self._store.bucket}/')}{name}", b"content")
+                    yield "written"
+            write_manifest(self._artifacts, claim.attempt)
+            yield "completed"
+        self.attempt = claim.attempt
+        self._records.settle(self._owner, "request", KEY)
+
+    def holds(self) -> bool:
+        """Whether what it was promised is there, whole."""
+        manifest = self._artifacts.manifest(KEY, self.attempt)
+        return manifest is not None and [file["name"] for file in manifest["files"]] == list(self.FILES)
+
+
+def write_manifest(artifacts: ArtifactStore, attempt: int) -> None:
+    uri = artifacts.model_uri(KEY, attempt)
+    files = artifacts.files(uri, checksums=True)
+    named = {"attempt": attempt, "model_data_uri": uri, "image": "image", "job_name": "job", "files": files}
+    artifacts.write_manifest(KEY, {"schema": 1, "artifact_key": KEY, **named})
+
+
+def abandoned(store: Store) -> set[int]:
+    """An artifact that is ready and that nobody refers to any more; the attempts that were made."""
+    done: set[int] = set()
+    first = Deployment(store, owner("First"), done)
+    first.finish()
+    store.records.leave(KEY, owner("First"), finished=True)
+    OwnerRecords(store.s3, store.bucket).forget(owner("First"), KEY)
+    return done
+
+
+def pruned_with(store: Store, before: Callable[[int], None]) -> int:
+    """Prune, and call ``before`` ahead of each request that changes or decides anything; how many there were."""
+    hooked = Hooked(store.s3)
+    one = pruner(store, s3=hooked)
+    surveyed = one.survey()
+    assert [removal.artifact.key for removal in surveyed.removals] == [KEY]
+    seen: list[int] = []
+
+    def called(number: int) -> None:
+        seen.append(number)
+        before(number)
+
+    hooked.before = called
+    one.carry_out(surveyed)
+    return len(seen)
+
+
+_MOST_CALLS = 14
+_STEPS = 12
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    schedule=st.lists(st.integers(0, _MOST_CALLS), min_size=_STEPS, max_size=_STEPS).map(sorted),
+    late_delete=st.none() | st.integers(0, _MOST_CALLS),
+)
+@example(schedule=[0] * _STEPS, late_delete=None)
+@example(schedule=[_MOST_CALLS] * _STEPS, late_delete=None)
+@example(schedule=[9] * _STEPS, late_delete=7)
+def test_no_deployment_loses_its_artifact_however_its_steps_fall_between_those_of_pruning(
+    cloud: LocalCloud, schedule: list[int], late_delete: int | None
+) -> None:
+    store = Store(cloud)
+    done = abandoned(store)
+    living = _living(cloud)
+    deployment = Deployment(store, living, done)
+
+    def between(number: int) -> None:
+        if number == late_delete:
+            # CloudFormation asks again for a deletion whose answer was lost.
+            claim = store.records.claim(KEY)
+            assert claim is not None
+            finished = store.records.manifest(KEY, claim.attempt) is not None
+            store.records.leave(KEY, owner("First"), finished=finished)
+        for _ in range(schedule.count(number)):
+            deployment.step()
+
+    calls = pruned_with(store, between)
+    assert calls <= _MOST_CALLS
+    deployment.finish()
+    assert deployment.holds()
+    assert not pruner(store).survey().removals
+
+
+@pytest.mark.parametrize("place", range(_MOST_CALLS))
+def test_no_deployment_loses_its_artifact_that_is_over_between_two_steps_of_pruning(
+    cloud: LocalCloud, place: int
+) -> None:
+    store = Store(cloud)
+    deployment = Deployment(store, _living(cloud), abandoned(store))
+    pruned_with(store, lambda number: deployment.finish() if number == place else None)
+    deployment.finish()
+    assert deployment.holds()
+
+
+@pytest.mark.parametrize("place", range(_MOST_CALLS))
+def test_pruning_that_is_cut_off_is_carried_on_and_disturbs_nobody(cloud: LocalCloud, place: int) -> None:
+    store = Store(cloud)
+    done = abandoned(store)
+
+    class CutOff(Exception):
+        pass
+
+    def cut(number: int) -> None:
+        if number == place:
+            raise CutOff
+
+    try:
+        pruned_with(store, cut)
+    except CutOff:
+        left = pruner(store).survey()
+        assert left.removals or not [name for name in store.names() if "/model/" in name]
+    deployment = Deployment(store, _living(cloud), done)
+    deployment.finish()
+    assert deployment.holds()
+
+
+def test_a_deployment_that_joins_first_keeps_the_artifact(store: Store) -> None:
+    done = abandoned(store)
+    one = pruner(store)
+    surveyed = one.survey()
+    deployment = Deployment(store, _living(store.cloud), done)
+    deployment.finish()
+    (removal,) = one.carry_out(surveyed).removals
+    assert removal.skipped == "a stack has come to refer to it"
+    assert deployment.attempt == 1
+
+
+def test_a_reference_written_after_the_release_undoes_it(store: Store) -> None:
+    done = abandoned(store)
+    deployment = Deployment(store, _living(store.cloud), done)
+    taken: list[bool] = []
+
+    def between(number: int) -> None:
+        claim = store.records.claim(KEY)
+        if claim is not None and claim.released and not taken:
+            taken.extend([deployment.step(), deployment.step()])
+
+    pruned_with(store, between)
+    assert taken == [True, True]
+    deployment.finish()
+    assert deployment.attempt == 1, "the artifact was there all along"
+
+
+def test_a_job_that_is_started_meanwhile_keeps_its_artifact(store: Store) -> None:
+    store.claimed(KEY, owner("Gone"))
+    store.put(f"artifacts/{KEY}/model/1/half.safetensors", b"half")
+    one = pruner(store)
+    surveyed = one.survey()
+    store.cloud.inject("job_never_finishes")
+    store.job(KEY)
+    (removal,) = one.carry_out(surveyed).removals
+    assert removal.skipped == "a job has begun to make it"
+
+
+def _living(cloud: LocalCloud) -> Owner:
+    """An owner in a stack that exists: the same one each time."""
+    for each in client(cloud, "cloudformation").describe_stacks()["Stacks"]:
+        if each["StackName"] == "Deploying":
+            return Owner(each["StackId"], "Llama70BJob")
+    return stack(cloud, "Deploying")
+
+
+def test_a_released_artifact_is_no_longer_taken_for_ready(store: Store, inventory: ArtifactInventory) -> None:
+    store.made(KEY)
+    store.records.release(KEY)
+    artifact = inventory.one(KEY)
+    assert artifact is not None
+    assert artifact.state is State.released
