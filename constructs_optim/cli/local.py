@@ -24,13 +24,14 @@ _console = Console(stderr=True)
 _INTERRUPTED = 130
 
 Region = Annotated[str, typer.Option(help="The region it stands for.")]
+EnforceIam = Annotated[bool, typer.Option("--enforce-iam", help="Hold the deployment's roles to their policies.")]
 Port = Annotated[int | None, typer.Option(help="The port it listens on; a free one by default.")]
 
 
 @local_app.command()
-def start(port: Port = None, region: Region = DEFAULT_REGION) -> None:
+def start(port: Port = None, region: Region = DEFAULT_REGION, enforce_iam: EnforceIam = False) -> None:
     """Run a local cloud until Ctrl-C, and print the variables that point the CDK CLI at it."""
-    with contextlib.suppress(KeyboardInterrupt), _ended_by_signals(), _running(port, region) as cloud:
+    with contextlib.suppress(KeyboardInterrupt), _ended_by_signals(), _running(port, region, enforce_iam) as cloud:
         typer.echo(f"unset {' '.join(IN_THE_WAY)}")
         for name, value in cloud.environment().items():
             typer.echo(f"export {name}={value}")
@@ -49,6 +50,7 @@ def run(
     bootstrap: Annotated[bool, typer.Option(help="Run `cdk bootstrap` first.")] = False,
     port: Port = None,
     region: Region = DEFAULT_REGION,
+    enforce_iam: EnforceIam = False,
 ) -> None:
     """Run COMMAND with a local cloud of its own; the exit status is the command's."""
     steps = [*([["cdk", "bootstrap"]] if bootstrap else []), command]
@@ -57,7 +59,7 @@ def run(
             _console.print(f"[red]{step[0]} is not installed[/]")
             raise typer.Exit(127)
     try:
-        with _ended_by_signals(), _running(port, region) as cloud:
+        with _ended_by_signals(), _running(port, region, enforce_iam) as cloud:
             for step in steps:
                 status = subprocess.call(step, env=cloud.child_environment())
                 if status != 0:
@@ -83,9 +85,9 @@ def demo(
 
 
 @contextmanager
-def _running(port: int | None, region: str) -> Iterator[LocalCloud]:
+def _running(port: int | None, region: str, enforce_iam: bool) -> Iterator[LocalCloud]:
     """A local cloud, or one line that says why there is none."""
-    cloud = LocalCloud(port=port, region=region)
+    cloud = LocalCloud(port=port, region=region, enforce_iam=enforce_iam)
     try:
         cloud.start()
     except (LocalCloudError, UntestedMinistack) as error:

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from .permissions import PolicyBuilder, Statement, trust_policy
+from .permissions import PolicyBuilder, Statement, sub, trust_policy
 from .telemetry import TRACE, telemetry_properties
 
 # Creating, resolving and claiming take seconds; the rest is room for retries over throttling, and for permissions
@@ -22,6 +22,7 @@ ANSWER_SECONDS = 900
 """How long CloudFormation waits for a handler's answer."""
 _RUNTIME = "python3.14"
 _LOG_RETENTION_DAYS = 365
+_FUNCTIONS_ARN = "arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:*"
 
 
 class Handler(Construct):
@@ -51,7 +52,11 @@ class Handler(Construct):
         self._role = iam.CfnRole(
             self,
             "Role",
-            assume_role_policy_document=trust_policy("lambda.amazonaws.com"),
+            # AWS publishes such policies for Lambda with the account (aws/agent-toolkit-for-aws), and says that Lambda
+            # sends the ARN as well, but not whether it does when it checks the role of a function it is creating.
+            assume_role_policy_document=trust_policy(
+                "lambda.amazonaws.com", source_arn=sub(_FUNCTIONS_ARN), always_sent=False
+            ),
             description=description,
         )
         # Not aws_lambda.CfnFunction: importing its module takes a quarter of a second of every synthesis.

@@ -117,18 +117,18 @@ def _as_nag_writes(arn: Any) -> str:
             return json.dumps(arn, separators=(",", ":"))
 
 
-def trust_policy(service: str, *, source_arn: Arn | None = None) -> dict[str, Any]:
-    """A trust policy for ``service``, which ``source_arn`` protects from being a confused deputy.
+def trust_policy(service: str, *, source_arn: Arn, always_sent: bool = True) -> dict[str, Any]:
+    """A trust policy for ``service`` that keeps it from being a confused deputy.
 
-    With a source ARN the role can be assumed only on behalf of this account and such a resource. Lambda does not
-    send either key when it assumes an execution role, so its roles have none.
+    The role can be assumed only on behalf of this account and of a resource like ``source_arn``.
+
+    Args:
+        service: the service's principal.
+        source_arn: the resources it may act for.
+        always_sent: whether the service names the resource each time it assumes the role. Where that is not documented,
+            the ARN counts only if it is sent; the account counts always. Default: it does.
     """
-    condition = {
-        "Condition": {
-            "StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}},
-            "ArnLike": {"aws:SourceArn": source_arn},
-        }
-    }
+    operator = "ArnLike" if always_sent else "ArnLikeIfExists"
     return {
         "Version": "2012-10-17",
         "Statement": [
@@ -136,7 +136,10 @@ def trust_policy(service: str, *, source_arn: Arn | None = None) -> dict[str, An
                 "Effect": "Allow",
                 "Principal": {"Service": service},
                 "Action": "sts:AssumeRole",
-                **(condition if source_arn is not None else {}),
+                "Condition": {
+                    "StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}},
+                    operator: {"aws:SourceArn": source_arn},
+                },
             }
         ],
     }

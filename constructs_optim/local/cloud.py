@@ -50,6 +50,7 @@ class LocalCloud:
         endpoint_seconds: float = 1.0,
         time_scale: float = 1.0,
         hub_folders: Sequence[Path] = (),
+        enforce_iam: bool = False,
         log_file: Path | None = None,
     ) -> None:
         """Prepare a local cloud.
@@ -62,6 +63,8 @@ class LocalCloud:
             time_scale: how long waits of state machines take, and those before Lambda repeats an invocation that
                 failed, against AWS's. Default: 1, as on AWS.
             hub_folders: more documents, as ``<folder>/<model id>/<version>.json``. Default: none.
+            enforce_iam: whether Lambda functions, state machines and SageMaker may do only what their roles' policies
+                allow. Whoever uses :meth:`environment` stays an administrator. Default: they may do everything.
             log_file: where its log goes. Default: nowhere.
         """
         self.region = region
@@ -72,6 +75,7 @@ class LocalCloud:
             "starting_seconds": job_seconds[0],
             "in_progress_seconds": job_seconds[1],
             "endpoint_seconds": endpoint_seconds,
+            "enforce_iam": enforce_iam,
             "time_scale": time_scale,
             "hub_folders": [str(folder) for folder in hub_folders],
         }
@@ -185,6 +189,15 @@ class LocalCloud:
         """The calls of SageMaker and Application Auto Scaling: ``{"service", "operation", "request", "outcome"}``."""
         query = f"?{urllib.parse.urlencode({'operation': operation})}" if operation else ""
         return self._control("GET", f"calls{query}")
+
+    def authorizations(self, role: str | None = None) -> list[dict[str, Any]]:
+        """What roles asked for while IAM is enforced, all of them or the role of that name.
+
+        Each is ``{"role", "action", "resource", "decision", "statement", "time"}``, see
+        :class:`constructs_optim.local.authorization.Authorization`.
+        """
+        query = f"?{urllib.parse.urlencode({'role': role})}" if role else ""
+        return self._control("GET", f"authorizations{query}")
 
     def function_calls(self) -> list[dict[str, Any]]:
         """The calls that functions made: ``{"service", "operation", "request"}`` each, the last being a path."""

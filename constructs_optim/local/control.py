@@ -1,7 +1,8 @@
-"""The local cloud's own interface: faults, the calls that were made, the jobs and their history.
+"""The local cloud's own interface: faults, calls, jobs and their history, and what roles were allowed.
 
 ``GET/POST/DELETE /_constructs_optim/faults`` · ``GET /_constructs_optim/calls[?operation=...]`` ·
-``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs``
+``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` ·
+``GET /_constructs_optim/authorizations[?role=...]``
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from .api_error import ApiError, validation_error
+from .authorization import AuthorizationLog
 from .call_log import CallLog
 from .faults import Fault, Faults
 from .sagemaker.service import SageMaker
@@ -29,10 +31,17 @@ class Control:
     """An ASGI application that answers below :data:`PREFIX` and passes on everything else."""
 
     def __init__(
-        self, inner: Asgi, *, sagemaker: SageMaker, faults: Faults, calls: CallLog, function_calls: CallLog
+        self,
+        inner: Asgi,
+        *,
+        sagemaker: SageMaker,
+        faults: Faults,
+        calls: CallLog,
+        function_calls: CallLog,
+        authorizations: AuthorizationLog,
     ) -> None:
         self._inner, self._sagemaker, self._faults = inner, sagemaker, faults
-        self._calls, self._function_calls = calls, function_calls
+        self._calls, self._function_calls, self._authorizations = calls, function_calls, authorizations
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -65,6 +74,8 @@ class Control:
                 return {}
             case "GET", "calls":
                 return self._calls.to_json(next(iter(query.get("operation", [])), None))
+            case "GET", "authorizations":
+                return self._authorizations.to_json(next(iter(query.get("role", [])), None))
             case "GET", "function-calls":
                 return self._function_calls.to_json()
             case "GET", "jobs":

@@ -13,6 +13,8 @@ from importlib.metadata import version
 from typing import Any
 
 from .api_error import ApiError, validation_error
+from .authorization import access_denied, needed_permissions
+from .ministack_iam import EnforcedRoles, keep_boundaries
 from .resource_provider import OPERATIONS, ResourceProvider, Service
 from .sagemaker.service import to_json
 
@@ -43,10 +45,12 @@ def check_version(installed: str | None = None) -> None:
         )
 
 
-def prepare_environment(*, port: int, region: str, directory: str, time_scale: float = 1.0) -> None:
+def prepare_environment(
+    *, port: int, region: str, directory: str, time_scale: float = 1.0, enforce_iam: bool = False
+) -> None:
     """Set what ministack reads when it is imported: loopback only, no Docker, no other listeners, no files kept."""
     os.environ |= {
-        "AUTH": "false",
+        "AUTH": str(enforce_iam).lower(),
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(port),
         "IOT_MTLS_ENABLED": "0",
@@ -87,8 +91,8 @@ def kill_running_functions() -> None:
             process.kill()
 
 
-def application(services: dict[str, Service]) -> Asgi:
-    """Ministack's ASGI application with ``services`` and their resource types added."""
+def application(services: dict[str, Service], roles: EnforcedRoles | None = None) -> Asgi:
+    """Ministack's ASGI application with ``services`` and their resource types added; with ``roles``, IAM enforced."""
     check_version()
     import ministack.app as ministack_app
     from ministack.core.responses import get_account_id, get_region
@@ -99,7 +103,7 @@ def application(services: dict[str, Service]) -> Asgi:
 
     for name, service in services.items():
         handlers: dict[str, Any] = ministack_app.SERVICE_HANDLERS
-        handlers[name] = _handler(service, where)
+        handlers[name] = _handler(name, service, where, roles)
     for type_name, operations in OPERATIONS.items():
         provider = ResourceProvider(type_name, services[operations.service], where)
         provisioners._RESOURCE_HANDLERS[type_name] = {
@@ -111,6 +115,9 @@ def application(services: dict[str, Service]) -> Asgi:
         # Reported by change sets, and acted upon: a changed property of these is created anew.
         provisioners._REPLACING_PROPERTIES[type_name] = provider.create_only
 
+    keep_boundaries()
+    if roles is not None:
+        roles.install()
     blocks = stacks._runs_on_worker_thread
     # Endpoints take time to come into service; waiting for them must not hold the event loop up.
     stacks._runs_on_worker_thread = lambda type_name: type_name in OPERATIONS or blocks(type_name)
@@ -118,7 +125,7 @@ def application(services: dict[str, Service]) -> Asgi:
 
 
 def _handler(
-    service: Service, where: Callable[[], tuple[str, str]]
+    name: str, service: Service, where: Callable[[], tuple[str, str]], roles: EnforcedRoles | None
 ) -> Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[Answer]]:
     async def handle(
         method: str, path: str, headers: dict[str, str], body: bytes, query_params: dict[str, Any]
@@ -130,6 +137,10 @@ def _handler(
         def answer() -> Answer:
             try:
                 request = _decoded(body)
+                if roles is not None:
+                    needed = needed_permissions(name, operation, request, account=account, region=region)
+                    if message := roles.refusal(headers, query_params, needed):
+                        raise access_denied(message)
                 found = service.invoke(operation, request, account=account, region=region)
             except ApiError as error:
                 return error.to_response()

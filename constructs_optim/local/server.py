@@ -17,12 +17,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from .authorization import AuthorizationLog
 from .call_log import CallLog
 from .control import Control
 from .faults import Faults
 from .handler_calls import MARK, HandlerCalls
 from .ministack_bridge import application, kill_running_functions, prepare_environment
 from .ministack_cloudformation import behave_like_aws
+from .ministack_iam import EnforcedRoles
 from .sagemaker.hub import Hub
 from .sagemaker.optimization_jobs import JobDurations
 from .sagemaker.service import SageMaker, Timing
@@ -38,6 +40,7 @@ def main() -> None:
             port=settings["port"],
             region=settings["region"],
             directory=directory,
+            enforce_iam=settings["enforce_iam"],
             time_scale=settings["time_scale"],
         )
         # ministack's Lambda workers keep their unpacked code below the temporary directory.
@@ -51,16 +54,18 @@ async def _serve(settings: dict[str, Any]) -> None:
 
     from .application_autoscaling import ApplicationAutoScaling
 
-    faults, calls, function_calls = Faults(), CallLog(), CallLog()
+    faults, calls, function_calls, authorizations = Faults(), CallLog(), CallLog(), AuthorizationLog()
+    roles = EnforcedRoles(authorizations) if settings["enforce_iam"] else None
     timing = Timing(
         JobDurations(settings["starting_seconds"], settings["in_progress_seconds"]),
         settings["endpoint_seconds"],
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
-    sagemaker = SageMaker(hub, faults, calls, _s3_writer(), timing)
+    sagemaker = SageMaker(hub, faults, calls, _s3_writer(), timing, roles)
     # Only what is started from here on is a function: its SDK says so with every call.
     os.environ["AWS_EXECUTION_ENV"] = MARK
-    services = application({"sagemaker": sagemaker, "application-autoscaling": ApplicationAutoScaling(faults, calls)})
+    added = {"sagemaker": sagemaker, "application-autoscaling": ApplicationAutoScaling(faults, calls)}
+    services = application(added, roles)
     behave_like_aws(faults)
     inner = HandlerCalls(services, faults=faults, calls=function_calls, kill=kill_running_functions)
     config = Config()
@@ -72,7 +77,14 @@ async def _serve(settings: dict[str, Any]) -> None:
     for sign in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sign, stop.set)
     threading.Thread(target=_until_parent_ends, args=(loop, stop), daemon=True).start()
-    app: Any = Control(inner, sagemaker=sagemaker, faults=faults, calls=calls, function_calls=function_calls)
+    app: Any = Control(
+        inner,
+        sagemaker=sagemaker,
+        faults=faults,
+        calls=calls,
+        function_calls=function_calls,
+        authorizations=authorizations,
+    )
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
     await stop.wait()
     # A stack that waits for a condition holds a worker thread for hours: the process does not wait for it.

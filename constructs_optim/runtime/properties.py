@@ -9,21 +9,35 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from .errors import InvalidEvent
+from .value_shapes import (
+    IMAGE,
+    JOB_ENVIRONMENT,
+    MODEL_ENVIRONMENT,
+    S3_URI,
+    are_network_ids,
+    are_optimization_configs,
+    is_environment,
+    is_tag,
+    is_wait_handle,
+    matches,
+)
 
+# Patterns and limits are the API's (CreateOptimizationJob, CreateModel, CreateStateMachine), narrowed to what a
+# deployment can mean. ASCII: \d and \w stand for the digits and letters of every script otherwise.
+_MOST_CHANNELS, _MOST_TAGS, _MOST_GROUPS, _MOST_SUBNETS = 5, 50, 5, 16
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_S3_URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/?(.*)", re.DOTALL)
-_ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+")
-_KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]+")
-_HUB_CONTENT = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
-_VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
-_SUFFIX = re.compile(r"([\w-]+/)*")
+_BUCKET = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_ROLE_ARN = re.compile(r"(?=.{1,2048}\Z)arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
+_KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]{1,64}", re.ASCII)
+_MACHINE_ARN = re.compile(r"arn:aws[a-z-]*:states:[a-z0-9-]+:\d{12}:stateMachine:[\w-]{1,80}", re.ASCII)
+_HUB_CONTENT = re.compile(r"(?=.{1,63}\Z)[a-zA-Z0-9](-*[a-zA-Z0-9])*")
+_CONFIGURATION = re.compile(r"[\w.-]{1,128}", re.ASCII)
+_VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
+_SUFFIX = re.compile(r"([\w-]+/)*", re.ASCII)
 _CHANNEL = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_IMAGE = re.compile(r"[\w.:/@-]{1,255}")
-_INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9]+")
+_INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}")
 _REQUEST_MEMBERS = frozenset(
     {
         "DeploymentInstanceType",
@@ -34,8 +48,8 @@ _REQUEST_MEMBERS = frozenset(
         "VpcConfig",
     }
 )
-_SECONDS = re.compile(r"\d{1,5}")
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_SECONDS = re.compile(r"\d{1,7}", re.ASCII)
+_COUNT = re.compile(r"\d{1,4}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -149,12 +163,45 @@ class _Reader:
 
     def tags(self) -> tuple[tuple[str, str], ...]:
         tags = self.properties.get("Tags") or []
-        if not isinstance(tags, list) or not all(
-            isinstance(tag, dict) and {"Key", "Value"} == set(tag) for tag in tags
-        ):
+        if not isinstance(tags, list) or len(tags) > _MOST_TAGS or not all(is_tag(tag) for tag in tags):
             self.problems.append("Tags")
             return ()
-        return tuple((str(tag["Key"]), str(tag["Value"])) for tag in tags)
+        return tuple((tag["Key"], tag["Value"]) for tag in tags)
+
+    def network(self, given: Mapping[str, Any], place: str) -> Mapping[str, Any] | None:
+        """The ``VpcConfig`` of ``given``, or None where there is none."""
+        network = given.get("VpcConfig") or None
+        if network is None:
+            return None
+        if (
+            not isinstance(network, dict)
+            or set(network) != {"SecurityGroupIds", "Subnets"}
+            or not are_network_ids(network["SecurityGroupIds"], _MOST_GROUPS)
+            or not are_network_ids(network["Subnets"], _MOST_SUBNETS)
+        ):
+            self.problems.append(place)
+            return None
+        return network
+
+    def request(self) -> Mapping[str, Any]:
+        """What the job's request has besides what the handler fills in."""
+        request = self.properties.get("Request")
+        if not isinstance(request, dict) or not request or set(request) - _REQUEST_MEMBERS:
+            self.problems.append("Request")
+            return {}
+        self.network(request, "Request.VpcConfig")
+        stopping = request.get("StoppingCondition", {})
+        checks = {
+            "DeploymentInstanceType": matches(request.get("DeploymentInstanceType"), _INSTANCE_TYPE),
+            "MaxInstanceCount": matches(request.get("MaxInstanceCount", "1"), _COUNT),
+            "OptimizationConfigs": are_optimization_configs(request.get("OptimizationConfigs", [])),
+            "OptimizationEnvironment": is_environment(request.get("OptimizationEnvironment", {}), JOB_ENVIRONMENT),
+            "StoppingCondition": isinstance(stopping, dict)
+            and set(stopping) <= {"MaxRuntimeInSeconds"}
+            and all(matches(seconds, _SECONDS) for seconds in stopping.values()),
+        }
+        self.problems += [f"Request.{member}" for member, right in checks.items() if not right]
+        return request
 
     def finish(self) -> None:
         if self.problems:
@@ -169,24 +216,23 @@ def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
         InvalidEvent: naming every property that is missing or malformed.
     """
     reader = _Reader(properties)
-    request = properties.get("Request")
-    if not isinstance(request, dict) or not request or set(request) - _REQUEST_MEMBERS:
-        reader.problems.append("Request")
-        request = {}
     handle = properties.get("WaitHandle") or None
-    if handle is not None and not _is_safe_url(handle):
+    if handle is not None and not is_wait_handle(handle):
         reader.problems.append("WaitHandle")
+    description = properties.get("Description") or {}
+    if not isinstance(description, dict):
+        reader.problems.append("Description")
     parsed = JobProperties(
         recipe_key=reader.text("RecipeKey", _SHA256),
         source=_source(properties.get("Source"), "Source", reader.problems),
-        request=request,
-        description=properties.get("Description") or {},
+        request=reader.request(),
+        description=description,
         role_arn=reader.text("RoleArn", _ROLE_ARN),
         bucket=reader.text("Bucket", _BUCKET),
         kms_key_arn=reader.optional("KmsKeyArn", _KEY_ARN),
         wait_handle=handle,
         wait_seconds=int(reader.optional("WaitSeconds", _SECONDS) or 0) or None,
-        state_machine_arn=reader.text("StateMachineArn"),
+        state_machine_arn=reader.text("StateMachineArn", _MACHINE_ARN),
         tags=reader.tags(),
     )
     reader.finish()
@@ -201,31 +247,32 @@ def parse_model_properties(properties: Mapping[str, Any]) -> ModelProperties:
     """
     reader = _Reader(properties)
     environment = properties.get("Environment") or {}
-    if not isinstance(environment, dict) or not all(isinstance(v, str) for v in environment.values()):
+    if not is_environment(environment, MODEL_ENVIRONMENT):
         reader.problems.append("Environment")
         environment = {}
     channels: list[tuple[str, Source]] = []
-    for place, channel in enumerate(properties.get("Channels") or []):
+    listed = properties.get("Channels") or []
+    if not isinstance(listed, list) or len(listed) > _MOST_CHANNELS:
+        reader.problems.append("Channels")
+        listed = []
+    for place, channel in enumerate(listed):
         name = channel.get("Name") if isinstance(channel, dict) else None
-        if not isinstance(name, str) or not _CHANNEL.fullmatch(name):
+        if not matches(name, _CHANNEL) or name in [known for known, _ in channels]:
             reader.problems.append(f"Channels[{place}].Name")
             continue
         channels.append((name, _source(channel.get("Source"), f"Channels[{place}].Source", reader.problems)))
-    vpc_config = properties.get("VpcConfig") or None
-    if vpc_config is not None and (
-        not isinstance(vpc_config, dict) or set(vpc_config) != {"SecurityGroupIds", "Subnets"}
-    ):
-        reader.problems.append("VpcConfig")
-        vpc_config = None
+    isolation = str(properties.get("EnableNetworkIsolation", "true")).lower()
+    if isolation not in ("true", "false"):
+        reader.problems.append("EnableNetworkIsolation")
     parsed = ModelProperties(
-        image=reader.optional("Image", _IMAGE),
+        image=reader.optional("Image", IMAGE),
         environment=environment,
         instance_type=reader.text("InstanceType", _INSTANCE_TYPE),
         source=_source(properties.get("Source"), "Source", reader.problems),
         channels=tuple(channels),
         role_arn=reader.text("RoleArn", _ROLE_ARN),
-        network_isolation=str(properties.get("EnableNetworkIsolation", "true")).lower() == "true",
-        vpc_config=vpc_config,
+        network_isolation=isolation != "false",
+        vpc_config=reader.network(properties, "VpcConfig"),
         tags=reader.tags(),
     )
     reader.finish()
@@ -289,22 +336,26 @@ def _source(value: object, place: str, problems: list[str]) -> Source:
                 problems.append(f"{place}.HubName")
             if version is not None and not _VERSION.fullmatch(str(version)):
                 problems.append(f"{place}.Version")
+            configuration = fields.get("Configuration") or None
+            if configuration is not None and not matches(configuration, _CONFIGURATION):
+                problems.append(f"{place}.Configuration")
             named = (str(fields.get("HubName")), str(fields.get("ModelId")), version, accept_eula)
             if kind == "hub_draft":
                 return HubDraftSource(*named)
-            return HubSource(*named, configuration=fields.get("Configuration") or None)
+            return HubSource(*named, configuration=configuration)
         case "s3":
-            found = _S3_URI.fullmatch(str(fields.get("S3Uri", "")))
+            found = S3_URI.fullmatch(str(fields.get("S3Uri", "")))
             if not found:
                 problems.append(f"{place}.S3Uri")
                 return S3Source("", "", accept_eula)
             # Without the slash the prefix "models/llama" would take in "models/llama-chat/" as well.
-            prefix = found[2].rstrip("/") + "/" if found[2].strip("/") else ""
+            path = found[2] or ""
+            prefix = path.rstrip("/") + "/" if path.strip("/") else ""
             return S3Source(found[1], prefix, accept_eula)
         case "artifact":
             if not is_artifact_key(fields.get("ArtifactKey")):
                 problems.append(f"{place}.ArtifactKey")
-            if not _S3_URI.fullmatch(str(fields.get("S3Uri", ""))):
+            if not S3_URI.fullmatch(str(fields.get("S3Uri", ""))):
                 problems.append(f"{place}.S3Uri")
             suffix = str(fields.get("Suffix") or "")
             if not _SUFFIX.fullmatch(suffix):
@@ -313,10 +364,3 @@ def _source(value: object, place: str, problems: list[str]) -> Source:
         case _:
             problems.append(f"{place}.Kind")
             return S3Source("", "", accept_eula)
-
-
-def _is_safe_url(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
-    parts = urlsplit(value)
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)

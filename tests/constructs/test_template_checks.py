@@ -104,16 +104,34 @@ def test_a_resource_s_wildcard_stands_behind_a_prefix_of_its_own(
 
 
 @every_template
-def test_every_service_that_may_assume_a_role_does_so_for_this_account_only(
+def test_every_service_that_may_assume_a_role_does_so_for_this_account_and_its_own_resources_only(
+    templates: Templates, name: str, environment: str
+) -> None:
+    trusted = 0
+    for resource in templates[name, environment]["Resources"].values():
+        # A role of the constructs has a description; the user's own roles are the user's.
+        if resource["Type"] != "AWS::IAM::Role" or "Description" not in resource["Properties"]:
+            continue
+        for statement in resource["Properties"]["AssumeRolePolicyDocument"]["Statement"]:
+            trusted += 1
+            service = statement["Principal"]["Service"].partition(".")[0]
+            condition = statement["Condition"]
+            assert condition["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+            operator = "ArnLikeIfExists" if service == "lambda" else "ArnLike"
+            source = condition[operator]["aws:SourceArn"]["Fn::Sub"]
+            assert source.startswith(f"arn:${{AWS::Partition}}:{service}:${{AWS::Region}}:${{AWS::AccountId}}:")
+    assert trusted >= 3
+
+
+@every_template
+def test_nothing_of_a_stack_is_opened_to_a_service_or_another_account(
     templates: Templates, name: str, environment: str
 ) -> None:
     for resource in templates[name, environment]["Resources"].values():
-        if resource["Type"] != "AWS::IAM::Role":
-            continue
-        for statement in resource["Properties"]["AssumeRolePolicyDocument"]["Statement"]:
-            if statement["Principal"].get("Service") in ("sagemaker.amazonaws.com", "states.amazonaws.com"):
-                mine = "Description" in resource["Properties"]
-                assert not mine or "aws:SourceAccount" in statement["Condition"]["StringEquals"]
+        assert not resource["Type"].endswith("::Permission")
+        if resource["Type"] == "AWS::S3::BucketPolicy":
+            effects = {statement["Effect"] for statement in resource["Properties"]["PolicyDocument"]["Statement"]}
+            assert effects == {"Deny"}
 
 
 @every_template

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import string
 from typing import Any
 
@@ -8,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import InvalidEvent
-from constructs_optim.runtime.properties import HubSource, S3Source, parse_job_properties
+from constructs_optim.runtime.properties import (
+    HubSource,
+    S3Source,
+    parse_job_properties,
+    parse_model_properties,
+    parse_store,
+)
 
 VALID: dict[str, Any] = {
     "RecipeKey": "b" * 64,
@@ -21,6 +28,14 @@ VALID: dict[str, Any] = {
     },
     "Request": {
         "DeploymentInstanceType": "ml.g5.12xlarge",
+        "OptimizationConfigs": [
+            {
+                "ModelQuantizationConfig": {
+                    "Image": "763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:0.32.0-lmi14.0.0-cu126",
+                    "OverrideEnvironment": {"OPTION_QUANTIZE": "awq"},
+                }
+            }
+        ],
         "StoppingCondition": {"MaxRuntimeInSeconds": "36000"},
     },
     "RoleArn": "arn:aws:iam::123456789012:role/Execution",
@@ -28,6 +43,19 @@ VALID: dict[str, Any] = {
     "StateMachineArn": "arn:aws:states:us-west-2:123456789012:stateMachine:Watch",
     "WaitHandle": "https://cloudformation-waitcondition-us-west-2.s3.us-west-2.amazonaws.com/token",
 }
+
+MODEL: dict[str, Any] = {
+    "Image": "763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:0.32.0-lmi14.0.0-cu126",
+    "Environment": {"OPTION_ROLLING_BATCH": "auto"},
+    "InstanceType": "ml.g5.12xlarge",
+    "Source": {"Kind": "artifact", "ArtifactKey": "a" * 64, "S3Uri": "s3://bucket/artifacts/", "Suffix": "draft/"},
+    "Channels": [{"Name": "draft_model", "Source": {"Kind": "s3", "S3Uri": "s3://bucket/draft/"}}],
+    "RoleArn": "arn:aws:iam::123456789012:role/Execution",
+    "EnableNetworkIsolation": "true",
+    "VpcConfig": {"SecurityGroupIds": ["sg-11111111"], "Subnets": ["subnet-11111111"]},
+    "Tags": [{"Key": "team", "Value": "chat"}],
+}
+WAITING = "cloudformation-waitcondition-us-west-2"
 
 
 def test_a_hub_source_is_read_with_its_booleans_as_cloudformation_writes_them() -> None:
@@ -58,8 +86,27 @@ def test_an_s3_prefix_ends_in_a_slash_so_that_its_neighbours_are_left_out(uri: s
             {"Source": {"Kind": "hub", "HubName": "h", "ModelId": "../../etc", "AcceptEula": "true"}},
             "Source.ModelId",
         ),
+        ({"Source": {**VALID["Source"], "HubName": "a/b"}}, "Source.HubName"),
+        ({"Source": {**VALID["Source"], "ModelId": "m" * 64}}, "Source.ModelId"),
+        ({"Source": {**VALID["Source"], "Version": "*"}}, "Source.Version"),
+        ({"Source": {**VALID["Source"], "Version": "\u0661.0.0"}}, "Source.Version"),
+        ({"Source": {**VALID["Source"], "Configuration": "../lmi"}}, "Source.Configuration"),
+        ({"Source": {"Kind": "s3", "S3Uri": "s3://bucket/a\nb"}}, "Source.S3Uri"),
+        ({"Source": {"Kind": "s3", "S3Uri": "s3://bucket/" + "a" * 1024}}, "Source.S3Uri"),
+        ({"Source": {"Kind": "s3", "S3Uri": "s3://bu/x"}}, "Source.S3Uri"),
         ({"Request": {"RoleArn": "arn:aws:iam::1:role/Admin"}}, "Request"),
         ({"RoleArn": "arn:aws:iam::1:user/x"}, "RoleArn"),
+        ({"RoleArn": "arn:aws:iam::\u0661\u0662\u0663456789012:role/x"}, "RoleArn"),
+        ({"RoleArn": f"arn:aws:iam::123456789012:role/{'x' * 2048}"}, "RoleArn"),
+        ({"StateMachineArn": "arn:aws:states:us-west-2:123456789012:activity:Watch"}, "StateMachineArn"),
+        ({"StateMachineArn": "arn:aws:lambda:us-west-2:123456789012:function:Watch"}, "StateMachineArn"),
+        ({"Bucket": "two..dots"}, "Bucket"),
+        ({"WaitSeconds": "soon"}, "WaitSeconds"),
+        ({"Description": "a model"}, "Description"),
+        ({"Tags": [{"Key": "aws:team", "Value": "chat"}]}, "Tags"),
+        ({"Tags": [{"Key": "team", "Value": "<chat>"}]}, "Tags"),
+        ({"Tags": [{"Key": "k" * 129, "Value": ""}]}, "Tags"),
+        ({"Tags": [{"Key": f"k{n}", "Value": ""} for n in range(51)]}, "Tags"),
         ({"Bucket": "Not_A_Bucket"}, "Bucket"),
         ({"WaitHandle": "http://169.254.169.254/latest"}, "WaitHandle"),
         ({"WaitHandle": "file:///etc/passwd"}, "WaitHandle"),
@@ -70,6 +117,117 @@ def test_an_s3_prefix_ends_in_a_slash_so_that_its_neighbours_are_left_out(uri: s
 def test_a_malformed_property_is_refused_by_name(change: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidEvent, match=named):
         parse_job_properties({**VALID, **change})
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("DeploymentInstanceType", "g5.12xlarge"),
+        ("MaxInstanceCount", "many"),
+        ("OptimizationConfigs", []),
+        ("OptimizationConfigs", [{"ModelQuantizationConfig": {}, "ModelShardingConfig": {}}]),
+        ("OptimizationConfigs", [{"ModelDestructionConfig": {}}]),
+        ("OptimizationConfigs", [{"ModelQuantizationConfig": {"Image": "an image"}}]),
+        ("OptimizationConfigs", [{"ModelQuantizationConfig": {"OverrideEnvironment": {"A-B": "x"}}}]),
+        ("OptimizationConfigs", [{"ModelQuantizationConfig": {"OverrideEnvironment": {"A": "x" * 257}}}]),
+        ("OptimizationConfigs", [{"ModelSpeculativeDecodingConfig": {"TrainingDataSource": {"S3Uri": "https://x/y"}}}]),
+        ("OptimizationEnvironment", {f"A{n}": "x" for n in range(26)}),
+        ("StoppingCondition", {"MaxRuntimeInSeconds": "-1"}),
+        ("StoppingCondition", {"MaxWaitTimeInSeconds": "1"}),
+        ("VpcConfig", {"SecurityGroupIds": ["sg-1"]}),
+        ("VpcConfig", {"SecurityGroupIds": ["sg 1"], "Subnets": ["subnet-1"]}),
+        ("VpcConfig", {"SecurityGroupIds": [f"sg-{n}" for n in range(6)], "Subnets": ["subnet-1"]}),
+    ],
+)
+def test_a_malformed_member_of_the_request_is_refused_by_name(member: str, value: Any) -> None:
+    with pytest.raises(InvalidEvent, match=rf"Request\.{member}$"):
+        parse_job_properties({**VALID, "Request": {**VALID["Request"], member: value}})
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"Image": "an image; rm -rf"}, "Image"),
+        ({"Image": "i" * 256}, "Image"),
+        ({"Environment": {"1A": "x"}}, "Environment"),
+        ({"Environment": {"A": "x" * 1025}}, "Environment"),
+        ({"Environment": {f"A{n}": "x" for n in range(101)}}, "Environment"),
+        ({"Environment": {"A": 1}}, "Environment"),
+        ({"InstanceType": "ml.g5"}, "InstanceType"),
+        ({"Channels": {"Name": "draft"}}, "Channels"),
+        ({"Channels": [{**MODEL["Channels"][0], "Name": f"c{n}"} for n in range(6)]}, "Channels"),
+        ({"Channels": [MODEL["Channels"][0], MODEL["Channels"][0]]}, r"Channels\[1\]\.Name"),
+        ({"Source": {**MODEL["Source"], "Suffix": "../"}}, r"Source\.Suffix"),
+        ({"Source": {**MODEL["Source"], "S3Uri": "s3://b"}}, r"Source\.S3Uri"),
+        ({"EnableNetworkIsolation": "maybe"}, "EnableNetworkIsolation"),
+        ({"VpcConfig": {"SecurityGroupIds": [], "Subnets": ["subnet-1"]}}, "VpcConfig"),
+        ({"VpcConfig": ["subnet-1"]}, "VpcConfig"),
+    ],
+)
+def test_a_malformed_property_of_a_model_is_refused_by_name(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidEvent, match=f"{named}$"):
+        parse_model_properties({**MODEL, **change})
+
+
+def test_a_model_s_properties_are_read_with_their_types() -> None:
+    parsed = parse_model_properties(MODEL)
+    assert parsed.network_isolation is True
+    assert parsed.vpc_config == MODEL["VpcConfig"]
+    assert parsed.tags == (("team", "chat"),)
+    assert parsed.channels == (("draft_model", S3Source("bucket", "draft/", False)),)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"https://{WAITING}.s3.us-west-2.amazonaws.com/arn%3Aaws%3Acloudformation?X-Amz-Signature=1",
+        f"https://{WAITING}.s3-us-west-2.amazonaws.com/token",
+        "https://cloudformation-waitcondition-us-east-1.s3.amazonaws.com/token",
+        "https://cloudformation-waitcondition-cn-north-1.s3.cn-north-1.amazonaws.com.cn/token",
+    ],
+)
+def test_a_signal_goes_to_cloudformations_own_bucket(url: str) -> None:
+    assert parse_job_properties({**VALID, "WaitHandle": url}).wait_handle == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.com/token",
+        f"http://{WAITING}.s3.us-west-2.amazonaws.com/token",
+        f"https://{WAITING}.s3.us-west-2.amazonaws.com.example.com/token",
+        f"https://{WAITING}.s3.us-west-2.amazonaws.com:8443/token",
+        f"https://{WAITING}.s3.us-west-2.amazonaws.com@example.com/token",
+        f"https://me:secret@{WAITING}.s3.us-west-2.amazonaws.com/token",
+        "https://mybucket.s3.us-west-2.amazonaws.com/token",
+        "https://[::1",
+        f"https://{WAITING}.s3.us-west-2.amazonaws.com:port/token",
+        "http://127.0.0.1:9001/2018-06-01/runtime/invocation/next",
+    ],
+)
+def test_a_signal_goes_nowhere_else(url: str) -> None:
+    with pytest.raises(InvalidEvent, match="WaitHandle"):
+        parse_job_properties({**VALID, "WaitHandle": url})
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "accepted"), [("http://127.0.0.1:4566", True), ("https://vpce.example.com", False), ("", False)]
+)
+def test_a_signal_goes_to_loopback_only_in_the_local_cloud(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str, accepted: bool
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    properties = {**VALID, "WaitHandle": "http://127.0.0.1:4566/bucket/token"}
+    if accepted:
+        assert parse_job_properties(properties).wait_handle == properties["WaitHandle"]
+    else:
+        with pytest.raises(InvalidEvent, match="WaitHandle"):
+            parse_job_properties(properties)
+
+
+@pytest.fixture(autouse=True)
+def in_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
 
 
 def test_all_malformed_properties_are_named_at_once() -> None:
@@ -89,3 +247,39 @@ _JSON = st.recursive(
 def test_whatever_reaches_the_handler_is_read_or_refused(properties: dict[str, Any]) -> None:
     with pytest.raises(InvalidEvent):
         parse_job_properties(properties)
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in nested JSON."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, item in items for place in _places(item, (*path, key)))]
+
+
+def _replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """The same JSON with another value at a place."""
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = _replaced(value[path[0]], path[1:], new)
+    return copy
+
+
+# Close to what is right: words and signs that patterns are made of.
+_PARTS = ("arn:aws:iam::123456789012:role/x", "s3://bucket/", "https://", "[", "\n", "\u0661", "..", "ml.a.b", "1")
+_NEAR = st.lists(st.sampled_from(_PARTS), max_size=3).map("".join)
+
+
+@pytest.mark.parametrize(
+    ("parse", "right"),
+    [
+        (parse_job_properties, VALID),
+        (parse_model_properties, MODEL),
+        (parse_store, {"Bucket": "bucket", "KmsKeyArn": ""}),
+    ],
+)
+@given(data=st.data())
+def test_anything_in_any_place_is_read_or_refused(parse: Any, right: dict[str, Any], data: st.DataObject) -> None:
+    place = data.draw(st.sampled_from([path for path in _places(right) if path]))
+    properties = _replaced(right, place, data.draw(_JSON | _NEAR))
+    with contextlib.suppress(InvalidEvent):
+        parse(properties)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..api_error import validation_error
 from ..faults import Faults
+from .execution import ExecutionRoles, refusal
 from .records import Record, Records, Scope, now
 
 _NO_CAPACITY = (
@@ -27,8 +28,8 @@ def _exists(kind: str, scope: Scope, path: str) -> Any:
 class Hosting:
     """Hosting resources of one account and region. ``seconds`` is how long an endpoint takes to change."""
 
-    def __init__(self, scope: Scope, faults: Faults, seconds: float) -> None:
-        self._scope, self._faults, self._seconds = scope, faults, seconds
+    def __init__(self, scope: Scope, faults: Faults, seconds: float, roles: ExecutionRoles) -> None:
+        self._scope, self._faults, self._seconds, self._roles = scope, faults, seconds, roles
         self.models = Records(_could_not_find("model", scope, "model"), _exists("model", scope, "model"))
         self.configs = Records(
             _could_not_find("endpoint configuration", scope, "endpoint-config"),
@@ -40,6 +41,7 @@ class Hosting:
         """CreateModel."""
         if not request.get("PrimaryContainer") and not request.get("Containers"):
             raise validation_error("Requires at least one of PrimaryContainer, Containers")
+        self._check_data(request)
         arn = self._add(self.models, "model", "ModelName", "ModelArn", request)
         return {"ModelArn": arn}
 
@@ -141,6 +143,35 @@ class Hosting:
         self._scope.tag(arn, request.get("Tags"))
         return arn
 
+    def image_refused(self, model_name: str | None) -> str | None:
+        """Why a model's image cannot be pulled under its role, where it cannot."""
+        model = self.models.find(model_name or "") or {}
+        role, image = model.get("ExecutionRoleArn"), (model.get("PrimaryContainer") or {}).get("Image")
+        refused = self._roles.pull(role, image) if role else None
+        if role is None or refused is None:
+            return None
+        return (
+            f"The role '{role}' does not have {refused.action.partition(':')[2]} permission for the image: '{image}'. "
+            + refusal(role, refused)
+        )
+
+    def _check_data(self, request: Record) -> None:
+        role, arn = request.get("ExecutionRoleArn"), self._scope.arn("model", request["ModelName"])
+        if role is None:
+            return
+        assumed = self._roles.assume(role, arn)
+        for uri in _data_uris(request):
+            refused = self._roles.read(role, uri) if assumed else None
+            if refused is not None or not assumed:
+                raise validation_error(
+                    f'Could not access model data at {uri}. Please ensure that the role "{role}" exists and that its '
+                    'trust relationship policy allows the action "sts:AssumeRole" for the service principal '
+                    '"sagemaker.amazonaws.com". Also ensure that the role has "s3:GetObject" permissions and that the '
+                    f"object is located in {self._scope.region}. If your Model uses multiple models or uncompressed "
+                    'models, please ensure that the role has "s3:ListBucket" permission.'
+                    + (f" {refusal(role, refused)}" if refused is not None else "")
+                )
+
     def _settled(self, name: str) -> Record:
         endpoint = self.endpoints.get(name)
         changing = endpoint["EndpointStatus"] in ("Creating", "Updating")
@@ -150,6 +181,9 @@ class Hosting:
         reason = (fault.reason or "The primary container did not pass the ping health check.") if fault else None
         if reason is None and self._faults.strikes("no_capacity"):
             reason = _NO_CAPACITY
+        if reason is None:
+            variants = self.configs.get(endpoint["_until"])["ProductionVariants"]
+            reason = next(filter(None, (self.image_refused(variant.get("ModelName")) for variant in variants)), None)
         created = endpoint["EndpointStatus"] == "Creating"
         endpoint["LastModifiedTime"] = now()
         if reason is not None:
@@ -183,3 +217,17 @@ class Hosting:
 
 def _only(*names: str) -> Any:
     return lambda record: {name: record[name] for name in names if name in record}
+
+
+def _data_uris(request: Record) -> list[str]:
+    """The S3 prefixes that a model's containers read."""
+    containers = [
+        *([request["PrimaryContainer"]] if "PrimaryContainer" in request else []),
+        *request.get("Containers", []),
+    ]
+    sources = [
+        source
+        for container in containers
+        for source in (container.get("ModelDataSource", {}), *container.get("AdditionalModelDataSources", []))
+    ]
+    return [source["S3DataSource"]["S3Uri"] for source in sources if "S3DataSource" in source]

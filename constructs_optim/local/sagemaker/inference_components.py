@@ -79,6 +79,10 @@ class InferenceComponents:
         component = self._components.get(name)
         changing = component["InferenceComponentStatus"] in ("Creating", "Updating")
         if changing and (now() - component["LastModifiedTime"]).total_seconds() >= self._seconds:
+            refused = self._hosting.image_refused(component.get("Specification", {}).get("ModelName"))
+            if refused is not None:
+                component |= {"InferenceComponentStatus": "Failed", "FailureReason": refused}
+                return component
             component |= {"InferenceComponentStatus": "InService", "LastModifiedTime": now()}
             component["RuntimeConfig"]["CurrentCopyCount"] = component["RuntimeConfig"]["DesiredCopyCount"]
         return component

@@ -13,6 +13,7 @@ from typing import Any
 from ..api_error import ApiError, not_found, validation_error
 from ..faults import Faults
 from . import artifacts
+from .execution import ExecutionRoles, refusal
 from .records import Record, Records, Scope, now
 
 _RUNNING = ("STARTING", "INPROGRESS")
@@ -42,8 +43,16 @@ class JobDurations:
 class OptimizationJobs:
     """The jobs of one account and region."""
 
-    def __init__(self, scope: Scope, faults: Faults, put_objects: PutObjects, durations: JobDurations) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        faults: Faults,
+        put_objects: PutObjects,
+        durations: JobDurations,
+        roles: ExecutionRoles,
+    ) -> None:
         self._scope, self._faults, self._put_objects, self._durations = scope, faults, put_objects, durations
+        self._roles = roles
         self._jobs = Records(
             missing=lambda name: not_found(f"Optimization job {name} does not exist"),
             taken=lambda name: ApiError("ResourceInUse", f"Optimization job {name} already exists"),
@@ -58,6 +67,11 @@ class OptimizationJobs:
         if not ({"S3", "SageMakerModel"} & set(request["ModelSource"])):
             raise validation_error("ModelSource must have exactly one of S3, SageMakerModel")
         arn, created = self._scope.arn("optimization-job", name), now()
+        if not self._roles.assume(request["RoleArn"], arn):
+            raise validation_error(
+                f"Could not assume role {request['RoleArn']}. Please ensure that the role exists and allows principal "
+                "'sagemaker.amazonaws.com' to assume the role."
+            )
         self._jobs.add(
             name,
             {
@@ -159,6 +173,10 @@ class OptimizationJobs:
             job["FailureReason"] = fault.reason or "InternalServerError: we encountered an internal error"
             self._end(name, "FAILED", at)
             return
+        if refused := self._refused(job):
+            job["FailureReason"] = f"ClientError: {refused}"
+            self._end(name, "FAILED", at)
+            return
         if not self._faults.strikes("job_writes_nothing"):
             location = job["OutputConfig"]["S3OutputLocation"].rstrip("/")
             output = {f"{location}/{file}": content for file, content in artifacts.files(job).items()}
@@ -168,11 +186,27 @@ class OptimizationJobs:
                 job["FailureReason"] = f"ClientError: the output could not be written to {location}: {error}"
                 self._end(name, "FAILED", at)
                 return
-        images = [config.get("Image") for entry in job["OptimizationConfigs"] for config in entry.values()]
-        image = next(filter(None, images), None)
+        image = next(filter(None, _images(job)), None)
         if image:
             job["OptimizationOutput"] = {"RecommendedInferenceImage": image}
         self._end(name, "COMPLETED", at)
+
+    def _refused(self, job: Record) -> str | None:
+        """What the job's role may not do and would have to."""
+        role, output = job["RoleArn"], job["OutputConfig"]
+        model = job["ModelSource"].get("S3", {}).get("S3Uri")
+        data = [
+            config.get("TrainingDataSource", {}).get("S3Uri")
+            for entry in job["OptimizationConfigs"]
+            for config in entry.values()
+        ]
+        steps = (
+            *(self._roles.pull(role, image) for image in _images(job)),
+            *(self._roles.read(role, uri) for uri in (model, *data) if uri),
+            self._roles.write(role, output["S3OutputLocation"], output.get("KmsKeyId")),
+        )
+        refused = next(filter(None, steps), None)
+        return refusal(role, refused) if refused else None
 
     def _end(self, name: str, status: str, at: dt.datetime) -> None:
         self._jobs.get(name)["OptimizationEndTime"] = at
@@ -182,3 +216,7 @@ class OptimizationJobs:
         job = self._jobs.get(name)
         job["OptimizationJobStatus"], job["LastModifiedTime"] = status, at
         self._history[job["OptimizationJobName"]].append({"status": status, "time": at.timestamp()})
+
+
+def _images(job: Record) -> list[str | None]:
+    return [config.get("Image") for entry in job["OptimizationConfigs"] for config in entry.values()]

@@ -11,8 +11,10 @@ from typing import Any
 
 from ..api_error import ApiError, validation_error
 from ..api_model import ApiModel
+from ..authorization import Roles, Unchecked
 from ..call_log import CallLog
 from ..faults import Faults
+from .execution import ExecutionRoles
 from .hosting import Hosting
 from .hub import Hub
 from .inference_components import InferenceComponents
@@ -35,8 +37,17 @@ class SageMaker:
 
     name = "sagemaker"
 
-    def __init__(self, hub: Hub, faults: Faults, calls: CallLog, put_objects: PutObjects, timing: Timing) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        faults: Faults,
+        calls: CallLog,
+        put_objects: PutObjects,
+        timing: Timing,
+        roles: Roles | None = None,
+    ) -> None:
         self.model = ApiModel("sagemaker")
+        self._roles = ExecutionRoles(roles or Unchecked())
         self._hub, self._faults, self._calls, self._put_objects, self._timing = (
             hub,
             faults,
@@ -76,15 +87,23 @@ class SageMaker:
         key = (account, region)
         if key not in self._scopes:
             scope = Scope(account, region)
-            self._scopes[key] = _Regional(scope, self._hub, self._faults, self._put_objects, self._timing)
+            self._scopes[key] = _Regional(scope, self._hub, self._faults, self._put_objects, self._timing, self._roles)
         return self._scopes[key]
 
 
 class _Regional:
-    def __init__(self, scope: Scope, hub: Hub, faults: Faults, put_objects: PutObjects, timing: Timing) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        hub: Hub,
+        faults: Faults,
+        put_objects: PutObjects,
+        timing: Timing,
+        roles: ExecutionRoles,
+    ) -> None:
         self._scope = scope
-        self.jobs = OptimizationJobs(scope, faults, put_objects, timing.jobs)
-        hosting = Hosting(scope, faults, timing.endpoint)
+        self.jobs = OptimizationJobs(scope, faults, put_objects, timing.jobs, roles)
+        hosting = Hosting(scope, faults, timing.endpoint, roles)
         components = InferenceComponents(scope, hosting, timing.endpoint)
         self.operations: dict[str, Operation] = {
             "AddTags": self._add_tags,

@@ -1,0 +1,87 @@
+"""What SageMaker does under an execution role: it reads models, writes artifacts and pulls images.
+
+The local cloud moves no model, so it asks for each step's permissions instead, as the services would. Writing logs and
+metrics and making network interfaces are left out: no test could see a difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..authorization import Permission, Roles
+
+SERVICE = "sagemaker.amazonaws.com"
+_IMAGE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z.]+/(?P<repository>[^:@]+)")
+_PULL_ACTIONS = ("ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage")
+
+
+class ExecutionRoles:
+    """The steps, as permissions; each method gives the first one that is refused, or None."""
+
+    def __init__(self, roles: Roles) -> None:
+        self._roles = roles
+
+    def assume(self, role_arn: str, source_arn: str) -> bool:
+        """Whether SageMaker may take the role on for a resource."""
+        return self._roles.trusts(role_arn, SERVICE, source_arn)
+
+    def read(self, role_arn: str, uri: str) -> Permission | None:
+        """List a prefix and get all that is below it."""
+        return self._first_refused(role_arn, self._reading(uri))
+
+    def write(self, role_arn: str, uri: str, key_arn: str | None) -> Permission | None:
+        """Put objects below a prefix, encrypted with ``key_arn`` or as the bucket asks for."""
+        return self._first_refused(role_arn, self._writing(uri, key_arn))
+
+    def pull(self, role_arn: str, image: str | None) -> Permission | None:
+        """Pull a container image from ECR."""
+        return self._first_refused(role_arn, _pulling(image))
+
+    def _first_refused(self, role_arn: str, permissions: Iterator[Permission]) -> Permission | None:
+        return next((permission for permission in permissions if not self._roles.allows(role_arn, permission)), None)
+
+    def _reading(self, uri: str) -> Iterator[Permission]:
+        bucket, prefix = _parts(uri)
+        yield Permission("s3:ListBucket", f"arn:aws:s3:::{bucket}", {"s3:prefix": prefix})
+        found = self._roles.objects(bucket, prefix)
+        for item in found:
+            yield Permission("s3:GetObject", f"arn:aws:s3:::{bucket}/{item.name}")
+        for key_arn in sorted({item.key_arn for item in found if item.key_arn}):
+            yield Permission("kms:Decrypt", key_arn)
+        if not found:
+            # A bucket of AWS's own: any file of the prefix stands for all of them.
+            yield Permission("s3:GetObject", f"arn:aws:s3:::{bucket}/{prefix}model.safetensors")
+
+    def _writing(self, uri: str, key_arn: str | None) -> Iterator[Permission]:
+        bucket, prefix = _parts(uri)
+        yield Permission("s3:PutObject", f"arn:aws:s3:::{bucket}/{prefix}model.safetensors")
+        encrypted_with = key_arn or self._roles.default_key(bucket)
+        if encrypted_with:
+            yield Permission("kms:GenerateDataKey", encrypted_with)
+            # A large file is uploaded in parts, and S3 decrypts each part to put them together.
+            yield Permission("kms:Decrypt", encrypted_with)
+
+
+def refusal(role_arn: str, permission: Permission) -> str:
+    """IAM's sentence about a permission that a role lacks."""
+    account, role = role_arn.split(":")[4], role_arn.rpartition("/")[2]
+    return (
+        f"User: arn:aws:sts::{account}:assumed-role/{role}/SageMaker is not authorized to perform: {permission.action} "
+        f"on resource: {permission.resource} because no identity-based policy allows the {permission.action} action"
+    )
+
+
+def _pulling(image: str | None) -> Iterator[Permission]:
+    found = _IMAGE.match(image or "")
+    if found is None:
+        return
+    yield Permission("ecr:GetAuthorizationToken", "*")
+    repository = f"arn:aws:ecr:{found['region']}:{found['account']}:repository/{found['repository']}"
+    for action in _PULL_ACTIONS:
+        yield Permission(action, repository)
+
+
+def _parts(uri: str) -> tuple[str, str]:
+    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    return bucket, f"{prefix.rstrip('/')}/" if prefix.strip("/") else ""

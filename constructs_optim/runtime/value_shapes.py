@@ -1,0 +1,103 @@
+"""The forms of the values that reach a handler, as SageMaker's API takes them.
+
+Patterns and limits are those of CreateOptimizationJob and CreateModel, narrowed to what a deployment can mean.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TypeGuard
+from urllib.parse import urlsplit
+
+S3_URI = re.compile(r"(?=.{1,1024}\Z)s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/([^\x00-\x1f\x7f]*))?")
+"""Bucket and prefix are its groups; the prefix is None where there is none."""
+IMAGE = re.compile(r"(?=.{1,255}\Z)[\w.-]+(:\d+)?(/[\w.-]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?", re.ASCII)
+MODEL_ENVIRONMENT, JOB_ENVIRONMENT = (100, 1024), (25, 256)
+"""How many variables a model and a job may have, and how long their names and values may be."""
+_VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_NETWORK_ID = re.compile(r"[-0-9a-zA-Z]{1,32}")
+_TAG_TEXT = re.compile(r"[\w .:/=+@-]*")
+_WAIT_HANDLE_HOST = re.compile(r"cloudformation-waitcondition-[a-z0-9-]+\.s3([.-][a-z0-9-]+)?\.amazonaws\.com(\.cn)?")
+_CONFIGS = frozenset(
+    {
+        "ModelCompilationConfig",
+        "ModelQuantizationConfig",
+        "ModelShardingConfig",
+        "ModelSpeculativeDecodingConfig",
+    }
+)
+_MOST_CONFIGS = 10
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def matches(value: object, pattern: re.Pattern[str]) -> TypeGuard[str]:
+    """Whether ``value`` is text of that form, all of it."""
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def are_network_ids(value: object, most: int) -> bool:
+    """Whether ``value`` lists subnets or security groups, one at least and ``most`` at most."""
+    return isinstance(value, list) and 0 < len(value) <= most and all(matches(item, _NETWORK_ID) for item in value)
+
+
+def is_tag(value: object) -> bool:
+    """Whether ``value`` is a tag that a user may set."""
+    return (
+        isinstance(value, dict)
+        and set(value) == {"Key", "Value"}
+        and all(matches(text, _TAG_TEXT) for text in value.values())
+        and 1 <= len(value["Key"]) <= 128
+        and len(value["Value"]) <= 256
+        # AWS keeps these to itself.
+        and not value["Key"].lower().startswith("aws:")
+    )
+
+
+def is_environment(value: object, limits: tuple[int, int]) -> bool:
+    """Whether ``value`` holds environment variables; ``limits``: how many, and how long their names and values."""
+    most, longest = limits
+    return (
+        isinstance(value, dict)
+        and len(value) <= most
+        and all(matches(name, _VARIABLE) and len(name) <= longest for name in value)
+        and all(isinstance(text, str) and len(text) <= longest for text in value.values())
+    )
+
+
+def are_optimization_configs(value: object) -> bool:
+    """Whether ``value`` is what a job may be asked to do."""
+    return (
+        isinstance(value, list)
+        and 0 < len(value) <= _MOST_CONFIGS
+        and all(isinstance(entry, dict) and len(entry) == 1 and set(entry) <= _CONFIGS for entry in value)
+        and all(_is_config(config) for entry in value for config in entry.values())
+    )
+
+
+def _is_config(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    data = value.get("TrainingDataSource", {"S3Uri": "s3://any"})
+    return (
+        matches(value.get("Image", "any"), IMAGE)
+        and is_environment(value.get("OverrideEnvironment", {}), JOB_ENVIRONMENT)
+        and isinstance(data, dict)
+        and matches(data.get("S3Uri"), S3_URI)
+    )
+
+
+def is_wait_handle(value: object) -> bool:
+    """Whether a URL is one of CloudFormation's own, which a signal may be sent to.
+
+    A function of the local cloud signals to loopback. In Lambda, loopback is the runtime's own interface.
+    """
+    try:
+        parts = urlsplit(value if isinstance(value, str) else "")
+        local = parts.hostname in _LOOPBACK and urlsplit(os.environ.get("AWS_ENDPOINT_URL", "")).hostname in _LOOPBACK
+        own = parts.port is None and matches(parts.hostname, _WAIT_HANDLE_HOST)
+    except ValueError:
+        return False
+    if parts.username is not None or parts.password is not None:
+        return False
+    return (parts.scheme == "https" and own) or (parts.scheme == "http" and local)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+
+from constructs_optim import Model, SpeculativeDecoding
+
+from ..e2e.template_stack import allowed
+from ..security_document import permissions_under
+from .stacks import ENVIRONMENT, STACKS, endpoint, template_of
+
+
+def _draft_of_my_own(scope: Stack) -> None:
+    small = Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.16.2", accept_eula=True)
+    endpoint(scope, model=small, techniques=[SpeculativeDecoding.custom_draft("s3://models/draft/")])
+
+
+@pytest.fixture(scope="module")
+def templates() -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+    for build in (*STACKS.values(), _draft_of_my_own):
+        stack = Stack(App(), "Chat", env=ENVIRONMENT)
+        build(stack)
+        made.append(template_of(stack))
+    return made
+
+
+def test_the_document_lists_what_the_templates_allow_and_nothing_else(templates: list[dict[str, Any]]) -> None:
+    assert permissions_under("What each role may do") == set().union(*map(allowed, templates))
+
+
+def test_the_exceptions_are_among_what_is_allowed() -> None:
+    assert permissions_under("What no test sees") < permissions_under("What each role may do")

@@ -1,0 +1,296 @@
+"""A deployment's life with IAM enforced: all it does is allowed, and all it is allowed it does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import Stack
+
+from constructs_optim.local.cloud import LocalCloud
+
+from ..local.conftest import until
+from ..local.test_model_handler import Answers
+from ..security_document import permissions_under
+from .conftest import write_document
+from .guarded_stacks import LLAMA_3, LLAMA_31, MODELS, STORE, bounded, every_kind, one_job, one_model
+from .stack import DeployedStack
+from .template_stack import ASSETS, TemplateStack, allowed, part_of, synthesized, upload_assets
+from .test_lifecycle import wait_for_job
+
+Make = Callable[..., TemplateStack]
+EXCEPTIONS = "What no test sees"
+
+# What becomes of a stack whose function lacks an action, by when the function needs it.
+CREATED, REUSED, STOPPED, DELETED, REPEATED = "created", "reused", "stopped", "deleted", "repeated"
+# Undoing a creation that failed may need the action as well.
+UNDONE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
+# Looked up where it may be: a stack that cannot be looked up counts as there.
+TOLERATED = "tolerated"
+NEEDED: dict[tuple[str, str], str] = {
+    ("Handler", "cloudformation:DescribeStacks"): TOLERATED,
+    ("Handler", "iam:PassRole"): CREATED,
+    ("Handler", "kms:Decrypt"): REUSED,
+    ("Handler", "kms:GenerateDataKey"): CREATED,
+    ("Handler", "s3:GetBucketLocation"): CREATED,
+    ("Handler", "s3:GetObject"): CREATED,
+    ("Handler", "s3:ListBucket"): CREATED,
+    ("Handler", "s3:PutObject"): CREATED,
+    ("Handler", "sagemaker:AddTags"): CREATED,
+    ("Handler", "sagemaker:CreateOptimizationJob"): CREATED,
+    ("Handler", "sagemaker:DescribeHubContent"): CREATED,
+    ("Handler", "sagemaker:DescribeOptimizationJob"): CREATED,
+    ("Handler", "sagemaker:StopOptimizationJob"): STOPPED,
+    ("Handler", "states:StartExecution"): CREATED,
+    ("Models", "iam:PassRole"): CREATED,
+    ("Models", "s3:ListBucket"): CREATED,
+    ("Models", "sagemaker:AddTags"): CREATED,
+    ("Models", "sagemaker:CreateModel"): CREATED,
+    ("Models", "sagemaker:DeleteModel"): DELETED,
+    ("Models", "sagemaker:DeleteTags"): REPEATED,
+    ("Models", "sagemaker:DescribeHubContent"): CREATED,
+    ("Models", "sagemaker:DescribeModel"): REPEATED,
+    ("Models", "sagemaker:ListTags"): REPEATED,
+    ("Watcher", "kms:Decrypt"): CREATED,
+    ("Watcher", "kms:GenerateDataKey"): CREATED,
+    ("Watcher", "s3:GetObject"): CREATED,
+    ("Watcher", "s3:ListBucket"): CREATED,
+    ("Watcher", "s3:PutObject"): CREATED,
+    ("Watcher", "sagemaker:DescribeOptimizationJob"): CREATED,
+}
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """A local cloud that enforces IAM, in which everything is over soon; with a bucket of models."""
+    documents = tmp_path_factory.mktemp("hub")
+    for model_id in (LLAMA_3, LLAMA_31):
+        write_document(documents / model_id)
+    with LocalCloud(
+        job_seconds=(0.3, 0.3), endpoint_seconds=0.2, time_scale=0.01, hub_folders=[documents], enforce_iam=True
+    ) as running:
+        s3 = running.client("s3")
+        for bucket in (ASSETS, MODELS, STORE):
+            s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": running.region})
+        for key in ("mine/model.safetensors", "draft/model.safetensors", "prompts/prompts.jsonl"):
+            s3.put_object(Bucket=MODELS, Key=key, Body=key.encode())
+        yield running
+
+
+@pytest.fixture(scope="module")
+def key_arn(cloud: LocalCloud) -> str:
+    """The key of the shared store."""
+    return cloud.client("kms").create_key()["KeyMetadata"]["Arn"]
+
+
+@pytest.fixture(scope="module")
+def make(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """Synthesizes a stack, ready to be deployed."""
+
+    def made(name: str, build: Callable[[Stack], None]) -> TemplateStack:
+        output = tmp_path_factory.mktemp(name)
+        template = synthesized(build, output)
+        upload_assets(cloud, output)
+        return TemplateStack(cloud, name, template)
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def every(make: Make) -> TemplateStack:
+    return deployed(make("Every", every_kind))
+
+
+@pytest.fixture(scope="module")
+def job(make: Make, key_arn: str) -> TemplateStack:
+    """A stack with a job, whose artifact others reuse."""
+    return deployed(make("Job", one_job(key_arn)))
+
+
+@pytest.fixture(scope="module")
+def model(make: Make) -> TemplateStack:
+    """A stack with a model that needs no job."""
+    return deployed(make("Model", one_model))
+
+
+def deployed(stack: TemplateStack) -> TemplateStack:
+    assert stack.deploy() in ("CREATE_COMPLETE", "UPDATE_COMPLETE"), stack.reasons
+    return stack
+
+
+@pytest.fixture(scope="module")
+def reused(job: TemplateStack, cloud: LocalCloud) -> TemplateStack:
+    jobs = len(cloud.jobs())
+    stack = deployed(replace(job, name="Reused"))
+    assert len(cloud.jobs()) == jobs, "the first stack's artifact is there"
+    return stack
+
+
+@pytest.fixture(scope="module")
+def updated(reused: TemplateStack, make: Make, key_arn: str, cloud: LocalCloud) -> TemplateStack:
+    """The stack with another recipe, after a first attempt whose job failed and which was rolled back."""
+    changed = make(reused.name, one_job(key_arn, ignored_layers=["updated"]))
+    cloud.inject("job_fails", reason="ClientError: uneven weights")
+    assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE"
+    assert "uneven weights" in changed.reasons
+    cloud.clear_faults()
+    return deployed(changed)
+
+
+@pytest.fixture(scope="module")
+def stopped(job: TemplateStack, cloud: LocalCloud) -> TemplateStack:
+    """A stack that was deleted while its job ran."""
+    known = [job["name"] for job in cloud.jobs()]
+    cloud.inject("job_never_finishes")
+    stack = job.another("Stopped")
+    stack.start()
+    name = wait_for_job(cloud, known, "INPROGRESS")
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert wait_for_job(cloud, known, "STOPPED") == name
+    cloud.clear_faults()
+    return stack
+
+
+@pytest.fixture(autouse=True)
+def no_faults(cloud: LocalCloud) -> Iterator[None]:
+    yield
+    cloud.clear_faults()
+
+
+@pytest.fixture
+def answers() -> Iterator[Answers]:
+    made = Answers()
+    yield made
+    made.stop()
+
+
+def repeat(stack: TemplateStack, answers: Answers) -> list[dict[str, Any]]:
+    """Have a model created twice, as after an answer that was lost, the second time with another tag."""
+    event = {
+        "RequestType": "Create",
+        "ResponseURL": answers.url,
+        "StackId": f"arn:aws:cloudformation:us-west-2:000000000000:stack/{stack.name}/1",
+        "RequestId": "1",
+        "LogicalResourceId": "Repeated",
+        "ResourceProperties": {
+            "Image": "763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:0.32.0-lmi14.0.0-cu126",
+            "InstanceType": "ml.g5.12xlarge",
+            "Source": {"Kind": "s3", "S3Uri": f"s3://{MODELS}/draft/"},
+            "RoleArn": f"arn:aws:iam::000000000000:role/{stack.resource('ExecutionRole')}",
+        },
+    }
+    function = stack.resource("OptimizationServiceModelsFunction")
+    for expected, tag in enumerate(("team", "stage"), 1):
+        event["ResourceProperties"]["Tags"] = [{"Key": tag, "Value": "chat"}]
+        stack.cloud.client("lambda").invoke(FunctionName=function, Payload=json.dumps(event))
+        # Events of CloudFormation are carried out asynchronously.
+        until(lambda: len(answers.received), lambda received, expected=expected: received == expected, seconds=60)
+    made = answers.received[0]["PhysicalResourceId"]
+    stack.cloud.client("sagemaker").delete_model(ModelName=made)
+    return answers.received
+
+
+def test_everything_a_deployment_does_is_allowed(
+    every: TemplateStack,
+    job: TemplateStack,
+    model: TemplateStack,
+    updated: TemplateStack,
+    stopped: TemplateStack,
+    answers: Answers,
+    cloud: LocalCloud,
+) -> None:
+    assert [answer["Status"] for answer in repeat(model, answers)] == ["SUCCESS", "SUCCESS"]
+    shared = deployed(replace(job, name="Shared"))
+    ended = (every, updated, stopped, shared, deployed(model.another("Deleted")))
+    for stack in ended:
+        assert stack.delete() == "DELETE_COMPLETE"
+    stacks = (*ended, job, model)
+    asked = [
+        found
+        for found in cloud.authorizations()
+        if found["role"].startswith(tuple(f"{stack.name}-OptimizationService" for stack in stacks))
+    ]
+    assert asked
+    assert [found for found in asked if found["decision"] != "Allow"] == []
+    used = {(part_of(found["role"]), found["action"]) for found in asked if found["action"] != "sts:AssumeRole"}
+    may = set().union(*(allowed(stack.template) for stack in stacks))
+    assert used <= may
+    assert may - used == permissions_under(EXCEPTIONS), "see docs/security.md"
+    assert {pair for pair in used if pair[0] in ("Handler", "Models", "Watcher")} == set(NEEDED)
+
+
+@pytest.mark.parametrize(("part", "action"), [pair for pair, when in NEEDED.items() if when == CREATED])
+def test_without_an_action_creating_a_stack_fails_and_names_it(
+    job: TemplateStack, model: TemplateStack, part: str, action: str
+) -> None:
+    whole = model if part == "Models" else job
+    stack = whole.another(f"Without-{part}-{action.replace(':', '-')}").without(part, action)
+    assert stack.deploy() in UNDONE
+    # The model's own prefix is named in place of the action.
+    unlisted = f"s3://{MODELS}/draft/ cannot be listed: AccessDenied"
+    named = unlisted if (part, action) == ("Models", "s3:ListBucket") else f"not authorized to perform: {action}"
+    assert named in stack.reasons
+
+
+def test_without_decryption_reusing_an_artifact_fails_and_names_it(job: TemplateStack) -> None:
+    stack = replace(job, name="Without-decryption").without("Handler", "kms:Decrypt")
+    assert stack.deploy() in UNDONE
+    assert "not authorized to perform: kms:Decrypt" in stack.reasons
+
+
+def test_without_stopping_jobs_deleting_a_stack_fails_and_names_it(job: TemplateStack, cloud: LocalCloud) -> None:
+    known = [job["name"] for job in cloud.jobs()]
+    stack = job.another("Unstopped").without("Handler", "sagemaker:StopOptimizationJob")
+    cloud.inject("job_never_finishes")
+    stack.start()
+    wait_for_job(cloud, known, "INPROGRESS")
+    assert stack.delete() == "DELETE_FAILED"
+    assert "not authorized to perform: sagemaker:StopOptimizationJob" in stack.reasons
+
+
+def test_without_deleting_models_deleting_a_stack_fails_and_names_it(model: TemplateStack) -> None:
+    stack = deployed(model.another("Undeleted").without("Models", "sagemaker:DeleteModel"))
+    assert stack.delete() == "DELETE_FAILED"
+    assert "not authorized to perform: sagemaker:DeleteModel" in stack.reasons
+
+
+@pytest.mark.parametrize("action", [action for (_, action), when in NEEDED.items() if when == REPEATED])
+def test_without_an_action_a_repeated_creation_fails_and_names_it(
+    model: TemplateStack, answers: Answers, action: str
+) -> None:
+    stack = deployed(model.another(f"Unrepeated-{action.partition(':')[2]}").without("Models", action))
+    created, repeated = repeat(stack, answers)
+    assert (created["Status"], repeated["Status"]) == ("SUCCESS", "FAILED")
+    assert f"not authorized to perform: {action}" in repeated["Reason"]
+
+
+def test_a_stack_that_cannot_be_looked_up_counts_as_there(job: TemplateStack) -> None:
+    stack = deployed(replace(job, name="Unseeing").without("Handler", "cloudformation:DescribeStacks"))
+    assert stack.delete() == "DELETE_COMPLETE"
+
+
+@pytest.mark.parametrize(
+    ("denied", "status"), [((), "CREATE_COMPLETE"), (("sagemaker:CreateOptimizationJob",), "ROLLBACK_COMPLETE")]
+)
+def test_a_permissions_boundary_takes_away_what_it_denies(
+    make: Make, key_arn: str, denied: tuple[str, ...], status: str
+) -> None:
+    name = f"Bounded{len(denied)}"
+    stack = make(name, bounded(one_job(key_arn), *denied)).another(name).impatient()
+    assert stack.deploy() == status
+    for action in denied:
+        assert f"not authorized to perform: {action}" in stack.reasons
+
+
+def test_the_unmodified_cdk_cli_deploys_and_destroys(cloud: LocalCloud, tmp_path: Path) -> None:
+    stack = DeployedStack(cloud, tmp_path, "Chat", bucket=STORE)
+    stack.cdk("bootstrap")
+    stack.deploy()
+    assert stack.endpoint["EndpointStatus"] == "InService"
+    stack.destroy()
+    asked = [found for found in cloud.authorizations() if found["role"].startswith("Chat-")]
+    assert {found["decision"] for found in asked} == {"Allow"}

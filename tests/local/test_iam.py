@@ -1,0 +1,331 @@
+"""The local cloud with IAM enforced: who may do what, and how a refusal reads."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from constructs_optim.local.cloud import LocalCloud
+
+from .conftest import until
+from .test_hosting import make_config, settled
+from .test_optimization_jobs import ended, request
+
+ACCOUNT = "000000000000"
+BUCKET = "guarded"
+IMAGE = "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1"
+REPOSITORY = "arn:aws:ecr:us-west-2:111122223333:repository/lmi"
+PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[LocalCloud]:
+    """A local cloud that enforces IAM, with one bucket."""
+    with LocalCloud(job_seconds=(0.2, 0.2), endpoint_seconds=0.1, enforce_iam=True) as running:
+        s3 = running.client("s3")
+        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": running.region})
+        s3.put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"weights")
+        yield running
+
+
+class Role:
+    """A role of the local cloud, which the administrator and SageMaker may take on."""
+
+    def __init__(self, cloud: LocalCloud, *statements: dict[str, Any], account: str = ACCOUNT, **given: Any) -> None:
+        self.cloud, self.name = cloud, f"role-{uuid.uuid4().hex[:8]}"
+        trust = [
+            allow("sts:AssumeRole", None, Principal={"AWS": f"arn:aws:iam::{ACCOUNT}:root"}),
+            allow(
+                "sts:AssumeRole",
+                None,
+                Principal={"Service": "sagemaker.amazonaws.com"},
+                Condition={"StringEquals": {"aws:SourceAccount": account}},
+            ),
+        ]
+        iam = cloud.client("iam")
+        made = iam.create_role(RoleName=self.name, AssumeRolePolicyDocument=document(*trust), **given)
+        self.arn = made["Role"]["Arn"]
+        if statements:
+            iam.put_role_policy(RoleName=self.name, PolicyName="p", PolicyDocument=document(*statements))
+
+    def client(self, service: str) -> Any:
+        """A client that signs with a session of the role."""
+        session = self.cloud.client("sts").assume_role(RoleArn=self.arn, RoleSessionName="test")["Credentials"]
+        return boto3.client(
+            service,
+            endpoint_url=self.cloud.endpoint_url,
+            region_name=self.cloud.region,
+            aws_access_key_id=session["AccessKeyId"],
+            aws_secret_access_key=session["SecretAccessKey"],
+            aws_session_token=session["SessionToken"],
+            config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}),
+        )
+
+    @property
+    def decisions(self) -> list[tuple[str, str]]:
+        """What was asked for under the role, and what the answers were."""
+        return [(found["action"], found["decision"]) for found in self.cloud.authorizations(self.name)]
+
+
+def allow(action: str | list[str], resource: str | list[str] | None, **rest: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": action, **({"Resource": resource} if resource else {}), **rest}
+
+
+def document(*statements: dict[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+
+
+def refused(call: Any, *arguments: Any, **given: Any) -> tuple[str, str]:
+    """Code and message of the error that a call must end in."""
+    with pytest.raises(ClientError) as raised:
+        call(*arguments, **given)
+    error = raised.value.response["Error"]
+    return error["Code"], error["Message"]
+
+
+def test_a_session_may_do_what_its_role_allows_and_nothing_else(guarded: LocalCloud) -> None:
+    jobs = "arn:aws:sagemaker:us-west-2:000000000000:optimization-job/optim-*"
+    role = Role(guarded, allow("sagemaker:DescribeOptimizationJob", jobs, Sid="Look"))
+    client = role.client("sagemaker")
+    assert refused(client.describe_optimization_job, OptimizationJobName="optim-1")[0] == "ResourceNotFound"
+    code, message = refused(client.describe_optimization_job, OptimizationJobName="other")
+    assert code == "AccessDeniedException"
+    assert f"assumed-role/{role.name}/test is not authorized to perform: sagemaker:DescribeOptimizationJob" in message
+    assert "on resource: arn:aws:sagemaker:us-west-2:000000000000:optimization-job/other" in message
+    assert "no identity-based policy allows the sagemaker:DescribeOptimizationJob action" in message
+    allowed, denied = guarded.authorizations(role.name)
+    assert (allowed["decision"], allowed["statement"]) == ("Allow", "Look")
+    assert (denied["decision"], denied["statement"]) == ("ImplicitDeny", "")
+    assert denied["resource"].endswith("optimization-job/other")
+
+
+def test_an_administrator_may_do_everything_and_is_not_recorded(guarded: LocalCloud) -> None:
+    before = len(guarded.authorizations())
+    guarded.client("sagemaker").list_models()
+    guarded.client("s3").list_buckets()
+    assert len(guarded.authorizations()) == before
+
+
+def test_creating_a_job_takes_passing_the_role_to_sagemaker_and_adding_its_tags(guarded: LocalCloud) -> None:
+    execution, jobs = Role(guarded), "arn:aws:sagemaker:*:*:optimization-job/*"
+    create = allow("sagemaker:CreateOptimizationJob", jobs)
+    passing = allow(
+        "iam:PassRole",
+        execution.arn,
+        Condition={"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+    )
+    elsewhere = {**passing, "Condition": {"StringEquals": {"iam:PassedToService": "lambda.amazonaws.com"}}}
+    tags = {"Tags": [{"Key": "team", "Value": "chat"}]}
+    for statements, given, missing in (
+        ([], {}, "sagemaker:CreateOptimizationJob"),
+        ([create], {}, "iam:PassRole"),
+        ([create, elsewhere], {}, "iam:PassRole"),
+        ([create, passing], tags, "sagemaker:AddTags"),
+    ):
+        client = Role(guarded, *statements).client("sagemaker")
+        asked = request(f"refused-{uuid.uuid4().hex[:8]}", RoleArn=execution.arn, **given)
+        assert f"to perform: {missing} on" in refused(client.create_optimization_job, **asked)[1]
+    client = Role(guarded, create, passing).client("sagemaker")
+    client.create_optimization_job(**request("passed", RoleArn=execution.arn))
+
+
+def test_s3_says_nothing_about_keys_that_may_not_be_listed(guarded: LocalCloud) -> None:
+    read = allow("s3:GetObject", f"arn:aws:s3:::{BUCKET}/models/*")
+    listing = allow("s3:ListBucket", f"arn:aws:s3:::{BUCKET}", Condition={"StringLike": {"s3:prefix": "models/*"}})
+    code, message = refused(Role(guarded, read).client("s3").get_object, Bucket=BUCKET, Key="models/none")
+    assert code == "AccessDenied"
+    assert "s3:ListBucket" in message
+    assert refused(Role(guarded, read, listing).client("s3").get_object, Bucket=BUCKET, Key="models/none")[0] == (
+        "NoSuchKey"
+    )
+
+
+def test_an_encrypted_object_takes_its_key_as_well(guarded: LocalCloud) -> None:
+    key = guarded.client("kms").create_key()["KeyMetadata"]["Arn"]
+    objects = allow(["s3:GetObject", "s3:PutObject"], f"arn:aws:s3:::{BUCKET}/secret/*")
+    encrypted = {"Bucket": BUCKET, "Key": "secret/one", "ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key}
+    assert "kms:GenerateDataKey" in refused(Role(guarded, objects).client("s3").put_object, Body=b"", **encrypted)[1]
+    writer = Role(guarded, objects, allow("kms:GenerateDataKey", key)).client("s3")
+    writer.put_object(Body=b"weights", **encrypted)
+    assert "kms:Decrypt" in refused(writer.get_object, Bucket=BUCKET, Key="secret/one")[1]
+    reader = Role(guarded, objects, allow("kms:Decrypt", key)).client("s3")
+    assert reader.get_object(Bucket=BUCKET, Key="secret/one")["Body"].read() == b"weights"
+
+
+def test_a_boundary_narrows_what_a_policy_allows(guarded: LocalCloud) -> None:
+    boundary = guarded.client("iam").create_policy(PolicyName="only-s3", PolicyDocument=document(allow("s3:*", "*")))
+    role = Role(guarded, allow(["s3:*", "sagemaker:*"], "*"), PermissionsBoundary=boundary["Policy"]["Arn"])
+    role.client("s3").list_objects_v2(Bucket=BUCKET)
+    assert "sagemaker:ListModels" in refused(role.client("sagemaker").list_models)[1]
+
+
+def test_a_role_that_cloudformation_makes_keeps_its_boundary(guarded: LocalCloud) -> None:
+    properties = {
+        "AssumeRolePolicyDocument": json.loads(document(allow("sts:AssumeRole", None, Principal={"AWS": ACCOUNT}))),
+        "PermissionsBoundary": "arn:aws:iam::aws:policy/ReadOnlyAccess",
+    }
+    template = {"Resources": {"Role": {"Type": "AWS::IAM::Role", "Properties": properties}}}
+    cloudformation = guarded.client("cloudformation")
+    given = {"StackName": "Bounded", "Capabilities": ["CAPABILITY_IAM"]}
+    cloudformation.create_stack(TemplateBody=json.dumps(template), **given)
+    cloudformation.get_waiter("stack_create_complete").wait(StackName="Bounded", WaiterConfig={"Delay": 1})
+    assert boundaries(guarded) == ["arn:aws:iam::aws:policy/ReadOnlyAccess"]
+    properties["PermissionsBoundary"] = "arn:aws:iam::aws:policy/PowerUserAccess"
+    cloudformation.update_stack(TemplateBody=json.dumps(template), **given)
+    cloudformation.get_waiter("stack_update_complete").wait(StackName="Bounded", WaiterConfig={"Delay": 1})
+    assert boundaries(guarded) == ["arn:aws:iam::aws:policy/PowerUserAccess"]
+
+
+def boundaries(cloud: LocalCloud) -> list[str]:
+    iam = cloud.client("iam")
+    names = [role["RoleName"] for role in iam.list_roles()["Roles"] if role["RoleName"].startswith("Bounded-")]
+    return [iam.get_role(RoleName=name)["Role"]["PermissionsBoundary"]["PermissionsBoundaryArn"] for name in names]
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_sagemaker_takes_a_role_on_only_for_the_account_that_its_trust_policy_names(
+    guarded: LocalCloud, trusted: bool
+) -> None:
+    role = Role(guarded, account=ACCOUNT if trusted else "111122223333")
+    create = guarded.client("sagemaker").create_optimization_job
+    asked = request(f"trusted-{trusted}", RoleArn=role.arn)
+    if trusted:
+        create(**asked)
+    else:
+        code, message = refused(create, **asked)
+        assert code == "ValidationException"
+        assert message.startswith(f"Could not assume role {role.arn}.")
+    assert role.decisions[0] == ("sts:AssumeRole", "Allow" if trusted else "ImplicitDeny")
+
+
+READ = [
+    allow("s3:ListBucket", f"arn:aws:s3:::{BUCKET}"),
+    allow("s3:GetObject", f"arn:aws:s3:::{BUCKET}/models/*"),
+]
+WRITE = [allow("s3:PutObject", f"arn:aws:s3:::{BUCKET}/out/*")]
+PULLING = [allow("ecr:GetAuthorizationToken", "*"), allow(PULL, REPOSITORY)]
+
+
+@pytest.mark.parametrize(
+    ("statements", "missing"),
+    [
+        ([*READ, *WRITE], "ecr:GetAuthorizationToken"),
+        ([*READ, *WRITE, PULLING[0]], "ecr:BatchCheckLayerAvailability"),
+        ([*READ[1:], *WRITE, *PULLING], "s3:ListBucket"),
+        ([*READ[:1], *WRITE, *PULLING], "s3:GetObject"),
+        ([*READ, *PULLING], "s3:PutObject"),
+    ],
+)
+def test_a_job_fails_when_its_role_may_not_do_a_step(
+    guarded: LocalCloud, statements: list[dict[str, Any]], missing: str
+) -> None:
+    job = run_job(guarded, Role(guarded, *statements))
+    assert job["OptimizationJobStatus"] == "FAILED"
+    assert job["FailureReason"].startswith("ClientError: User: arn:aws:sts::000000000000:assumed-role/role-")
+    assert f"/SageMaker is not authorized to perform: {missing} on resource: " in job["FailureReason"]
+
+
+def test_a_job_completes_when_its_role_may_do_every_step(guarded: LocalCloud) -> None:
+    role = Role(guarded, *READ, *WRITE, *PULLING)
+    assert run_job(guarded, role)["OptimizationJobStatus"] == "COMPLETED"
+    assert {decision for _, decision in role.decisions} == {"Allow"}
+
+
+def test_a_job_s_output_takes_the_key_it_is_encrypted_with(guarded: LocalCloud) -> None:
+    key = guarded.client("kms").create_key()["KeyMetadata"]["Arn"]
+    role = Role(guarded, *READ, *WRITE, *PULLING, allow("kms:GenerateDataKey", key))
+    job = run_job(guarded, role, KmsKeyId=key)
+    assert "kms:Decrypt" in job["FailureReason"], "the parts of a large file are decrypted to be put together"
+
+
+def run_job(cloud: LocalCloud, role: Role, **output: str) -> dict[str, Any]:
+    name, sagemaker = f"job-{uuid.uuid4().hex[:8]}", cloud.client("sagemaker")
+    sagemaker.create_optimization_job(
+        **request(
+            name,
+            RoleArn=role.arn,
+            ModelSource={"S3": {"S3Uri": f"s3://{BUCKET}/models/mine/"}},
+            OutputConfig={"S3OutputLocation": f"s3://{BUCKET}/out/{name}/", **output},
+        )
+    )
+    return ended(sagemaker, name)
+
+
+def make_model(cloud: LocalCloud, role: Role) -> str:
+    name = f"model-{uuid.uuid4().hex[:8]}"
+    data = {"S3Uri": f"s3://{BUCKET}/models/mine/", "S3DataType": "S3Prefix", "CompressionType": "None"}
+    cloud.client("sagemaker").create_model(
+        ModelName=name,
+        ExecutionRoleArn=role.arn,
+        PrimaryContainer={"Image": IMAGE, "ModelDataSource": {"S3DataSource": data}},
+    )
+    return name
+
+
+def test_a_model_is_refused_when_its_role_cannot_read_its_files(guarded: LocalCloud) -> None:
+    role = Role(guarded, READ[0])
+    code, message = refused(make_model, guarded, role)
+    assert code == "ValidationException"
+    assert message.startswith(f"Could not access model data at s3://{BUCKET}/models/mine/.")
+    assert "not authorized to perform: s3:GetObject" in message
+
+
+def test_an_endpoint_fails_when_its_model_s_role_cannot_pull_the_image(guarded: LocalCloud) -> None:
+    role = Role(guarded, *READ, PULLING[0], allow(["ecr:BatchCheckLayerAvailability"], REPOSITORY))
+    name, sagemaker = make_model(guarded, role), guarded.client("sagemaker")
+    make_config(sagemaker, name, name)
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    endpoint = settled(sagemaker, name)
+    assert endpoint["EndpointStatus"] == "Failed"
+    assert f"The role '{role.arn}' does not have GetDownloadUrlForLayer permission" in endpoint["FailureReason"]
+
+
+def test_an_inference_component_fails_when_its_model_s_role_cannot_pull_the_image(guarded: LocalCloud) -> None:
+    name, sagemaker = make_model(guarded, Role(guarded, *READ)), guarded.client("sagemaker")
+    make_config(sagemaker, f"{name}-config", None)
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=f"{name}-config")
+    settled(sagemaker, name)
+    sagemaker.create_inference_component(
+        InferenceComponentName=name,
+        EndpointName=name,
+        VariantName="AllTraffic",
+        Specification={"ModelName": name, "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 1024}},
+        RuntimeConfig={"CopyCount": 1},
+    )
+    component = until(
+        lambda: sagemaker.describe_inference_component(InferenceComponentName=name),
+        lambda found: found["InferenceComponentStatus"] != "Creating",
+    )
+    assert component["InferenceComponentStatus"] == "Failed"
+    assert "ecr:GetAuthorizationToken" in component["FailureReason"]
+
+
+def test_a_bucket_policy_that_asks_for_tls_is_content_with_loopback(guarded: LocalCloud) -> None:
+    deny = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": [f"arn:aws:s3:::{BUCKET}", f"arn:aws:s3:::{BUCKET}/*"],
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
+    s3 = guarded.client("s3")
+    s3.put_bucket_policy(Bucket=BUCKET, Policy=document(deny))
+    role = Role(guarded, *READ, *WRITE, *PULLING)
+    try:
+        role.client("s3").list_objects_v2(Bucket=BUCKET)
+        assert run_job(guarded, role)["OptimizationJobStatus"] == "COMPLETED"
+    finally:
+        s3.delete_bucket_policy(Bucket=BUCKET)
+
+
+def test_without_enforcement_everything_is_allowed_and_nothing_recorded(cloud: LocalCloud, sagemaker: Any) -> None:
+    sagemaker.create_optimization_job(**request("free"))
+    assert ended(sagemaker, "free")["OptimizationJobStatus"] == "COMPLETED"
+    assert cloud.authorizations() == []
