@@ -89,6 +89,22 @@ def test_a_command_runs_with_a_local_cloud_of_its_own_and_keeps_its_exit_status(
     assert none_left(marker)
 
 
+def test_a_local_cloud_holds_roles_to_their_policies_when_it_is_asked_to(marker: str) -> None:
+    script = """
+import boto3, json
+trust = {"Effect": "Allow", "Principal": {"AWS": "000000000000"}, "Action": "sts:AssumeRole"}
+document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+role = boto3.client("iam").create_role(RoleName="powerless", AssumeRolePolicyDocument=document)["Role"]["Arn"]
+session = boto3.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
+names = dict(AccessKeyId="aws_access_key_id", SecretAccessKey="aws_secret_access_key", SessionToken="aws_session_token")
+boto3.client("sagemaker", **{names[name]: session[name] for name in names}).list_models()
+"""
+    run = start("run", "--enforce-iam", "--", sys.executable, "-c", script)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 1, output
+    assert "assumed-role/powerless/test is not authorized to perform: sagemaker:ListModels" in output
+
+
 def test_start_prints_what_to_export_and_runs_until_it_is_ended(marker: str) -> None:
     cloud = start("start")
     assert cloud.stdout is not None
