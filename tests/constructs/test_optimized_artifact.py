@@ -124,6 +124,7 @@ def test_the_handler_reads_artifacts_and_writes_its_accounts_references_only() -
         "ListArtifacts": ["s3:ListBucket"],
         "DecryptArtifacts": ["kms:Decrypt"],
         "Owners": ["s3:GetObject", "s3:PutObject"],
+        "ListOwners": ["s3:ListBucket"],
         "LocateStore": ["s3:GetBucketLocation"],
         "EncryptArtifacts": ["kms:Decrypt", "kms:GenerateDataKey"],
     }

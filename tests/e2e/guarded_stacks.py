@@ -79,6 +79,25 @@ def one_job(key_arn: str, *, ignored_layers: Sequence[str] = ()) -> Callable[[St
     return build
 
 
+def one_reference(key_arn: str, artifact_key: str) -> Callable[[Stack], None]:
+    """An endpoint that serves the artifact of :func:`one_job` by its key, from the shared, encrypted store."""
+
+    def build(stack: Stack) -> None:
+        bucket = s3.Bucket.from_bucket_name(stack, "Bucket", STORE)
+        key = kms.Key.from_key_arn(stack, "Key", key_arn)
+        OptimizedEndpoint(
+            stack,
+            "Referring",
+            model=hub(LLAMA_3),
+            techniques=[Quantization.awq()],
+            instance_type=G5,
+            artifact_store=ArtifactStore.from_bucket(bucket, encryption_key=key, read_only=True),
+            artifact_key=artifact_key,
+        )
+
+    return build
+
+
 def one_model(stack: Stack) -> None:
     """A model with a draft of one's own, which needs no job."""
     OptimizedEndpoint(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from ..local.conftest import until
 from ..local.test_model_handler import Answers
 from ..security_document import permissions_under
 from .conftest import write_document
-from .guarded_stacks import LLAMA_3, LLAMA_31, MODELS, STORE, bounded, every_kind, one_job, one_model
+from .guarded_stacks import LLAMA_3, LLAMA_31, MODELS, STORE, bounded, every_kind, one_job, one_model, one_reference
 from .stack import DeployedStack
 from .template_stack import ASSETS, TemplateStack, allowed, part_of, synthesized, upload_assets
 from .test_lifecycle import wait_for_job
@@ -27,11 +28,19 @@ EXCEPTIONS = "What no test sees"
 
 # What becomes of a stack whose function lacks an action, by when the function needs it.
 CREATED, REUSED, STOPPED, DELETED, REPEATED = "created", "reused", "stopped", "deleted", "repeated"
+REFERRED, ABSENT = "referred", "absent"
 # Undoing a creation that failed may need the action as well.
 UNDONE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 # Looked up where it may be: a stack that cannot be looked up counts as there.
 TOLERATED = "tolerated"
 NEEDED: dict[tuple[str, str], str] = {
+    ("Artifacts", "kms:Decrypt"): REFERRED,
+    ("Artifacts", "kms:GenerateDataKey"): REFERRED,
+    ("Artifacts", "s3:GetBucketLocation"): REFERRED,
+    ("Artifacts", "s3:GetObject"): REFERRED,
+    ("Artifacts", "s3:ListBucket"): REFERRED,
+    ("Artifacts", "s3:PutObject"): REFERRED,
+    ("Artifacts", "sagemaker:DescribeOptimizationJob"): ABSENT,
     ("Handler", "cloudformation:DescribeStacks"): TOLERATED,
     ("Handler", "iam:PassRole"): CREATED,
     ("Handler", "kms:Decrypt"): REUSED,
@@ -117,6 +126,29 @@ def model(make: Make) -> TemplateStack:
     return deployed(make("Model", one_model))
 
 
+@pytest.fixture(scope="module")
+def referring(job: TemplateStack, make: Make, key_arn: str) -> TemplateStack:
+    """A stack that refers to the job's artifact by its key."""
+    return deployed(make("Referring", one_reference(key_arn, key_of(job))))
+
+
+def key_of(job: TemplateStack) -> str:
+    """The key of a stack's one artifact."""
+    found = job.cloud.client("cloudformation").describe_stack_resources(StackName=job.name)["StackResources"]
+    (key,) = [item["PhysicalResourceId"] for item in found if item["ResourceType"] == "Custom::OptimizationJob"]
+    return key
+
+
+@contextmanager
+def without_a_manifest(job: TemplateStack) -> Iterator[None]:
+    """While nobody knows yet that the job's artifact is there."""
+    s3, name = job.cloud.client("s3"), f"artifacts/{key_of(job)}/manifest.json"
+    manifest = s3.get_object(Bucket=STORE, Key=name)["Body"].read()
+    s3.delete_object(Bucket=STORE, Key=name)
+    yield
+    s3.put_object(Bucket=STORE, Key=name, Body=manifest)
+
+
 def deployed(stack: TemplateStack) -> TemplateStack:
     assert stack.deploy() in ("CREATE_COMPLETE", "UPDATE_COMPLETE"), stack.reasons
     return stack
@@ -200,15 +232,20 @@ def test_everything_a_deployment_does_is_allowed(
     model: TemplateStack,
     updated: TemplateStack,
     stopped: TemplateStack,
+    referring: TemplateStack,
     answers: Answers,
     cloud: LocalCloud,
 ) -> None:
     assert [answer["Status"] for answer in repeat(model, answers)] == ["SUCCESS", "SUCCESS"]
     shared = deployed(replace(job, name="Shared"))
-    ended = (every, updated, stopped, shared, deployed(model.another("Deleted")))
+    too_early = replace(referring, name="TooEarly")
+    with without_a_manifest(job):
+        assert too_early.deploy() == "ROLLBACK_COMPLETE"
+    assert "its manifest is not written yet" in too_early.reasons
+    ended = (every, updated, stopped, shared, too_early, deployed(model.another("Deleted")))
     for stack in ended:
         assert stack.delete() == "DELETE_COMPLETE"
-    stacks = (*ended, job, model)
+    stacks = (*ended, job, model, referring)
     asked = [
         found
         for found in cloud.authorizations()
@@ -220,7 +257,7 @@ def test_everything_a_deployment_does_is_allowed(
     may = set().union(*(allowed(stack.template) for stack in stacks))
     assert used <= may
     assert may - used == permissions_under(EXCEPTIONS), "see docs/security.md"
-    assert {pair for pair in used if pair[0] in ("Handler", "Models", "Watcher")} == set(NEEDED)
+    assert {pair for pair in used if pair[0] in ("Artifacts", "Handler", "Models", "Watcher")} == set(NEEDED)
 
 
 @pytest.mark.parametrize(("part", "action"), [pair for pair, when in NEEDED.items() if when == CREATED])
@@ -240,6 +277,23 @@ def test_without_decryption_reusing_an_artifact_fails_and_names_it(job: Template
     stack = replace(job, name="Without-decryption").without("Handler", "kms:Decrypt")
     assert stack.deploy() in UNDONE
     assert "not authorized to perform: kms:Decrypt" in stack.reasons
+
+
+@pytest.mark.parametrize("action", [action for (_, action), when in NEEDED.items() if when == REFERRED])
+def test_without_an_action_referring_to_an_artifact_fails_and_names_it(referring: TemplateStack, action: str) -> None:
+    stack = replace(referring, name=f"Unreferring-{action.replace(':', '-')}").without("Artifacts", action)
+    assert stack.deploy() in UNDONE
+    assert f"not authorized to perform: {action}" in stack.reasons
+
+
+def test_without_looking_at_jobs_referring_to_an_absent_artifact_names_it(
+    job: TemplateStack, referring: TemplateStack
+) -> None:
+    action = "sagemaker:DescribeOptimizationJob"
+    stack = replace(referring, name="Unlooking").without("Artifacts", action)
+    with without_a_manifest(job):
+        assert stack.deploy() in UNDONE
+    assert f"not authorized to perform: {action}" in stack.reasons
 
 
 def test_without_stopping_jobs_deleting_a_stack_fails_and_names_it(job: TemplateStack, cloud: LocalCloud) -> None:
