@@ -8,7 +8,7 @@ import pytest
 
 from .telemetry import Said, StandardOutput
 
-_MARKERS = {"local": ("local",), "operations": ("local",), "e2e": ("local", "e2e")}
+_MARKERS = {"local": ("local",), "operations": ("local",), "faults": ("local",), "e2e": ("local", "e2e")}
 _HERE = Path(__file__).parent
 
 
