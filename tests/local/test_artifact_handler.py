@@ -10,6 +10,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.runtime import artifact_handler
@@ -510,6 +511,48 @@ def test_deleting_touches_neither_claim_nor_job_nor_artifact(
     assert (claim.owners, claim.released) == ((MAKER,), False)
     assert artifact.store.manifest(artifact.key) == manifest
     assert len(cloud.calls("StopOptimizationJob")) == calls
+
+
+def deny(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
+    """Have S3 deny an operation on the owners' records, as for a store that is not shared."""
+
+    def before_call(params: dict[str, Any], **_: Any) -> None:
+        if "/owners/" in params["url_path"]:
+            error = {"Error": {"Code": "AccessDenied", "Message": "no resource-based policy allows it"}}
+            raise ClientError({**error, "ResponseMetadata": {"HTTPStatusCode": 403}}, operation)  # type: ignore[arg-type]
+
+    def client(name: str) -> Any:
+        found = boto3.client(name, config=CLIENT)
+        found.meta.events.register_first(f"before-call.s3.{operation}", before_call)
+        return found
+
+    monkeypatch.setattr(artifact_handler, "_client", client)
+
+
+@pytest.mark.parametrize("operation", ["GetObject", "PutObject"])
+def test_a_store_that_is_not_shared_is_said_to_be_and_the_stack_can_be_rolled_back(
+    answers: Answers, artifact: Artifact, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    artifact.make()
+    deny(monkeypatch, operation)
+    answer = send(answers, "Create", artifact.key)
+    assert answer["Status"] == "FAILED"
+    assert f"{operation} answered AccessDenied" in answer["Reason"]
+    assert "A store of another account has to be shared with this one" in answer["Reason"]
+    assert send(answers, "Delete", artifact.key, answer["PhysicalResourceId"])["Status"] == "SUCCESS"
+
+
+@pytest.mark.parametrize("operation", ["GetObject", "PutObject"])
+def test_a_reference_that_cannot_be_taken_back_fails_the_deletion(
+    answers: Answers, artifact: Artifact, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    artifact.make()
+    send(answers, "Create", artifact.key)
+    deny(monkeypatch, operation)
+    answer = send(answers, "Delete", artifact.key, artifact.key)
+    assert answer["Status"] == "FAILED"
+    assert "has to be shared with this one" in answer["Reason"]
+    assert artifact.is_referred_to
 
 
 def test_deleting_when_the_bucket_is_gone_succeeds(answers: Answers, artifact: Artifact) -> None:
