@@ -21,6 +21,8 @@ from .stack_plan import shown
 
 _ACCOUNT = re.compile(r"\d{12}")
 _ORGANIZATION = re.compile(r"o-[a-z0-9]{10,32}")
+# An IAM policy variable, filled in for each request: no account sees or writes another one's records.
+_OWN_RECORDS = "owners/${aws:PrincipalAccount}/"
 _KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
 
 
@@ -38,12 +40,12 @@ _READ = (
     _Grant(
         "FindArtifacts",
         ("s3:GetBucketLocation", "s3:ListBucket"),
-        # IfExists: a GetObject of what is not there has no prefix, and answers 403 instead of 404 without this.
-        condition={"StringLikeIfExists": {"s3:prefix": "artifacts/*"}},
+        # A GetObject of what is not there answers 403 instead of 404 to whoever may not list it. S3 takes the key for
+        # the prefix then, but documents it nowhere: hence IfExists (see execution_role.py).
+        condition={"StringLikeIfExists": {"s3:prefix": ["artifacts/*", f"{_OWN_RECORDS}*"]}},
     ),
     _Grant("ReadArtifacts", ("s3:GetObject",), "/artifacts/*"),
-    # An IAM policy variable, filled in for each request: no account writes another one's records.
-    _Grant("KeepReferences", ("s3:GetObject", "s3:PutObject"), "/owners/${aws:PrincipalAccount}/*"),
+    _Grant("KeepReferences", ("s3:GetObject", "s3:PutObject"), f"/{_OWN_RECORDS}*"),
 )
 _MAKE = (_Grant("MakeArtifacts", ("s3:AbortMultipartUpload", "s3:PutObject"), "/artifacts/*"),)
 

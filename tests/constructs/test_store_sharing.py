@@ -74,7 +74,8 @@ def test_a_consumer_reads_artifacts_and_finds_the_store(policy: list[dict[str, A
         by(account, "s3:GetObject", MANIFEST),
         by(account, "s3:GetBucketLocation"),
         by(account, "s3:ListBucket", s3_prefix="artifacts/abc/model/1/"),
-        by(account, "s3:ListBucket"),  # behind a GetObject of what is not there
+        by(account, "s3:ListBucket", s3_prefix="artifacts/abc/claim.json"),  # behind a GetObject of what is not there
+        by(account, "s3:ListBucket"),
     ):
         assert allows(policy, call) is True, call
 
@@ -85,7 +86,9 @@ def test_a_consumer_keeps_its_own_references_and_sees_nobody_elses(policy: list[
         assert allows(policy, by(account, action, f"{BUCKET}/owners/{account}/0123.json")) is True
         for other in (OURS, STRANGER, "unknown"):
             assert allows(policy, by(account, action, f"{BUCKET}/owners/{other}/0123.json")) is None
-    assert allows(policy, by(account, "s3:ListBucket", s3_prefix="owners/")) is None
+    assert allows(policy, by(account, "s3:ListBucket", s3_prefix=f"owners/{account}/0123.json")) is True
+    for prefix in ("owners/", f"owners/{OURS}/", ""):
+        assert allows(policy, by(account, "s3:ListBucket", s3_prefix=prefix)) is None
 
 
 @pytest.mark.parametrize("account", [READER, MEMBER])
@@ -168,7 +171,7 @@ READS = [by(READER, "s3:GetObject", MANIFEST), by(READER, "s3:ListBucket", s3_pr
 REFERS = [
     by(READER, "s3:GetBucketLocation"),
     by(READER, "s3:GetObject", CLAIM),
-    by(READER, "s3:ListBucket"),
+    by(READER, "s3:ListBucket", s3_prefix=f"owners/{READER}/0123.json"),
     by(READER, "s3:GetObject", f"{BUCKET}/owners/{READER}/0123.json"),
     by(READER, "s3:PutObject", f"{BUCKET}/owners/{READER}/0123.json"),
 ]
