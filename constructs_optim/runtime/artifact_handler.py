@@ -87,19 +87,9 @@ def _delete(event: Mapping[str, Any]) -> None:
     except ClientError as error:
         # With the bucket went the references.
         is_gone = error.response["Error"]["Code"] == "NoSuchBucket"
-        if not is_gone and (failed_request(physical_id) is None or _still_refers(records, owner)):
+        if not is_gone and (failed_request(physical_id) is None or records.may_refer(owner)):
             raise
         # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
-
-
-def _still_refers(records: OwnerRecords, owner: Owner) -> bool:
-    """Whether there are references to take back; in a store that is not shared with this account there are none."""
-    try:
-        return bool(records.get(owner).keys)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "AccessDenied":
-            raise
-        return False
 
 
 def _begin(records: OwnerRecords, event: Mapping[str, Any]) -> OwnerRecord:

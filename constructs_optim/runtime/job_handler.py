@@ -267,7 +267,7 @@ def _delete(event: Mapping[str, Any]) -> None:
             # With the bucket went the claims, and where a job's output would go: it can be of use to nobody.
             if is_artifact_key(physical_id):
                 deployment.jobs.stop_all(bucket, str(physical_id))
-        elif failed_request(physical_id) is None or deployment.records.get(deployment.owner).keys:
+        elif failed_request(physical_id) is None or deployment.records.may_refer(deployment.owner):
             raise
         # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
 

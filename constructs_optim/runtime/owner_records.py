@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from .errors import DeploymentError
 from .json_records import JsonRecords, Record
 
@@ -121,6 +123,15 @@ class OwnerRecords:
         """An owner's record as it stands; empty where there is none."""
         record = self._records.read(owner.record_name)
         return OwnerRecord.from_record(record) if record else OwnerRecord(owner)
+
+    def may_refer(self, owner: Owner) -> bool:
+        """Whether an owner refers to anything; in a store that is not shared with its account it does not."""
+        try:
+            return bool(self.get(owner).keys)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "AccessDenied":
+                raise
+            return False
 
     def begin(self, owner: Owner, request: str, *, issued: int = 0, physical_id: str | None = None) -> OwnerRecord:
         """Make ``request`` the owner's latest. Done first: whatever is still at work for an earlier one stops.
