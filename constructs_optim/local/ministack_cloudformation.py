@@ -23,12 +23,14 @@ from .faults import Faults
 
 _EVENT_MEMBERS = {"RequestType", "ResponseURL", "StackId", "RequestId"}
 _SECOND_DELIVERY_SECONDS = 0.5
+_LONGEST_END_SECONDS = 2.0
 
 
 def behave_like_aws(faults: Faults) -> None:
     """Change ministack's CloudFormation for this process."""
     failed = _FailedCreates()
     _invoke_asynchronously(faults)
+    _let_functions_end()
     _remember_failed_creates(failed)
     _delete_failed_creates(failed)
     _keep_what_failed_deletions_need()
@@ -87,6 +89,43 @@ def _invoke_asynchronously(faults: Faults) -> None:
         return {}
 
     lambda_svc._execute_function_with_config_scope = invoke
+
+
+def _let_functions_end() -> None:
+    """A function answers before it ends, and ministack writes its log then, to a group made anew if need be.
+
+    On AWS a role without ``logs:CreateLogGroup`` brings no group back. So what follows the answer, which may be the
+    group's deletion, follows the function's end; not for long, for one that hangs is left behind.
+    """
+    from ministack.services import lambda_svc
+    from ministack.services.cloudformation import custom_resource
+
+    execute, invoke = lambda_svc._execute_function, custom_resource.invoke_custom_resource
+    running: dict[str, int] = {}
+    changed = threading.Condition()
+
+    def execute_function(function: dict[str, Any], event: Any) -> dict[str, Any]:
+        stack_id = event.get("StackId", "") if isinstance(event, dict) and set(event) >= _EVENT_MEMBERS else ""
+        with changed:
+            running[stack_id] = running.get(stack_id, 0) + 1
+        try:
+            return execute(function, event)
+        finally:
+            with changed:
+                running[stack_id] -= 1
+                changed.notify_all()
+
+    def invoke_custom_resource(*arguments: Any, **more: Any) -> tuple[str, dict[str, Any]]:
+        # The fifth argument is the stack's id.
+        stack_id = more.get("stack_id") or arguments[4]
+        try:
+            return invoke(*arguments, **more)
+        finally:
+            with changed:
+                changed.wait_for(lambda: not running.get(stack_id), timeout=_LONGEST_END_SECONDS)
+
+    lambda_svc._execute_function = execute_function
+    custom_resource.invoke_custom_resource = invoke_custom_resource
 
 
 def _remember_failed_creates(failed: _FailedCreates) -> None:
