@@ -43,7 +43,7 @@ class Workers:
 
     def plan(self, phases: Iterable[str]) -> list[Callable[[Trials], Outcome]]:
         """The trials of all phases, found by clean runs."""
-        found = self._pool.map(lambda phase: matrix.trials(self._mine.trials.cloud, phase), phases)
+        found = self._pool.map(lambda phase: matrix.trials(self._mine.trials, phase), phases)
         return [lambda on, trial=trial: on.run(trial) for trials in found for trial in trials]
 
     def stop(self) -> None:
@@ -66,7 +66,7 @@ def main() -> int:
     try:
         only = given.phase or given.scenario
         scenarios = given.scenario or ([] if given.phase else sorted(SCENARIOS))
-        work = [lambda on, name=name: on.judge(name, 1, lambda: SCENARIOS[name](on)) for name in scenarios]
+        work = [lambda on, name=name: on.judge(name, lambda: SCENARIOS[name](on)) for name in scenarios]
         work += workers.plan(given.phase or ([] if only else PHASES))
         for future in [workers.submit(one) for one in work]:
             outcome = future.result()
@@ -85,8 +85,10 @@ def _summary(outcomes: list[Outcome], seconds: float) -> Table:
     pairs = sum(outcome.covered for outcome in outcomes)
     survived = sum(outcome.covered for outcome in outcomes if not outcome.problems)
     table = Table(title="Faults", show_header=False)
+    steps = frozenset[str]().union(*(outcome.steps for outcome in outcomes))
     table.add_row("faults injected (fault x step pairs)", str(pairs))
-    table.add_row("deployments tried", str(len(outcomes)))
+    table.add_row("steps covered", str(len(steps)))
+    table.add_row("stacks' lives tried", str(len(outcomes)))
     table.add_row("survived", f"{survived} ({100 * survived / max(pairs, 1):.0f} %)")
     table.add_row("orphaned jobs", str(sum(outcome.orphaned_jobs for outcome in outcomes)))
     table.add_row("lost artifacts", str(sum(outcome.lost_artifacts for outcome in outcomes)))

@@ -9,10 +9,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from constructs_optim.local.cloud import LocalCloud
-
-from .stacks import MODELS, STORE, FaultStack
-from .trial import Step, Strike, Trial
+from .stacks import MODELS, STORE
+from .trial import Step, Strike, Trial, Trials, kind_of
 
 _PLACES = ("owners/", "claim.json", "manifest.json", f"/{MODELS}", f"/{STORE}")
 # The watcher looks as often as the job takes; more of its looks would show nothing new.
@@ -20,9 +18,11 @@ _MOST_OF_A_KIND = 3
 _READS = ("Get", "List", "Describe")
 
 
-def trials(cloud: LocalCloud, phase: str) -> list[Trial]:
-    """All trials of a phase, from a clean run of it on ``cloud``."""
-    steps = _steps(cloud, phase)
+def trials(on: Trials, phase: str) -> list[Trial]:
+    """All trials of a phase, from a clean run of it."""
+    steps: list[Step] = []
+    clean = on.judge(f"a clean run of {phase}", lambda: steps.extend(_steps(on, phase)))
+    assert not clean.problems, clean
     kinds = Counter(replace(step, skip=0) for step in steps)
     every_call_fails = tuple(
         Strike(fault, step, count) for step, count in kinds.items() for fault in ("throttled", "server_error")
@@ -35,28 +35,22 @@ def trials(cloud: LocalCloud, phase: str) -> list[Trial]:
     ]
 
 
-def _steps(cloud: LocalCloud, phase: str) -> list[Step]:
+def _steps(on: Trials, phase: str) -> list[Step]:
     """The calls of a clean run of ``phase``, each named so that a fault can find it again."""
-    name = f"clean-{phase.replace(' ', '-')}"
-    model = phase.endswith("model")
-    kind = "endpoint" if model else "unwaited" if phase == "abandon" else "job"
-    stack = FaultStack(cloud, name, kind, model=name)
+    cloud, stack = on.cloud, on.prepared(kind_of(phase))
     if phase == "abandon":
         cloud.inject("job_never_finishes")
     if not phase.startswith("create"):
         stack.deploy()
     before = len(cloud.function_calls())
-    if phase.startswith(("create", "update")):
+    if phase.startswith("update"):
         stack.group_size = 64
+    if phase.startswith(("create", "update")):
         stack.deploy()
-        after = len(cloud.function_calls())
-        stack.destroy()
     else:
         stack.destroy()
-        after = len(cloud.function_calls())
-    cloud.clear_faults()
-    calls = cloud.function_calls()[before:after]
-    return _named(phase, [call for call in calls if not model or _is_of_the_model(call)])
+    calls = cloud.function_calls()[before:]
+    return _named(phase, [call for call in calls if not phase.endswith("model") or _is_of_the_model(call)])
 
 
 def _is_of_the_model(call: dict[str, Any]) -> bool:

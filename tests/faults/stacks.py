@@ -22,7 +22,15 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 from botocore.exceptions import ClientError
 
-from constructs_optim import ArtifactStore, Model, OptimizationJob, OptimizedEndpoint, Quantization, SpeculativeDecoding
+from constructs_optim import (
+    ArtifactStore,
+    Model,
+    OptimizationJob,
+    OptimizedArtifact,
+    OptimizedEndpoint,
+    Quantization,
+    SpeculativeDecoding,
+)
 from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.local.ministack_bridge import ACCOUNT
 
@@ -30,7 +38,7 @@ STORE, MODELS = "faults-artifacts", "faults-models"
 FUNCTION_SECONDS, ANSWER_SECONDS, WAIT_SECONDS = 10, 40, 70
 _ENDED = ("COMPLETE", "FAILED")
 _LONGEST = 240
-_ANY_MODEL, _ANY_STORE = "any-model", "any-store"
+_ANY_MODEL, _ANY_STORE, _ANY_KEY = "any-model", "any-store", "0" * 64
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,7 @@ class Kind:
     wait_seconds: int = WAIT_SECONDS
     longest_runtime: int | None = None
     endpoint: bool = False
+    refers: bool = False
     function_seconds: int = FUNCTION_SECONDS
     answer_seconds: int = ANSWER_SECONDS
 
@@ -52,6 +61,7 @@ KINDS = {
     "limited": Kind(longest_runtime=1),
     "unhurried": Kind(function_seconds=130, answer_seconds=150),
     "endpoint": Kind(endpoint=True),
+    "reference": Kind(refers=True),
 }
 
 
@@ -82,7 +92,9 @@ def _template(name: str, group_size: int) -> str:
     if kind.longest_runtime is not None:
         given["max_runtime"] = Duration.seconds(kind.longest_runtime)
     quantization = Quantization.awq(group_size=group_size)
-    if kind.endpoint:
+    if kind.refers:
+        OptimizedArtifact(stack, "Llama", techniques=[quantization], artifact_key=_ANY_KEY, **given)
+    elif kind.endpoint:
         draft = SpeculativeDecoding.custom_draft(f"s3://{MODELS}/draft/")
         OptimizedEndpoint(stack, "Llama", techniques=[quantization, draft], **given)
     else:
@@ -135,6 +147,8 @@ class FaultStack:
     model: str = "llama"
     """A model of one's own makes artifacts of one's own; stacks with the same model share theirs."""
     store: str = STORE
+    key: str = ""
+    """The artifact that a ``reference`` refers to."""
 
     def __post_init__(self) -> None:
         self.cloudformation = self.cloud.client("cloudformation")
@@ -147,7 +161,8 @@ class FaultStack:
 
     @property
     def body(self) -> str:
-        return template(self.kind, self.group_size).replace(_ANY_MODEL, self.model).replace(_ANY_STORE, self.store)
+        body = template(self.kind, self.group_size)
+        return body.replace(_ANY_MODEL, self.model).replace(_ANY_STORE, self.store).replace(_ANY_KEY, self.key)
 
     def start(self) -> None:
         """Create the stack, or update it."""

@@ -46,7 +46,7 @@ def test_a_fault_in_the_middle_of_a_deployment_is_survived(trials: Trials, trial
 
 @pytest.mark.parametrize("name", ["deletion_fails", "quota_exceeded"])
 def test_what_happens_beside_a_deployment_is_survived(trials: Trials, name: str) -> None:
-    assert trials.judge(name, 1, lambda: SCENARIOS[name](trials)).problems == ()
+    assert trials.judge(name, lambda: SCENARIOS[name](trials)).problems == ()
 
 
 def test_a_fault_that_never_strikes_is_reported(trials: Trials) -> None:

@@ -78,7 +78,7 @@ class Trial:
     @property
     def stack_kind(self) -> str:
         """The kind of stack it is tried on."""
-        return self.kind or ("endpoint" if self.phase.endswith("model") else _KINDS.get(self.phase, "job"))
+        return self.kind or kind_of(self.phase)
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ class Outcome:
 
     name: str
     covered: int = 1
+    steps: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
     orphaned_jobs: int = 0
     lost_artifacts: int = 0
@@ -107,16 +108,19 @@ class Trials:
         """Try one, and clean up after it."""
 
         def carry_out() -> None:
-            _PHASES[trial.phase](self, trial, self.stack(trial.stack_kind))
+            _PHASES[trial.phase](self, trial, self.prepared(trial.stack_kind))
 
-        return self.judge(str(trial), trial.covered, carry_out)
+        steps = frozenset(str(strike.step) for strike in trial.strikes)
+        return self.judge(str(trial), carry_out, trial.covered, steps)
 
-    def judge(self, name: str, covered: int, carry_out: Callable[[], None]) -> Outcome:
+    def judge(
+        self, name: str, carry_out: Callable[[], None], covered: int = 1, steps: frozenset[str] | None = None
+    ) -> Outcome:
         """Carry something out, clean up after it, and say what went wrong."""
         started = time.monotonic()
         self._number += 1
         self._stacks = []
-        self._outcome = Outcome(name, covered)
+        self._outcome = Outcome(name, covered, frozenset({name}) if steps is None else steps)
         try:
             carry_out()
         except Exception as error:
@@ -137,6 +141,14 @@ class Trials:
         name = f"trial{self._place}-{self._number}-{len(self._stacks)}"
         self._stacks.append(FaultStack(self.cloud, name, kind, model=model or name, **settings))
         return self._stacks[-1]
+
+    def prepared(self, kind: str) -> FaultStack:
+        """A stack of a kind, with what has to be there before it."""
+        if kind != "reference":
+            return self.stack(kind)
+        maker = self.stack("job")
+        maker.deploy()
+        return self.stack(kind, model=maker.model, key=maker.artifact_key)
 
     def problem(self, problem: str) -> None:
         """Something is not as it must be."""
@@ -239,7 +251,12 @@ class Trials:
         self.check()
 
 
-_KINDS = {"abandon": "unwaited"}
+def kind_of(phase: str) -> str:
+    """The kind of stack that a phase is a phase of."""
+    words = {"abandon": "unwaited", "model": "endpoint", "reference": "reference"}
+    return words.get(phase.split()[-1], "job")
+
+
 _PHASES: dict[str, Callable[[Trials, Trial, FaultStack], None]] = {
     "create": Trials.create,
     "update": Trials.update,
@@ -248,5 +265,7 @@ _PHASES: dict[str, Callable[[Trials, Trial, FaultStack], None]] = {
     "create model": Trials.create,
     "update model": Trials.update,
     "delete model": Trials.delete,
+    "create reference": Trials.create,
+    "delete reference": Trials.delete,
 }
 PHASES = tuple(_PHASES)
