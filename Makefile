@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install demo test thorough unit e2e faults conformance lint format lock bench clean
+.PHONY: help install demo test unit e2e faults conformance lint format lock bench clean
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -18,17 +18,15 @@ install: ## set the checkout up (quick when nothing changed)
 demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
 	@constructs-optim local demo
 
-test: install ## the test suite
-	@pytest -m "not thorough"
-
-thorough: install ## the cases that make test leaves out: each permission taken away, one at a time
-	@pytest -m thorough
+# A file at a time, so that what a file's tests share is set up once.
+test: install ## the whole test suite
+	@pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 unit: install ## the tests that need no local cloud
-	@pytest -m "not local and not e2e and not thorough"
+	@pytest -m "not local and not e2e"
 
 e2e: install ## the tests that deploy with the CDK CLI
-	@pytest -m "e2e and not thorough"
+	@pytest -m e2e
 
 faults: install ## every fault at every step of a deployment, and the figures that come of it
 	@python -m tests.faults

@@ -260,7 +260,6 @@ def test_everything_a_deployment_does_is_allowed(
     assert {pair for pair in used if pair[0] in ("Artifacts", "Handler", "Models", "Watcher")} == set(NEEDED)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(("part", "action"), [pair for pair, when in NEEDED.items() if when == CREATED])
 def test_without_an_action_creating_a_stack_fails_and_names_it(
     job: TemplateStack, model: TemplateStack, part: str, action: str
@@ -274,14 +273,12 @@ def test_without_an_action_creating_a_stack_fails_and_names_it(
     assert named in stack.reasons
 
 
-@pytest.mark.thorough
 def test_without_decryption_reusing_an_artifact_fails_and_names_it(job: TemplateStack) -> None:
     stack = replace(job, name="Without-decryption").without("Handler", "kms:Decrypt")
     assert stack.deploy() in UNDONE
     assert "not authorized to perform: kms:Decrypt" in stack.reasons
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("action", [action for (_, action), when in NEEDED.items() if when == REFERRED])
 def test_without_an_action_referring_to_an_artifact_fails_and_names_it(referring: TemplateStack, action: str) -> None:
     stack = replace(referring, name=f"Unreferring-{action.replace(':', '-')}").without("Artifacts", action)
@@ -289,7 +286,6 @@ def test_without_an_action_referring_to_an_artifact_fails_and_names_it(referring
     assert f"not authorized to perform: {action}" in stack.reasons
 
 
-@pytest.mark.thorough
 def test_without_looking_at_jobs_referring_to_an_absent_artifact_names_it(
     job: TemplateStack, referring: TemplateStack
 ) -> None:
@@ -300,7 +296,6 @@ def test_without_looking_at_jobs_referring_to_an_absent_artifact_names_it(
     assert f"not authorized to perform: {action}" in stack.reasons
 
 
-@pytest.mark.thorough
 def test_without_stopping_jobs_deleting_a_stack_fails_and_names_it(job: TemplateStack, cloud: LocalCloud) -> None:
     known = [job["name"] for job in cloud.jobs()]
     stack = job.another("Unstopped").without("Handler", "sagemaker:StopOptimizationJob")
@@ -311,14 +306,12 @@ def test_without_stopping_jobs_deleting_a_stack_fails_and_names_it(job: Template
     assert "not authorized to perform: sagemaker:StopOptimizationJob" in stack.reasons
 
 
-@pytest.mark.thorough
 def test_without_deleting_models_deleting_a_stack_fails_and_names_it(model: TemplateStack) -> None:
     stack = deployed(model.another("Undeleted").without("Models", "sagemaker:DeleteModel"))
     assert stack.delete() == "DELETE_FAILED"
     assert "not authorized to perform: sagemaker:DeleteModel" in stack.reasons
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("action", [action for (_, action), when in NEEDED.items() if when == REPEATED])
 def test_without_an_action_a_repeated_creation_fails_and_names_it(
     model: TemplateStack, answers: Answers, action: str
