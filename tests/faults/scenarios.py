@@ -152,7 +152,7 @@ def job_stopped_from_outside(t: Trials) -> None:
 def job_deleted_from_outside(t: Trials) -> None:
     sagemaker = t.cloud.client("sagemaker")
     t.cloud.inject("job_never_finishes")
-    stack = t.stack()
+    stack = t.stack("brisk")
     # The watcher's second look hangs while the job goes.
     t.cloud.inject("function_hangs", operation="DescribeOptimizationJob", skip=2, count=1)
     stack.start()
@@ -202,7 +202,7 @@ def signal_sent_twice(t: Trials) -> None:
 @scenario
 def answer_lost(t: Trials) -> None:
     t.cloud.inject("message_lost", operation="Respond", count=1)
-    fails(t, t.stack(), "timed out")
+    fails(t, t.stack("brisk"), "timed out")
 
 
 @scenario
@@ -214,13 +214,13 @@ def answer_sent_twice(t: Trials) -> None:
 @scenario
 def function_never_comes_back(t: Trials) -> None:
     t.cloud.inject("function_hangs", operation="CreateOptimizationJob", count=1)
-    survives(t, t.stack())
+    survives(t, t.stack("brisk"))
 
 
 @scenario
 def function_dies_every_time(t: Trials) -> None:
     t.cloud.inject("function_dies_after", operation="GetObject", path="manifest.json", count=3)
-    fails(t, t.stack(), "timed out")
+    fails(t, t.stack("brisk"), "timed out")
 
 
 @scenario
@@ -446,7 +446,12 @@ def permission_missing_at_first(t: Trials) -> None:
 @scenario
 def permission_missing(t: Trials) -> None:
     t.cloud.inject("access_denied", operation="CreateOptimizationJob")
-    fails(t, t.stack(), "not authorized to perform: sagemaker:CreateOptimizationJob", "give the role what is missing")
+    fails(
+        t,
+        t.stack("brisk"),
+        "not authorized to perform: sagemaker:CreateOptimizationJob",
+        "give the role what is missing",
+    )
 
 
 @scenario

@@ -35,7 +35,7 @@ from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.local.ministack_bridge import ACCOUNT
 
 STORE, MODELS = "faults-artifacts", "faults-models"
-FUNCTION_SECONDS, ANSWER_SECONDS, WAIT_SECONDS = 10, 40, 70
+FUNCTION_SECONDS, ANSWER_SECONDS, WAIT_SECONDS = 60, 130, 90
 _ENDED = ("COMPLETE", "FAILED")
 _LONGEST = 240
 _ANY_MODEL, _ANY_STORE, _ANY_KEY = "any-model", "any-store", "0" * 64
@@ -59,6 +59,7 @@ KINDS = {
     "unwaited": Kind(waits=False),
     "impatient": Kind(wait_seconds=12),
     "limited": Kind(longest_runtime=1),
+    "brisk": Kind(function_seconds=10, answer_seconds=40),
     "unhurried": Kind(function_seconds=130, answer_seconds=150),
     "endpoint": Kind(endpoint=True),
     "reference": Kind(refers=True),
