@@ -12,7 +12,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from constructs_optim.local.cloud import LocalCloud
 
-from .scenarios import SCENARIOS, files_of
+from .scenarios import SCENARIOS
+from .scenarios.registry import files_of
 from .stacks import STORE, local_cloud
 from .state_machine import state_machine
 from .trial import Step, Strike, Trial, Trials

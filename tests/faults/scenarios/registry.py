@@ -1,0 +1,73 @@
+"""Where scenarios are entered, and how they look at what becomes of a deployment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from constructs_optim.runtime.optimization_jobs import job_name
+
+from ..stacks import STORE, FaultStack
+from ..trial import Trials
+
+SCENARIOS: dict[str, Callable[[Trials], None]] = {}
+_PATIENCE = 30
+
+
+def scenario(function: Callable[[Trials], None]) -> Callable[[Trials], None]:
+    """Enter a function under its name."""
+    SCENARIOS[function.__name__] = function
+    return function
+
+
+def until(look: Callable[[], Any], what: str) -> Any:
+    """What ``look`` gives once it gives something."""
+    deadline = time.monotonic() + _PATIENCE
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"no {what}"
+        time.sleep(0.05)
+    return found
+
+
+def running_job(t: Trials) -> str:
+    """The name of the job that was told never to finish, once it would have finished otherwise."""
+
+    def told() -> bool:
+        t.cloud.jobs()
+        return any(fault["struck"] for fault in t.cloud.faults() if fault["name"] == "job_never_finishes")
+
+    until(told, "job")
+    return jobs_that_are(t, "INPROGRESS")[-1]
+
+
+def jobs_that_are(t: Trials, status: str) -> list[str]:
+    return [job["name"] for job in t.cloud.jobs() if job["status"] == status]
+
+
+def jobs_of(t: Trials, stack: FaultStack) -> list[str]:
+    """The jobs for the stack's artifact, whatever became of them."""
+    prefix = job_name(STORE, stack.artifact_key, 0)[:-1]
+    return [job["name"] for job in t.cloud.jobs() if job["name"].startswith(prefix)]
+
+
+def fails(t: Trials, stack: FaultStack, *says: str) -> None:
+    """The deployment fails, says why and what to do, and succeeds once the fault is gone."""
+    t.expect(stack.deploy(), "ROLLBACK_COMPLETE", "the stack's status")
+    t.end_faults()
+    t.says(stack, says)
+    t.check()
+    t.again(stack)
+
+
+def survives(t: Trials, stack: FaultStack) -> None:
+    """The deployment succeeds all the same."""
+    t.expect(stack.deploy(), "CREATE_COMPLETE", "the stack's status")
+    t.end_faults()
+    t.check()
+
+
+def files_of(t: Trials, stack: FaultStack) -> list[str]:
+    """The keys of the objects of the stack's artifact."""
+    found = t.cloud.client("s3").list_objects_v2(Bucket=STORE, Prefix=f"artifacts/{stack.artifact_key}/model/")
+    return [item["Key"] for item in found.get("Contents", [])]
