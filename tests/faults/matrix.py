@@ -6,7 +6,6 @@ The calls are those of a clean run: a call that is added to a function is tried 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 from .stacks import MODELS, STORE
@@ -22,12 +21,14 @@ def trials(on: Trials, phase: str) -> list[Trial]:
     steps: list[Step] = []
     clean = on.judge(f"a clean run of {phase}", lambda: steps.extend(_steps(on, phase)))
     assert not clean.problems, clean
-    kinds = Counter(replace(step, skip=0) for step in steps)
-    every_call_fails = tuple(
-        Strike(fault, step, count) for step, count in kinds.items() for fault in ("throttled", "server_error")
-    )
+    # Of the calls of a kind one in each trial: were all to fail in one, the SDK would wait longer each time.
+    by_place = {place: [step for step in steps if step.skip == place] for place in {step.skip for step in steps}}
+    every_call_fails = [
+        tuple(Strike(fault, step) for step in some for fault in ("throttled", "server_error"))
+        for _, some in sorted(by_place.items())
+    ]
     return [
-        Trial(phase, every_call_fails),
+        *(Trial(phase, strikes) for strikes in every_call_fails),
         *(Trial(phase, (Strike("function_dies_after", step),)) for step in steps),
         # To die before any other call is to die after the one before it.
         Trial(phase, (Strike("function_dies_before", steps[0]),)),
