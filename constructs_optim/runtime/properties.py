@@ -203,6 +203,13 @@ class _Reader:
         self.problems += [f"Request.{member}" for member, right in checks.items() if not right]
         return request
 
+    def description(self) -> Mapping[str, Any]:
+        value = self.properties.get("Description") or {}
+        if not isinstance(value, dict):
+            self.problems.append("Description")
+            return {}
+        return value
+
     def finish(self) -> None:
         if self.problems:
             listed = ", ".join(sorted(set(self.problems)))
@@ -219,14 +226,11 @@ def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
     handle = properties.get("WaitHandle") or None
     if handle is not None and not is_wait_handle(handle):
         reader.problems.append("WaitHandle")
-    description = properties.get("Description") or {}
-    if not isinstance(description, dict):
-        reader.problems.append("Description")
     parsed = JobProperties(
         recipe_key=reader.text("RecipeKey", _SHA256),
         source=_source(properties.get("Source"), "Source", reader.problems),
         request=reader.request(),
-        description=description,
+        description=reader.description(),
         role_arn=reader.text("RoleArn", _ROLE_ARN),
         bucket=reader.text("Bucket", _BUCKET),
         kms_key_arn=reader.optional("KmsKeyArn", _KEY_ARN),
@@ -286,10 +290,6 @@ def parse_artifact_properties(properties: Mapping[str, Any]) -> ArtifactProperti
         InvalidEvent: naming every property that is missing or malformed.
     """
     reader = _Reader(properties)
-    description = properties.get("Description") or {}
-    if not isinstance(description, dict):
-        reader.problems.append("Description")
-        description = {}
     key = properties.get("ArtifactKey")
     if not is_artifact_key(key):
         # It may come from a parameter or another stack's output: the value says what went wrong there.
@@ -298,7 +298,7 @@ def parse_artifact_properties(properties: Mapping[str, Any]) -> ArtifactProperti
         artifact_key=str(key),
         recipe_key=reader.optional("RecipeKey", _SHA256),
         source=_source(properties["Source"], "Source", reader.problems) if properties.get("Source") else None,
-        description=description,
+        description=reader.description(),
         bucket=reader.text("Bucket", _BUCKET),
         kms_key_arn=reader.optional("KmsKeyArn", _KEY_ARN),
     )
