@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .constructs.artifact_store import ArtifactStore, IArtifactStore
+    from .constructs.async_inference import AsyncInference
+    from .constructs.data_capture import DataCapture
+    from .constructs.endpoint_base import IOptimizedEndpoint
     from .constructs.endpoint_dashboard import EndpointDashboard
     from .constructs.endpoint_scaling import EndpointScaling
+    from .constructs.inference_component import InferenceComponent, LoraAdapter
+    from .constructs.instance_pool import Pool
     from .constructs.optimization_job import OptimizationJob
     from .constructs.optimized_artifact import OptimizedArtifact
     from .constructs.optimized_endpoint import OptimizedEndpoint
+    from .constructs.update_policy import UpdatePolicy
     from .recipe import (
         Compilation,
         Model,
@@ -26,42 +32,65 @@ if TYPE_CHECKING:
         SpeculativeDecoding,
         Violation,
     )
+    from .recipe.hosting import Adapters, CapacityReservation, Observability, Routing
 
 _HOMES = {
+    "Adapters": ".recipe.hosting",
     "ArtifactStore": ".constructs.artifact_store",
+    "AsyncInference": ".constructs.async_inference",
+    "CapacityReservation": ".recipe.hosting",
     "Compilation": ".recipe",
-    "PreOptimized": ".recipe",
-    "Sharding": ".recipe",
-    "SpeculativeDecoding": ".recipe",
+    "DataCapture": ".constructs.data_capture",
     "EndpointDashboard": ".constructs.endpoint_dashboard",
     "EndpointScaling": ".constructs.endpoint_scaling",
     "IArtifactStore": ".constructs.artifact_store",
+    "IOptimizedEndpoint": ".constructs.endpoint_base",
+    "InferenceComponent": ".constructs.inference_component",
+    "LoraAdapter": ".constructs.inference_component",
     "Model": ".recipe",
+    "Observability": ".recipe.hosting",
     "OptimizationJob": ".constructs.optimization_job",
     "OptimizedArtifact": ".constructs.optimized_artifact",
     "OptimizedEndpoint": ".constructs.optimized_endpoint",
     "Plan": ".recipe",
+    "Pool": ".constructs.instance_pool",
+    "PreOptimized": ".recipe",
     "Quantization": ".recipe",
     "RecipeError": ".recipe",
+    "Routing": ".recipe.hosting",
+    "Sharding": ".recipe",
+    "SpeculativeDecoding": ".recipe",
+    "UpdatePolicy": ".constructs.update_policy",
     "Violation": ".recipe",
 }
 
 __all__ = [
+    "Adapters",
     "ArtifactStore",
+    "AsyncInference",
+    "CapacityReservation",
     "Compilation",
+    "DataCapture",
     "EndpointDashboard",
     "EndpointScaling",
     "IArtifactStore",
+    "IOptimizedEndpoint",
+    "InferenceComponent",
+    "LoraAdapter",
     "Model",
+    "Observability",
     "OptimizationJob",
     "OptimizedArtifact",
     "OptimizedEndpoint",
     "Plan",
+    "Pool",
     "PreOptimized",
     "Quantization",
     "RecipeError",
+    "Routing",
     "Sharding",
     "SpeculativeDecoding",
+    "UpdatePolicy",
     "Violation",
 ]
 

@@ -4,13 +4,16 @@ Importing this package registers them all, in the order of their ids.
 """
 
 from . import (
+    component_rules,
     container_rules,
+    hosting_rules,
     instance_rules,
     memory_rules,
     model_rules,
     source_rules,
     stacking_rules,
     technique_rules,
+    update_rules,
 )
 from .registry import Advice, Rule, all_rules, check, warnings
 
@@ -19,12 +22,15 @@ __all__ = [
     "Rule",
     "all_rules",
     "check",
+    "component_rules",
     "container_rules",
+    "hosting_rules",
     "instance_rules",
     "memory_rules",
     "model_rules",
     "source_rules",
     "stacking_rules",
     "technique_rules",
+    "update_rules",
     "warnings",
 ]

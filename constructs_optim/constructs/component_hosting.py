@@ -1,0 +1,121 @@
+"""The inference components of one endpoint, and the instances that their copies take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from constructs import Construct
+
+from constructs_optim.recipe import RecipeError, Violation
+from constructs_optim.recipe.hosting import Adapter, Component, Hosting, instances_for_copies
+from constructs_optim.recipe.rules import check
+
+from .endpoint_configuration import EndpointOptions, startup_parameters
+from .hosted_model import HostedModel
+from .inference_component import InferenceComponent, Needs
+
+
+@dataclass
+class _Copies:
+    """A component as the rules see it, and the range that its copies are in."""
+
+    needs: Needs
+    label: str
+    least: int
+    most: int
+
+    def asked(self, copies: int) -> Component:
+        return self.needs.asked_by(self.label, copies)
+
+
+@dataclass
+class ComponentHosting:
+    """Keeps the components of an endpoint, checks that they fit, and says how many instances they take.
+
+    Attributes:
+        hosting: what the rules look at.
+        options: how the endpoint is hosted.
+        endpoint_name: the endpoint's name (a token).
+        on_change: called when the number of instances may have changed.
+    """
+
+    hosting: Hosting
+    options: EndpointOptions
+    endpoint_name: str
+    on_change: Callable[[], None]
+    _copies: dict[str, _Copies] = field(default_factory=dict[str, _Copies])
+
+    def add(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        label: str,
+        models: Sequence[HostedModel],
+        needs: Sequence[Needs],
+        rollback_alarm_names: Sequence[str],
+        loads_adapters: bool,
+    ) -> InferenceComponent:
+        """Declare a component.
+
+        Raises:
+            RecipeError: when its copies do not fit.
+        """
+        asked = _Copies(needs[0], label, needs[0].copies, needs[0].copies)
+        self._check({**self._copies, id: asked})
+        self._copies[id] = asked
+        component = InferenceComponent(
+            scope,
+            id,
+            endpoint_name=self.endpoint_name,
+            variant_name=self.options.variant_name,
+            hosted=models,
+            needs=needs,
+            startup_parameters=[startup_parameters(self.options, model) for model in models],
+            update=self.options.update_policy.settings,
+            rollback_alarm_names=rollback_alarm_names,
+            loads_adapters=loads_adapters,
+            on_adapter=self._adapt,
+            on_scaling=lambda least, most: self._scale(id, least, most),
+        )
+        self.on_change()
+        return component
+
+    def managed_range(self) -> tuple[int, int]:
+        """The fewest and the most instances: as given, or what the copies take, and one more for updates."""
+        least, most = self.options.min_instance_count, self.options.max_instance_count
+        if least is None:
+            given = self.options.initial_instance_count
+            fewest = self._taken(lambda copies: copies.least)
+            least = fewest if given is None else min(given, fewest) if fewest == 0 else max(given, fewest)
+        if most is None:
+            most = max(1, least, self._taken(lambda copies: copies.most) + 1)
+        return least, most
+
+    def _scale(self, id: str, least: int, most: int) -> None:
+        scaled = replace(self._copies[id], least=least, most=most)
+        self._check({**self._copies, id: scaled})
+        self._copies[id] = scaled
+        self.on_change()
+
+    def _adapt(self, label: str, artifact_uri: str, loads: bool) -> None:
+        refuse(check(replace(self.hosting, adapters=(Adapter(label, artifact_uri, loads),))))
+
+    def _check(self, copies: dict[str, _Copies]) -> None:
+        refuse(check(replace(self.hosting, components=tuple(one.asked(one.most) for one in copies.values()))))
+
+    def _taken(self, number: Callable[[_Copies], int]) -> int:
+        components = [one.asked(number(one)) for one in self._copies.values()]
+        return max((instances_for_copies(components, row) for row in self.hosting.rows), default=1)
+
+
+def refuse(broken: Sequence[Violation]) -> None:
+    """Raise what is wrong, each thing once.
+
+    Raises:
+        RecipeError: where there is something.
+    """
+    found = [violation for place, violation in enumerate(broken) if violation not in broken[:place]]
+    if found:
+        raise RecipeError(found)
