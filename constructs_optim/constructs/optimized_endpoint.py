@@ -12,6 +12,7 @@ from constructs import Construct
 
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.plan_data import ComponentPlan
+from constructs_optim.recipe.scaling import scaling_defaults
 from constructs_optim.recipe.techniques import Technique
 
 from .artifact_store import IArtifactStore
@@ -227,6 +228,7 @@ class OptimizedEndpoint(Construct):
             else ComponentTarget(component),
             min_capacity=min_capacity,
             max_capacity=max_capacity,
+            defaults=scaling_defaults(self.plan),
         )
         self._endpoint.add_property_override("RetainAllVariantProperties", True)
         return self._scaling

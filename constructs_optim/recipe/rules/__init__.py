@@ -4,10 +4,12 @@ Importing this package registers them all, in the order of their ids.
 """
 
 from . import (
+    alarm_rules,
     container_rules,
     instance_rules,
     memory_rules,
     model_rules,
+    scaling_rules,
     source_rules,
     stacking_rules,
     technique_rules,
@@ -17,12 +19,14 @@ from .registry import Advice, Rule, all_rules, check, warnings
 __all__ = [
     "Advice",
     "Rule",
+    "alarm_rules",
     "all_rules",
     "check",
     "container_rules",
     "instance_rules",
     "memory_rules",
     "model_rules",
+    "scaling_rules",
     "source_rules",
     "stacking_rules",
     "technique_rules",
