@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from constructs_optim.recipe.metrics import metrics_page
 from constructs_optim.recipe.report import catalog_report, rules_page
 
 
@@ -19,26 +20,30 @@ class What(StrEnum):
     models = "models"
     instances = "instances"
     images = "images"
+    metrics = "metrics"
     rules = "rules"
 
 
 class Format(StrEnum):
-    """How it is printed; markdown for rules only."""
+    """How it is printed; markdown for metrics and rules only."""
 
     table = "table"
     json = "json"
     markdown = "markdown"
 
 
+_PAGES = {What.metrics: metrics_page, What.rules: rules_page}
+
+
 def catalog_command(
-    what: Annotated[What, typer.Argument(help="models, instances, images or rules.")],
-    format: Annotated[Format, typer.Option(help="How to print it; markdown for rules.")] = Format.table,
+    what: Annotated[What, typer.Argument(help="models, instances, images, metrics or rules.")],
+    format: Annotated[Format, typer.Option(help="How to print it; markdown for metrics and rules.")] = Format.table,
 ) -> None:
-    """List the models, instance types, container images or rules that the planner knows."""
+    """List the models, instance types, container images, metrics or rules that the planner knows."""
     if format is Format.markdown:
-        if what is not What.rules:
-            raise typer.BadParameter("only rules are printed as markdown")
-        typer.echo(rules_page(), nl=False)
+        if what not in _PAGES:
+            raise typer.BadParameter("only metrics and rules are printed as markdown")
+        typer.echo(_PAGES[what](), nl=False)
         return
     rows = catalog_report(what.value)
     if format is Format.json:
@@ -58,7 +63,9 @@ def _cell(value: Any) -> str:
             return ""
         case bool():
             return "yes" if value else "no"
-        case list():
+        case list() | tuple():
             return ", ".join(str(item) for item in value)
+        case dict():
+            return ", ".join(f"{name}: {_cell(item)}" for name, item in value.items() if item is not None)
         case _:
             return str(value)

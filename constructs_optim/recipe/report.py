@@ -8,6 +8,7 @@ from typing import Any
 from .catalog import images, instances, models
 from .errors import Violation
 from .memory import MemoryEstimate
+from .metrics import by_name as metrics_by_name
 from .plan_data import ArtifactSource, HubDraftSource, HubSource, Plan, Source
 from .rules import all_rules
 
@@ -92,7 +93,7 @@ _MODEL_COLUMNS = (
 
 
 def catalog_report(what: str) -> list[dict[str, Any]]:
-    """The rows of ``models``, ``instances``, ``images`` or ``rules``."""
+    """The rows of ``models``, ``instances``, ``images``, ``metrics`` or ``rules``."""
     match what:
         case "models":
             return [{column: getattr(row, column) for column in _MODEL_COLUMNS} for row in models.by_id().values()]
@@ -103,6 +104,8 @@ def catalog_report(what: str) -> list[dict[str, Any]]:
                 {"repository": row.repository, "tag": row.tag, "capabilities": sorted(row.capabilities)}
                 for row in images.rows()
             ]
+        case "metrics":
+            return [asdict(row) for row in metrics_by_name().values()]
         case _:
             return [
                 {"id": r.id, "title": r.title, "reason": r.reason, "link": r.link, "advisory": r.advisory}

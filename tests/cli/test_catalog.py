@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
 
-RULES_PAGE = Path(__file__).parent.parent.parent / "docs" / "rules.md"
+DOCS = Path(__file__).parent.parent.parent / "docs"
 
 
 def run(*arguments: str) -> Result:
@@ -33,6 +33,7 @@ def run(*arguments: str) -> Result:
         ),
         ("instances", {"name", "accelerator", "accelerator_count", "accelerator_memory_mib"}),
         ("images", {"repository", "tag", "capabilities"}),
+        ("metrics", {"name", "title", "definition", "statistic", "shown_unit"}),
         ("rules", {"id", "reason", "link"}),
     ],
 )
@@ -44,18 +45,20 @@ def test_each_part_of_the_catalog_is_listed_as_data(what: str, columns: set[str]
     assert all(columns <= set(row) for row in rows)
 
 
-@pytest.mark.parametrize("what", ["models", "instances", "images", "rules"])
+@pytest.mark.parametrize("what", ["models", "instances", "images", "metrics", "rules"])
 def test_each_part_of_the_catalog_is_listed_as_a_table(what: str) -> None:
     result = run(what)
     assert result.exit_code == 0, result.output
     assert "┃" in result.stdout
 
 
-def test_the_page_of_rules_is_the_generated_one() -> None:
-    assert run("rules", "--format", "markdown").stdout == RULES_PAGE.read_text(encoding="utf-8"), (
-        "constructs-optim catalog rules --format markdown > docs/rules.md"
+@pytest.mark.parametrize("what", ["metrics", "rules"])
+def test_the_page_of_metrics_or_rules_is_the_generated_one(what: str) -> None:
+    page = DOCS / f"{what}.md"
+    assert run(what, "--format", "markdown").stdout == page.read_text(encoding="utf-8"), (
+        f"constructs-optim catalog {what} --format markdown > docs/{what}.md"
     )
 
 
-def test_only_rules_are_a_page() -> None:
+def test_only_metrics_and_rules_are_pages() -> None:
     assert run("models", "--format", "markdown").exit_code == 2

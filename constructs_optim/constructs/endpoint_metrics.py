@@ -1,0 +1,246 @@
+"""The ``metric_...`` methods of endpoints: the metrics of ``recipe.metrics`` as CDK metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from constructs_optim.recipe import metrics
+from constructs_optim.recipe.metrics import MetricDefinition
+
+from .served_model import ServedModel, expression, operands, shown_expression
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aws_cdk import Duration
+    from aws_cdk import aws_cloudwatch as cloudwatch
+
+
+class MetricOptions(TypedDict, total=False):
+    """What a metric's user may choose; the names and meanings are those of ``aws_cloudwatch.MetricOptions``.
+
+    ``period`` is 5 minutes by default, ``statistic`` the metric's own (docs/metrics.md).
+    """
+
+    account: str
+    color: str
+    dimensions_map: Mapping[str, str]
+    id: str
+    label: str
+    period: Duration
+    region: str
+    stack_account: str
+    stack_region: str
+    statistic: str
+    unit: cloudwatch.Unit
+    visible: bool
+
+
+# What of it a math expression takes, and what the metrics that it calculates with do.
+_OF_EXPRESSIONS = ("color", "label", "period")
+_OF_OPERANDS = ("account", "period", "region", "stack_account", "stack_region")
+
+
+class EndpointMetrics:
+    """The metrics of an endpoint. Mixed into whatever knows what it serves.
+
+    Every ``metric_...`` gives the metric as SageMaker publishes it: latencies in microseconds, utilization added up
+    over the GPUs or vCPUs of an instance. ``metric(name, as_shown=True)`` gives it in the unit that dashboards show.
+    docs/metrics.md has them all.
+    """
+
+    @property
+    def served(self) -> ServedModel:
+        """What serves the model, by names that CloudWatch knows it by."""
+        raise NotImplementedError(f"{type(self).__name__} has to say what it serves")
+
+    def metric(
+        self, name: str, *, as_shown: bool = False, **options: Unpack[MetricOptions]
+    ) -> cloudwatch.Metric | cloudwatch.MathExpression:
+        """A metric by its name in docs/metrics.md, for instance ``model_latency`` or ``error_rate``.
+
+        Args:
+            name: of a live metric. Those of an evaluation come from ``metric_evaluation``.
+            as_shown: in milliseconds, or as a percentage of all GPUs or vCPUs, by metric math. Default: as published.
+            options: as for any CDK metric.
+
+        Raises:
+            ValueError: where there is no such metric, or SageMaker does not publish it for what is served.
+        """
+        definition = metrics.find(name)
+        served = self.served
+        if definition.series(component=served.is_component) is None and served.publishes(definition):
+            return self._calculated(definition, expression(definition, served), options)
+        if as_shown:
+            calculated = shown_expression(served, definition, "published")
+            if calculated is not None:
+                inner: Any = {name: value for name, value in options.items() if name not in ("color", "label")}
+                return _math(definition, calculated, {"published": _metric(served, definition, inner)}, options)
+        return _metric(served, definition, options)
+
+    def metric_evaluation(
+        self, name: str, *, concurrency: int, artifact_key: str | None = None, **options: Unpack[MetricOptions]
+    ) -> cloudwatch.Metric:
+        """What an evaluation measured, for instance ``time_to_first_token_p90``.
+
+        Args:
+            name: of a metric of an evaluation in docs/metrics.md.
+            concurrency: users at the same time.
+            artifact_key: of what was evaluated. Default: of what is served.
+            options: as for any CDK metric.
+
+        Raises:
+            ValueError: where there is no such metric, or no artifact's key is known.
+        """
+        definition = metrics.find(name)
+        if not definition.of_evaluation:
+            raise ValueError(f"{name} is not measured by an evaluation: metric({name!r}) has it")
+        return _metric(self.served, definition, options, concurrency=concurrency, artifact_key=artifact_key)
+
+    def metric_invocations(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests. Default statistic: Sum."""
+        return self._published("invocations", options)
+
+    def metric_invocations_per_copy(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests for each instance, or each copy of an inference component. Default statistic: Sum."""
+        return self._published("invocations_per_copy", options)
+
+    def metric_model_latency(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Time that the model takes, in microseconds. Default statistic: Average."""
+        return self._published("model_latency", options)
+
+    def metric_overhead_latency(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Time that SageMaker adds, in microseconds. Default statistic: Average."""
+        return self._published("overhead_latency", options)
+
+    def metric_first_chunk_latency(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Time to a streaming response's first chunk, in microseconds; not of inference components.
+
+        Raises:
+            ValueError: for an inference component.
+        """
+        return self._published("first_chunk_latency", options)
+
+    def metric_first_chunk_model_latency(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """The model's share of the time to the first chunk, in microseconds; not of inference components.
+
+        Raises:
+            ValueError: for an inference component.
+        """
+        return self._published("first_chunk_model_latency", options)
+
+    def metric_concurrent_requests(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests that a copy of the model has at once. Default statistic: Maximum."""
+        return self._published("concurrent_requests", options)
+
+    def metric_invocation_4xx_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests that the model answered with a 4xx status. Default statistic: Sum."""
+        return self._published("invocation_4xx_errors", options)
+
+    def metric_invocation_5xx_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests that the model answered with a 5xx status. Default statistic: Sum."""
+        return self._published("invocation_5xx_errors", options)
+
+    def metric_invocation_model_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests without a 2xx answer, broken connections and timeouts included. Default statistic: Sum."""
+        return self._published("invocation_model_errors", options)
+
+    def metric_mid_stream_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Streaming responses that failed after they had begun; not of inference components. Default statistic: Sum.
+
+        Raises:
+            ValueError: for an inference component.
+        """
+        return self._published("mid_stream_errors", options)
+
+    def metric_gpu_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """How busy the GPUs are: 100 % for each GPU of an instance; of a component, 100 % for all it has.
+
+        Raises:
+            ValueError: for instances without GPUs.
+        """
+        return self._published("gpu_utilization", options)
+
+    def metric_gpu_memory_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """How full the GPUs' memory is: 100 % for each GPU of an instance; of a component, 100 % for all it has.
+
+        Raises:
+            ValueError: for instances without GPUs.
+        """
+        return self._published("gpu_memory_utilization", options)
+
+    def metric_cpu_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """How busy the vCPUs are: 100 % for each vCPU of an instance; of a component, 100 % for all it has."""
+        return self._published("cpu_utilization", options)
+
+    def metric_memory_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """How full the memory is, up to 100 %. Default statistic: Average."""
+        return self._published("memory_utilization", options)
+
+    def metric_disk_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """How full the instances' disks are, up to 100 %. Default statistic: Average."""
+        return self._published("disk_utilization", options)
+
+    def metric_cost_per_hour(
+        self, *, instance_price_per_hour: float, discount: float = 0, **options: Unpack[MetricOptions]
+    ) -> cloudwatch.MathExpression:
+        """What the running instances cost in an hour, by metric math.
+
+        Args:
+            instance_price_per_hour: of one instance.
+            discount: what a savings plan takes off, as a share. Default: 0.
+            options: ``color``, ``label`` and ``period``, as for any CDK math expression.
+
+        Raises:
+            ValueError: for a price that is not above zero, or a discount that is no share.
+        """
+        definition = metrics.find("cost_per_hour")
+        text = expression(definition, self.served, price=instance_price_per_hour, discount=discount)
+        return self._calculated(definition, text, options)
+
+    def _published(self, name: str, options: MetricOptions) -> cloudwatch.Metric:
+        return _metric(self.served, metrics.find(name), options)
+
+    def _calculated(self, definition: MetricDefinition, text: str, options: MetricOptions) -> cloudwatch.MathExpression:
+        if "instance_price_per_hour" in text:
+            raise ValueError(
+                f"{definition.name} needs the price of an instance: metric_cost_per_hour(instance_price_per_hour=...), "
+                "or EndpointDashboard(instance_price_per_hour=...)"
+            )
+        unknown = sorted(set(options) - {*_OF_EXPRESSIONS, *_OF_OPERANDS})
+        if unknown:
+            raise ValueError(
+                f"{definition.name} is calculated by metric math ({text}), which leaves no choice of "
+                f"{' and '.join(unknown)}"
+            )
+        inner: Any = {name: value for name, value in options.items() if name in _OF_OPERANDS}
+        parts = {part.name: _metric(self.served, part, inner) for part in operands(text)}
+        return _math(definition, text, parts, options)
+
+
+def _metric(
+    served: ServedModel,
+    definition: MetricDefinition,
+    options: MetricOptions,
+    *,
+    concurrency: int | None = None,
+    artifact_key: str | None = None,
+) -> cloudwatch.Metric:
+    from aws_cdk import aws_cloudwatch as cloudwatch
+
+    series = served.series(definition)
+    dimensions = served.dimensions(series, concurrency=concurrency, artifact_key=artifact_key)
+    chosen: dict[str, Any] = {"statistic": definition.statistic, **options}
+    chosen["dimensions_map"] = {**dimensions, **options.get("dimensions_map", {})}
+    return cloudwatch.Metric(namespace=series.namespace, metric_name=series.metric_name, **chosen)
+
+
+def _math(
+    definition: MetricDefinition, text: str, parts: Mapping[str, cloudwatch.IMetric], options: MetricOptions
+) -> cloudwatch.MathExpression:
+    from aws_cdk import aws_cloudwatch as cloudwatch
+
+    chosen: Any = {name: value for name, value in options.items() if name in _OF_EXPRESSIONS}
+    return cloudwatch.MathExpression(
+        expression=text, using_metrics=dict(parts), **{"label": definition.title, **chosen}
+    )

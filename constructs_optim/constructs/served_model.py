@@ -1,0 +1,197 @@
+"""What serves a model, and its metrics as the properties of dashboards and alarms hold them: plain data."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from constructs_optim.recipe import metrics, pricing
+from constructs_optim.recipe.metrics import MetricDefinition, Series
+
+_IDENTIFIER = re.compile(r"\b[a-z][a-z0-9_]*\b")
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """What serves a model: a variant of an endpoint, or an inference component on it. Names may be tokens.
+
+    Attributes:
+        endpoint_name: the endpoint's name.
+        variant_name: the production variant's name.
+        inference_component_name: the inference component's name; None where the variant serves the model itself.
+        instance_type: for instance ``ml.g5.12xlarge``; None where it is not known. With it, percentages that SageMaker
+            adds up over GPUs or vCPUs are shown as a share of all of them.
+        artifact_key: of what is served, which its evaluations carry; None where it is not known.
+        publishing_seconds: how often instances report their utilization, as ``MetricsConfig`` says. Default: 60.
+    """
+
+    endpoint_name: str
+    variant_name: str
+    inference_component_name: str | None = None
+    instance_type: str | None = None
+    artifact_key: str | None = None
+    publishing_seconds: int = metrics.PUBLISHING_SECONDS
+
+    @property
+    def is_component(self) -> bool:
+        """Whether an inference component serves the model."""
+        return self.inference_component_name is not None
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether its instances publish metrics of GPUs; an instance type that is not known counts as having them."""
+        row = metrics.instance(self.instance_type)
+        return row is None or row.kind == "gpu"
+
+    def publishes(self, metric: MetricDefinition) -> bool:
+        """Whether CloudWatch gets ``metric``, or all that its formula needs."""
+        if metric.gpus_only and not self.has_gpus:
+            return False
+        if metric.series(component=self.is_component) is not None:
+            return True
+        return metric.formula is not None and all(self.publishes(part) for part in operands(metric.formula))
+
+    def series(self, metric: MetricDefinition) -> Series:
+        """Where CloudWatch has ``metric`` of this.
+
+        Raises:
+            ValueError: where SageMaker does not publish it.
+        """
+        series = metric.series(component=self.is_component)
+        if series is None or not self.publishes(metric):
+            raise ValueError(self._lacks(metric))
+        return series
+
+    def dimensions(
+        self, series: Series, *, concurrency: int | None = None, artifact_key: str | None = None
+    ) -> dict[str, str]:
+        """The dimensions of one of its series; an evaluation's needs a concurrency and an artifact's key.
+
+        Raises:
+            ValueError: for an evaluation's series without them.
+        """
+        key = artifact_key or self.artifact_key
+        known = {
+            "EndpointName": self.endpoint_name,
+            "VariantName": self.variant_name,
+            "InferenceComponentName": self.inference_component_name,
+            "Concurrency": str(concurrency) if concurrency is not None else None,
+            "ArtifactKey": key,
+        }
+        missing = [name for name in series.dimensions if known[name] is None]
+        if missing:
+            raise ValueError(
+                f"{series.metric_name} of an evaluation is published for each concurrency and artifact, and "
+                f"{' and '.join(missing)} is not given: use metric_evaluation(name, concurrency=..., artifact_key=...)"
+            )
+        return {name: str(known[name]) for name in series.dimensions}
+
+    def _lacks(self, metric: MetricDefinition) -> str:
+        if metric.gpus_only and not self.has_gpus:
+            return (
+                f"{metric.name}: {self.instance_type} has no GPUs, and SageMaker publishes no utilization of its "
+                "accelerators; cpu_utilization and concurrent_requests tell how busy it is"
+            )
+        if metric.formula is not None:
+            return f"{metric.name} is a formula ({metric.formula}), which is no single series in CloudWatch"
+        owner, other = ("an inference component", "a variant") if self.is_component else ("a variant", "a component")
+        return f"{metric.name}: SageMaker does not publish it for {owner}, only for {other}; see docs/metrics.md"
+
+
+def operands(formula: str) -> list[MetricDefinition]:
+    """The metrics that a formula calculates with, in their order; parameters are left out."""
+    named = dict.fromkeys(_IDENTIFIER.findall(formula))
+    return [found for name in named if (found := metrics.by_name().get(name)) is not None]
+
+
+def expression(
+    metric: MetricDefinition, served: ServedModel, *, price: float | None = None, discount: float = 0
+) -> str:
+    """A formula as metric math: parameters with their values, other metrics by their names as ids.
+
+    Args:
+        metric: one with a formula.
+        served: whose it is.
+        price: of an instance in an hour. Default: the metric ``instance_price_per_hour`` of an evaluation.
+        discount: what a savings plan takes off, as a share. Default: 0.
+
+    Raises:
+        ValueError: for a price that is not above zero, or a discount that is no share.
+    """
+    pricing.check_price(price, discount)
+    values = {"publishing_seconds": f"{served.publishing_seconds}", "discount": f"{discount:g}"}
+    if price is not None:
+        values["instance_price_per_hour"] = f"{price:g}"
+    return _IDENTIFIER.sub(lambda found: values.get(found[0], found[0]), metric.formula or "")
+
+
+def metric_row(
+    served: ServedModel,
+    metric: MetricDefinition,
+    rendering: dict[str, Any],
+    *,
+    concurrency: int | None = None,
+    artifact_key: str | None = None,
+) -> list[Any]:
+    """A metric as a dashboard's ``metrics`` array has it: namespace, name, dimensions and rendering properties."""
+    series = served.series(metric)
+    dimensions = served.dimensions(series, concurrency=concurrency, artifact_key=artifact_key)
+    flat = [text for pair in dimensions.items() for text in pair]
+    return [series.namespace, series.metric_name, *flat, rendering]
+
+
+def shown_expression(served: ServedModel, metric: MetricDefinition, id: str) -> str | None:
+    """Metric math that turns the published unit of ``id`` into the shown one; None where they are the same."""
+    divisor = metric.divisor * metrics.summed_over(served.series(metric), served.instance_type)
+    return f"{id} / {divisor}" if divisor > 1 else None
+
+
+def alarm_queries(
+    served: ServedModel, name: str, *, period_seconds: int, statistic: str | None = None
+) -> list[dict[str, Any]]:
+    """The ``metrics`` property of an ``AWS::CloudWatch::Alarm``, of ``name`` in the unit that people are shown.
+
+    The last query returns the data; those before it are what it calculates with.
+
+    Args:
+        served: what is watched.
+        name: of a live metric, with a series or a formula that needs no price.
+        period_seconds: length of a period.
+        statistic: default: the metric's own.
+
+    Raises:
+        ValueError: where there is no such metric, or SageMaker does not publish it.
+    """
+    metric = metrics.find(name)
+    if not served.publishes(metric):
+        served.series(metric)
+    if metric.series(component=served.is_component) is not None:
+        calculated = shown_expression(served, metric, f"{name}_published")
+        own_id = f"{name}_published" if calculated else name
+        parts = [_query(served, metric, own_id, period_seconds, statistic)]
+    else:
+        calculated = expression(metric, served)
+        parts = [_query(served, part, part.name, period_seconds, statistic) for part in operands(calculated)]
+    if calculated is None:
+        return [{**parts[0], "label": metric.title, "returnData": True}]
+    return [*parts, {"id": name, "expression": calculated, "label": metric.title, "returnData": True}]
+
+
+def _query(
+    served: ServedModel, metric: MetricDefinition, id: str, period_seconds: int, statistic: str | None
+) -> dict[str, Any]:
+    series = served.series(metric)
+    return {
+        "id": id,
+        "metricStat": {
+            "metric": {
+                "namespace": series.namespace,
+                "metricName": series.metric_name,
+                "dimensions": [{"name": key, "value": text} for key, text in served.dimensions(series).items()],
+            },
+            "period": period_seconds,
+            "stat": statistic or metric.statistic,
+        },
+        "returnData": False,
+    }

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aws_cdk import CfnParameter, Duration, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from constructs_optim.constructs.endpoint_metrics import EndpointMetrics
+from constructs_optim.constructs.served_model import ServedModel, alarm_queries
+from constructs_optim.recipe import metrics
+
+from .stacks import resource, stack, template_of
+
+VARIANT = ServedModel("chat", "AllTraffic", instance_type="ml.g5.12xlarge", artifact_key="a" * 64)
+COMPONENT = ServedModel("chat", "AllTraffic", "chat-llama", instance_type="ml.g5.12xlarge", artifact_key="a" * 64)
+NEURON = ServedModel("chat", "AllTraffic", instance_type="ml.inf2.48xlarge")
+
+
+class Endpoint(EndpointMetrics, Construct):
+    def __init__(self, scope: Stack, id: str, served: ServedModel) -> None:
+        super().__init__(scope, id)
+        self._served = served
+
+    @property
+    def served(self) -> ServedModel:
+        return self._served
+
+
+def alarm_on(served: ServedModel, choose: Any) -> dict[str, Any]:
+    scope = stack()
+    metric = choose(Endpoint(scope, "Endpoint", served))
+    cloudwatch.Alarm(scope, "Alarm", metric=metric, threshold=1, evaluation_periods=1)
+    return resource(template_of(scope), "AWS::CloudWatch::Alarm")
+
+
+METHODS = sorted(
+    name
+    for name in vars(EndpointMetrics)
+    if name.startswith("metric_") and name not in ("metric_evaluation", "metric_cost_per_hour")
+)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_method_gives_the_metric_of_its_name(method: str) -> None:
+    definition = metrics.find(method.removeprefix("metric_"))
+    made = getattr(Endpoint(stack(), "Endpoint", VARIANT), method)()
+    assert definition.variant is not None
+    assert (made.namespace, made.metric_name) == (definition.variant.namespace, definition.variant.metric_name)
+    assert made.dimensions == {"EndpointName": "chat", "VariantName": "AllTraffic"}
+    assert made.statistic == definition.statistic
+
+
+def test_every_published_live_metric_that_both_have_has_a_method() -> None:
+    published = {metric.name for metric in metrics.LIVE if metric.variant is not None and metric.part != "scaling"}
+    assert published - {name.removeprefix("metric_") for name in METHODS} == {"first_chunk_overhead_latency"}
+
+
+def test_an_inference_components_metrics_have_its_own_dimension() -> None:
+    endpoint = Endpoint(stack(), "Endpoint", COMPONENT)
+    requests, gpus = endpoint.metric_concurrent_requests(), endpoint.metric_gpu_utilization()
+    assert (requests.metric_name, requests.dimensions) == (
+        "ConcurrentRequestsPerCopy",
+        {"InferenceComponentName": "chat-llama"},
+    )
+    assert (gpus.namespace, gpus.metric_name) == ("/aws/sagemaker/InferenceComponents", "GPUUtilizationNormalized")
+
+
+def test_what_sagemaker_does_not_publish_for_components_is_refused() -> None:
+    with pytest.raises(ValueError, match="does not publish it for an inference component"):
+        Endpoint(stack(), "Endpoint", COMPONENT).metric_first_chunk_latency()
+
+
+def test_accelerators_without_utilization_are_told_of() -> None:
+    with pytest.raises(ValueError, match=r"ml\.inf2\.48xlarge has no GPUs"):
+        Endpoint(stack(), "Endpoint", NEURON).metric_gpu_utilization()
+
+
+def test_the_options_of_a_metric_are_those_of_the_cdk() -> None:
+    alarm = alarm_on(
+        VARIANT, lambda endpoint: endpoint.metric_model_latency(statistic="p99", period=Duration.minutes(1))
+    )
+    assert (alarm["ExtendedStatistic"], alarm["Period"]) == ("p99", 60)
+
+
+def test_names_may_be_tokens() -> None:
+    scope = stack()
+    name = CfnParameter(scope, "Name").value_as_string
+    endpoint = Endpoint(scope, "Endpoint", ServedModel(name, "AllTraffic"))
+    cloudwatch.Alarm(scope, "Alarm", metric=endpoint.metric_invocations(), threshold=1, evaluation_periods=1)
+    alarm = resource(template_of(scope), "AWS::CloudWatch::Alarm")
+    assert {"Name": "EndpointName", "Value": {"Ref": "Name"}} in alarm["Dimensions"]
+
+
+def test_a_metric_can_be_had_in_the_unit_that_is_shown() -> None:
+    queries = alarm_on(VARIANT, lambda endpoint: endpoint.metric("gpu_utilization", as_shown=True))["Metrics"]
+    assert [query["Expression"] for query in queries if "Expression" in query] == ["published / 4"]
+    queries = alarm_on(
+        VARIANT, lambda endpoint: endpoint.metric("model_latency", as_shown=True, statistic="p90", label="Slow")
+    )["Metrics"]
+    assert queries[0]["Label"] == "Slow"
+    assert queries[1]["MetricStat"]["Stat"] == "p90"
+
+
+def test_a_formula_is_metric_math_over_what_it_needs() -> None:
+    queries = alarm_on(VARIANT, lambda endpoint: endpoint.metric("error_rate", period=Duration.minutes(1)))["Metrics"]
+    (formula,) = [query for query in queries if "Expression" in query]
+    assert formula["Expression"] == "100 * (invocation_4xx_errors + invocation_5xx_errors) / invocations"
+    assert {query["Id"] for query in queries} >= {"invocation_4xx_errors", "invocation_5xx_errors", "invocations"}
+    assert {query["MetricStat"]["Period"] for query in queries if "MetricStat" in query} == {60}
+
+
+def test_a_formula_leaves_no_choice_of_statistic() -> None:
+    with pytest.raises(ValueError, match="leaves no choice of statistic"):
+        Endpoint(stack(), "Endpoint", VARIANT).metric("error_rate", statistic="p99")
+
+
+def test_costs_need_a_price() -> None:
+    endpoint = Endpoint(stack(), "Endpoint", VARIANT)
+    with pytest.raises(ValueError, match="needs the price of an instance"):
+        endpoint.metric("cost_per_hour")
+    made = endpoint.metric_cost_per_hour(instance_price_per_hour=7.09, discount=0.3)
+    assert made.expression == "((1 - 0.3) * 7.09) * instance_reports * 60 / PERIOD(instance_reports)"
+
+
+def test_an_evaluations_metrics_are_of_a_concurrency_and_an_artifact() -> None:
+    made = Endpoint(stack(), "Endpoint", VARIANT).metric_evaluation("time_to_first_token_p90", concurrency=8)
+    assert made.namespace == "ConstructsOptim/Evaluation"
+    assert made.metric_name == "TimeToFirstTokenP90"
+    assert made.dimensions == {
+        "EndpointName": "chat",
+        "VariantName": "AllTraffic",
+        "Concurrency": "8",
+        "ArtifactKey": "a" * 64,
+    }
+
+
+def test_an_evaluations_metric_without_its_artifact_is_refused() -> None:
+    with pytest.raises(ValueError, match="ArtifactKey is not given"):
+        Endpoint(stack(), "Endpoint", NEURON).metric_evaluation("client_latency", concurrency=8)
+
+
+def test_live_metrics_are_not_looked_for_among_those_of_evaluations() -> None:
+    endpoint = Endpoint(stack(), "Endpoint", VARIANT)
+    with pytest.raises(ValueError, match="not measured by an evaluation"):
+        endpoint.metric_evaluation("model_latency", concurrency=8)
+    with pytest.raises(ValueError, match="use metric_evaluation"):
+        endpoint.metric("client_latency")
+
+
+@pytest.mark.parametrize(
+    ("served", "name", "last"),
+    [
+        (VARIANT, "model_latency", "model_latency_published / 1000"),
+        (COMPONENT, "gpu_utilization", None),
+        (VARIANT, "error_rate", "100 * (invocation_4xx_errors + invocation_5xx_errors) / invocations"),
+        (NEURON, "invocations", None),
+    ],
+)
+def test_an_alarm_can_be_made_of_plain_data(served: ServedModel, name: str, last: str | None) -> None:
+    scope = stack()
+    cloudwatch.CfnAlarm(
+        scope,
+        "Alarm",
+        comparison_operator="GreaterThanThreshold",
+        evaluation_periods=1,
+        metrics=alarm_queries(served, name, period_seconds=60),
+        threshold=1,
+    )
+    queries = resource(template_of(scope), "AWS::CloudWatch::Alarm")["Metrics"]
+    assert queries[-1].get("Expression") == last
+    assert [query["ReturnData"] for query in queries] == [False] * (len(queries) - 1) + [True]

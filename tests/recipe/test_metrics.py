@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.recipe import metrics, pricing
+from constructs_optim.recipe.metrics import MetricDefinition, Part, Unit
+
+ALL = list(metrics.by_name().values())
+# The rows of the metrics reference for inference performance evaluations, by our names for them.
+REFERENCE = {
+    "Concurrency": "concurrency",
+    "Time to first token (ms)": "time_to_first_token",
+    "Inter-token latency (ms)": "inter_token_latency",
+    "Client latency (ms)": "client_latency",
+    "Input tokens/sec (count)": "input_tokens_per_second",
+    "Output tokens/sec (count)": "output_tokens_per_second",
+    "Client invocations (count)": "client_invocations",
+    "Client invocation errors (count)": "client_invocation_errors",
+    "Tokenizer failed (count)": "tokenizer_failed",
+    "Empty inference response (count)": "empty_inference_response",
+    "Input tokens/sec/req (count)": "input_tokens_per_second_per_request",
+    "Output tokens/sec/req (count)": "output_tokens_per_second_per_request",
+    "Input tokens (count)": "input_tokens",
+    "Output tokens (count)": "output_tokens",
+    "Price per million input tokens": "price_per_million_input_tokens",
+    "Price per million output tokens": "price_per_million_output_tokens",
+}
+
+
+@pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
+def test_a_metrics_name_is_an_identifier_for_python_and_for_metric_math(metric: MetricDefinition) -> None:
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", metric.name)
+    assert metric.definition.endswith(".")
+    assert metric.source.startswith("https://")
+
+
+@pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
+def test_a_metric_has_a_series_or_a_formula(metric: MetricDefinition) -> None:
+    assert metric.variant or metric.component or metric.formula
+
+
+@pytest.mark.parametrize("metric", [metric for metric in ALL if metric.formula], ids=lambda metric: metric.name)
+def test_a_formula_is_made_of_metrics_and_parameters(metric: MetricDefinition) -> None:
+    parameters = {"publishing_seconds", "discount", "instance_price_per_hour"}
+    names = set(re.findall(r"\b[a-z][a-z0-9_]*\b", metric.formula or ""))
+    assert names <= {*metrics.by_name(), *parameters}
+    assert metric.name not in names
+
+
+@pytest.mark.parametrize("name", REFERENCE.values())
+def test_every_row_of_the_vendors_reference_is_a_metric_of_evaluations(name: str) -> None:
+    assert metrics.find(name).of_evaluation
+
+
+@pytest.mark.parametrize("name", ["time_to_first_token", "inter_token_latency", "client_latency"])
+def test_every_latency_of_an_evaluation_has_its_percentiles(name: str) -> None:
+    for percentile in ("p50", "p90", "p99"):
+        metric = metrics.find(f"{name}_{percentile}")
+        assert metric.published_unit is Unit.MILLISECONDS
+        assert metric.variant is not None
+        assert metric.variant.metric_name.endswith(percentile.upper())
+
+
+def test_no_two_metrics_of_evaluations_are_published_under_one_name() -> None:
+    names = [metric.variant.metric_name for metric in ALL if metric.of_evaluation and metric.variant]
+    assert len(names) == len(set(names))
+
+
+def test_evaluations_are_told_apart_by_concurrency_and_artifact() -> None:
+    for metric in ALL:
+        if metric.of_evaluation:
+            assert metric.variant is not None
+            assert metric.component is not None
+            assert metric.variant.dimensions == ("EndpointName", "VariantName", "Concurrency", "ArtifactKey")
+            assert metric.component.dimensions == ("InferenceComponentName", "Concurrency", "ArtifactKey")
+
+
+def test_latencies_are_published_in_microseconds_and_shown_in_milliseconds() -> None:
+    for metric in ALL:
+        if metric.part is Part.TRAFFIC and "latency" in metric.name:
+            assert (metric.published_unit, metric.shown_unit) == (Unit.MICROSECONDS, Unit.MILLISECONDS)
+            assert metric.divisor == 1000
+
+
+def test_a_name_that_is_none_is_refused_with_those_that_look_like_it() -> None:
+    with pytest.raises(ValueError, match="did you mean model_latency"):
+        metrics.find("model_latancy")
+
+
+def test_percentages_are_added_up_over_an_instances_gpus_and_vcpus() -> None:
+    gpu, cpu = metrics.find("gpu_utilization").variant, metrics.find("cpu_utilization").variant
+    assert gpu is not None
+    assert cpu is not None
+    assert metrics.summed_over(gpu, "ml.g5.12xlarge") == 4
+    assert metrics.summed_over(cpu, "ml.g5.12xlarge") == 48
+    assert metrics.summed_over(gpu, "${Token[TOKEN.1]}") == 1
+    assert metrics.summed_over(gpu, None) == 1
+
+
+positive = st.floats(min_value=0.01, max_value=10_000)
+
+
+@given(price=positive, throughput=positive, discount=st.floats(min_value=0, max_value=0.9))
+def test_a_blended_price_is_a_quarter_of_the_price_of_output_tokens(
+    price: float, throughput: float, discount: float
+) -> None:
+    blended = pricing.blended_price_per_million_tokens(
+        instance_price_per_hour=price, total_throughput=throughput, discount=discount
+    )
+    output = pricing.price_per_million_tokens(
+        instance_price_per_hour=price, tokens_per_second=throughput, discount=discount
+    )
+    assert blended == pytest.approx(output / 4)
+
+
+def test_a_blended_price_worked_out_by_hand_comes_out() -> None:
+    """$7.09 an hour, 8 users, 20 ms a token: 400 tokens a second, 1.44 million an hour."""
+    throughput = pricing.total_throughput(concurrency=8, inter_token_latency_p50=20)
+    assert throughput == 400
+    blended = pricing.blended_price_per_million_tokens(instance_price_per_hour=7.09, total_throughput=throughput)
+    assert blended == pytest.approx(7.09 / 1.44 / 4)
+
+
+@pytest.mark.parametrize(
+    ("given_wrong", "said"),
+    [
+        ({"instance_price_per_hour": 0, "tokens_per_second": 1}, "instance_price_per_hour is 0"),
+        ({"instance_price_per_hour": 1, "tokens_per_second": 0}, "tokens_per_second is 0"),
+        ({"instance_price_per_hour": 1, "tokens_per_second": 1, "discount": 30}, "it is a share"),
+    ],
+)
+def test_what_is_no_price_is_refused(given_wrong: dict[str, float], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        pricing.price_per_million_tokens(**given_wrong)
