@@ -102,7 +102,7 @@ class AlarmRequest:
 
 @dataclass(frozen=True)
 class Query:
-    """A metric of what is watched, by its name in :mod:`.metrics`, or metric math over those before it."""
+    """A metric of what is watched, by its name in :mod:`.metrics`, or metric math over the queries before it."""
 
     id: str
     metric: str | None = None
@@ -143,10 +143,16 @@ class Alarm:
     rolls_back: bool = False
     actions_enabled: bool = True
 
-    def description(self, endpoint: str) -> str:
-        """What the person on call reads; ``endpoint`` is what the endpoint is called in the stack."""
+    def description(self, endpoint: str, runbook: str) -> str:
+        """What the person on call reads.
+
+        Args:
+            endpoint: what the endpoint is called in the stack.
+            runbook: the page that has a section on each alarm.
+        """
         meaning = self.meaning.format(endpoint=endpoint)
-        return f"{self.severity}: {meaning} First: {self.first} Runbook: docs/alarms.md#{self.name.replace('_', '-')}"
+        section = self.name.replace("_", "-")
+        return f"{self.severity}: {meaning} First: {self.first} Runbook: {runbook}#{section}"
 
     def tuned(self, settings: AlarmSettings) -> Alarm:
         """The alarm as a user tuned it; the threshold is not among this."""
@@ -172,13 +178,13 @@ class Watched:
         serves_components: whether an inference component serves the model.
         capacity: requests in flight that each instance or copy is sized for.
         scales_to_zero: whether there may be no copy at all.
-        evaluations: whether evaluations of it are published.
+        is_evaluated: whether evaluations of it are published.
     """
 
     serves_components: bool
     capacity: float
     scales_to_zero: bool = False
-    evaluations: bool = False
+    is_evaluated: bool = False
 
 
 def endpoint_alarms(request: AlarmRequest, watched: Watched) -> list[Alarm]:
@@ -204,6 +210,7 @@ def failed_job_alarm(settings: AlarmSettings) -> Alarm:
         meaning="an optimization job of this account and region failed, was stopped or is gone; the deployment that "
         "waited for it fails as well.",
         first="read the job's own reason with `constructs-optim jobs list --status FAILED`, or in the stack's events.",
+        # The watcher's, beside all that is known of endpoints.
         queries=(Query("failed", "JobFailed"),),
         threshold=settings.threshold if settings.threshold is not None else 0,
         period_seconds=DEFAULT_PERIOD_SECONDS["failed_job"],
@@ -309,7 +316,7 @@ def _zero_capacity(settings: AlarmSettings, watched: Watched) -> Alarm:
 
 
 def _stale_evaluation(settings: AlarmSettings, watched: Watched) -> Alarm | None:
-    if not watched.evaluations:
+    if not watched.is_evaluated:
         return None
     days = settings.threshold if settings.threshold is not None else 7
     return Alarm(
@@ -318,7 +325,7 @@ def _stale_evaluation(settings: AlarmSettings, watched: Watched) -> Alarm | None
         severity=Severity.WARNING,
         meaning=f"{{endpoint}} has not been evaluated for {days} days.",
         first="look at the last run of the evaluation, and run it again.",
-        queries=(Query("evaluations", "evaluation", "SampleCount"),),
+        queries=(Query("evaluations", "client_invocations", "SampleCount"),),
         threshold=1,
         comparison="LessThanThreshold",
         period_seconds=DEFAULT_PERIOD_SECONDS["stale_evaluation"],
