@@ -23,7 +23,6 @@ from constructs_optim.recipe.scaling import (
 )
 
 from .scaling_properties import (
-    ScheduleOptions,
     TrackingOptions,
     refuse,
     scheduled_action,
@@ -31,14 +30,15 @@ from .scaling_properties import (
     target_request,
     tracking_configuration,
 )
-from .scaling_target import NAMESPACE, ComponentTarget, VariantTarget
+from .scaling_schedules import ScalingSchedules
+from .scaling_target import NAMESPACE, AsyncVariantTarget, ComponentTarget, VariantTarget
 from .step_scaling import StepScaling, WakeUp
 
 if TYPE_CHECKING:
     from aws_cdk import aws_cloudwatch as cloudwatch
 
 
-class EndpointScaling(Construct):
+class EndpointScaling(ScalingSchedules, Construct):
     """The range an endpoint scales in; each ``on_...`` adds a policy that moves it within the range.
 
     Policies add up: where they disagree, the one that wants most capacity wins. Where the endpoint may have no copy at
@@ -72,7 +72,7 @@ class EndpointScaling(Construct):
         Raises:
             RecipeError: when the range is none.
         """
-        asked = Scaling(target.serves_components, min_capacity, max_capacity)
+        asked = Scaling(target.wake_metric is not None, min_capacity, max_capacity)
         refuse(asked)
         super().__init__(scope, id)
         self._scaled, self._defaults, self._wake_cooldown = target, defaults, wake_cooldown
@@ -186,6 +186,33 @@ class EndpointScaling(Construct):
             options,
         )
 
+    def on_backlog(self, *, target: float | None = None, **options: Unpack[TrackingOptions]) -> EndpointScaling:
+        """Hold the requests that wait in an asynchronous endpoint's queue, for each instance, near ``target``.
+
+        Source: Amazon SageMaker developer guide, "Autoscale an asynchronous endpoint".
+
+        Args:
+            target: waiting requests for each instance, above zero. Default: as many as :meth:`on_concurrency` holds.
+            options: cooldowns, and whether to take away: see :class:`TrackingOptions`.
+
+        Raises:
+            RecipeError: when the target or a cooldown is none, or there is such a policy already.
+            ValueError: where requests do not wait in a queue, or without a target where no plan tells one.
+        """
+        if not isinstance(self._scaled, AsyncVariantTarget):
+            raise ValueError(
+                f"{self.node.path}: on_backlog is for asynchronous endpoints, whose requests wait in a queue; use "
+                "on_concurrency"
+            )
+        metric = {
+            "dimensions": [{"name": "EndpointName", "value": self._scaled.endpoint_name}],
+            "metricName": "ApproximateBacklogSizePerInstance",
+            "namespace": "AWS/SageMaker",
+            "statistic": "Average",
+        }
+        chosen = target if target is not None else self._default("on_backlog").concurrency
+        return self._track("OnBacklog", "on_backlog", {"customizedMetricSpecification": metric}, chosen, options)
+
     def on_metric(
         self,
         id: str,
@@ -261,87 +288,17 @@ class EndpointScaling(Construct):
         )
         return self
 
-    def on_schedule(
-        self,
-        id: str,
-        *,
-        schedule: scaling.Schedule | str,
-        min_capacity: int | None = None,
-        max_capacity: int | None = None,
-        **options: Unpack[ScheduleOptions],
-    ) -> EndpointScaling:
-        """Change the range at certain times. Policies go on within the new one.
+    @property
+    def _declared_range(self) -> tuple[int, int]:
+        return self._asked.min_capacity, self._asked.max_capacity
 
-        Args:
-            id: the scheduled action's name.
-            schedule: when, as ``aws_applicationautoscaling.Schedule`` or as text: ``cron(0 7 ? * MON-FRI *)``.
-            min_capacity: the fewest instances or copies from then on. Default: as before.
-            max_capacity: the most from then on. Default: as before.
-            options: time zone, start and end: see :class:`ScheduleOptions`.
-
-        Raises:
-            RecipeError: when the schedule cannot be kept, or the id is taken.
-        """
-        expression = schedule if isinstance(schedule, str) else getattr(schedule, "expression_string", schedule)
-        place = f"on_schedule({id!r})"
-        request = ScheduleRequest(place, expression, min_capacity, max_capacity, **options)
+    def _add_schedule(self, id: str, request: ScheduleRequest) -> None:
         refuse(self._asked.asked(ids=self._ids, new_id=id, schedules=[request]))
         self._ids.append(id)
         self._scheduled.append(scheduled_action(id, request))
         # The property's type lists the classes that the same dictionaries are made of.
         self._target.scheduled_actions = self._scheduled  # pyright: ignore[reportAttributeAccessIssue]
-        self._widen(min_capacity, max_capacity)
-        return self
-
-    def stop_on(
-        self,
-        *,
-        schedule: scaling.Schedule | str,
-        id: str = "Stop",
-        **options: Unpack[ScheduleOptions],
-    ) -> EndpointScaling:
-        """Stop the endpoint at certain times: no copies, and no request that starts one. Artifact and endpoint stay.
-
-        Args:
-            schedule: when, as ``aws_applicationautoscaling.Schedule`` or as text: ``cron(0 19 ? * MON-FRI *)``.
-            id: the scheduled action's name. Default: ``Stop``.
-            options: time zone, start and end: see :class:`ScheduleOptions`.
-
-        Raises:
-            RecipeError: for a variant, which keeps an instance, or when the schedule cannot be kept.
-        """
-        return self.on_schedule(id, schedule=schedule, min_capacity=0, max_capacity=0, **options)
-
-    def start_on(
-        self,
-        *,
-        schedule: scaling.Schedule | str,
-        id: str = "Start",
-        min_capacity: int | None = None,
-        max_capacity: int | None = None,
-        **options: Unpack[ScheduleOptions],
-    ) -> EndpointScaling:
-        """Start the endpoint at certain times, after :meth:`stop_on`.
-
-        Args:
-            schedule: when, as ``aws_applicationautoscaling.Schedule`` or as text: ``cron(0 7 ? * MON-FRI *)``. A model
-                takes minutes to load: be early.
-            id: the scheduled action's name. Default: ``Start``.
-            min_capacity: the fewest copies from then on. Default: the range's minimum, and at least 1.
-            max_capacity: the most from then on. Default: the range's maximum.
-            options: time zone, start and end: see :class:`ScheduleOptions`.
-
-        Raises:
-            RecipeError: when the schedule cannot be kept.
-        """
-        least, most = self._asked.min_capacity, self._asked.max_capacity
-        return self.on_schedule(
-            id,
-            schedule=schedule,
-            min_capacity=min_capacity if min_capacity is not None else (max(1, least) if is_known(least) else least),
-            max_capacity=max_capacity if max_capacity is not None else most,
-            **options,
-        )
+        self._widen(request.min_capacity, request.max_capacity)
 
     def _track(
         self,
@@ -382,12 +339,13 @@ class EndpointScaling(Construct):
 
     def _wake_from_zero(self, least: int | None, most: int | None) -> None:
         """Have a copy started for requests where a range allows for none, and for some: 0 to 0 is stopped."""
-        if self._wakes or least != 0 or most == 0 or not isinstance(self._scaled, ComponentTarget):
+        metric = self._scaled.wake_metric
+        if self._wakes or least != 0 or most == 0 or metric is None:
             return
         self._wakes = True
         WakeUp(
             self,
             scaling_target_id=self._target.ref,
-            component_name=self._scaled.name,
+            metric=metric,
             cooldown_seconds=int(seconds(self._wake_cooldown, WAKE_COOLDOWN_SECONDS)),
         )

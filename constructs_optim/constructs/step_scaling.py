@@ -10,6 +10,8 @@ from constructs import Construct
 
 from constructs_optim.recipe.scaling import StepRequest, step_adjustments
 
+from .scaling_target import WakeMetric
+
 if TYPE_CHECKING:
     from aws_cdk import aws_cloudwatch as cloudwatch
 
@@ -44,15 +46,15 @@ class AlarmedPolicy(Construct):
 
 
 class WakeUp(AlarmedPolicy):
-    """Starts a copy for the first request that finds none: target tracking cannot scale what is not there.
+    """Starts capacity for the first request that finds none: target tracking cannot scale what is not there.
 
-    Source: Amazon SageMaker developer guide, "Scale an endpoint to zero instances". Its alarm needs two failed requests
-    in a minute; here the first one wakes.
+    Source: Amazon SageMaker developer guide, "Scale an endpoint to zero instances". The alarm there needs two failed
+    requests in a minute; here the first one wakes.
     """
 
     ID = "WakeUp"
 
-    def __init__(self, scope: Construct, *, scaling_target_id: str, component_name: str, cooldown_seconds: int) -> None:
+    def __init__(self, scope: Construct, *, scaling_target_id: str, metric: WakeMetric, cooldown_seconds: int) -> None:
         super().__init__(
             scope,
             self.ID,
@@ -65,14 +67,14 @@ class WakeUp(AlarmedPolicy):
                 "stepAdjustments": [{"metricIntervalLowerBound": 0, "scalingAdjustment": 1}],
             },
             alarm={
-                "alarm_description": "A request found no copy of the model: one is started. Nothing to do.",
+                "alarm_description": "A request found nothing to answer it, which is started now. Nothing to do.",
                 "comparison_operator": "GreaterThanOrEqualToThreshold",
-                "dimensions": [{"name": "InferenceComponentName", "value": component_name}],
+                "dimensions": [{"name": metric.dimension, "value": metric.value}],
                 "evaluation_periods": 1,
-                "metric_name": "NoCapacityInvocationFailures",
+                "metric_name": metric.name,
                 "namespace": "AWS/SageMaker",
                 "period": 60,
-                "statistic": "Sum",
+                "statistic": metric.statistic,
                 "threshold": 1,
                 "treat_missing_data": "notBreaching",
             },

@@ -110,14 +110,15 @@ class Scaling:
     """What is asked of an endpoint's scaling, or of a part of it. Nothing in it is checked yet.
 
     Attributes:
-        serves_components: whether copies of an inference component scale; otherwise instances of a variant do.
+        may_be_zero: whether there may be nothing of what scales: no copy of an inference component, no instance of an
+            asynchronous endpoint.
         min_capacity: the fewest of them. None: known only when the stack is deployed.
         max_capacity: the most.
         ids: those that policies and schedules of the endpoint have.
         new_id: the id of what is asked for now; None: it has none.
     """
 
-    serves_components: bool
+    may_be_zero: bool
     min_capacity: Any = None
     max_capacity: Any = None
     ids: Sequence[str] = ()

@@ -61,14 +61,17 @@ def _range_is_one(scaling: Scaling) -> Iterator[Finding]:
 @rule(
     "OPT081",
     title="A variant keeps an instance",
-    reason="SageMaker keeps at least one instance of a variant that serves a model itself",
+    reason="SageMaker keeps at least one instance of a variant that answers requests at once",
     link=_ZERO,
     of=Scaling,
 )
 def _variants_keep_an_instance(scaling: Scaling) -> Iterator[Finding]:
-    if scaling.serves_components:
+    if scaling.may_be_zero:
         return
-    way_out = "1 or more; only copies of an inference component can go to zero, so serve the model through one"
+    way_out = (
+        "1 or more; copies of an inference component can go to zero, and instances of an asynchronous endpoint: serve "
+        "the model through one of these"
+    )
     if is_whole(scaling.min_capacity, 0) and scaling.min_capacity == 0:
         yield Finding("min_capacity", 0, way_out)
     for request in scaling.schedules:
