@@ -89,7 +89,7 @@ def scheduled_action(name: str, request: ScheduleRequest) -> dict[str, Any]:
     limits = {"maxCapacity": request.max_capacity, "minCapacity": request.min_capacity}
     times = {"endTime": request.end, "startTime": request.start}
     return {
-        **{key: in_utc(time).strftime("%Y-%m-%dT%H:%M:%SZ") for key, time in times.items() if time is not None},
+        **{key: in_utc(time) for key, time in times.items() if time is not None},
         "scalableTargetAction": {key: value for key, value in limits.items() if value is not None},
         "schedule": request.expression,
         "scheduledActionName": name,
