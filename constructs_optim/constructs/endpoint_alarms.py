@@ -95,7 +95,7 @@ class EndpointAlarms(Construct):
             self._alarms[alarm.name] = alarm, self._declared(alarm)
         job_settings = self._request.switched_on().get("failed_job")
         self._job_alarm = _JobAlarm.of(self, job_settings, runbook) if runs_jobs and job_settings else None
-        self._actions: dict[str, list[str]] = {}
+        self._actions = _Actions()
         self.add_alarm_action(*alarm_actions)
         self.add_ok_action(*ok_actions)
 
@@ -206,18 +206,40 @@ class EndpointAlarms(Construct):
         listed = list(actions)
         if not listed:
             return
-        known = self._actions.setdefault(kind, [])
-        if len(known) + len(listed) > _MOST_ACTIONS:
-            raise ValueError(
-                f"{kind} are {len(known) + len(listed)}, and CloudWatch allows an alarm {_MOST_ACTIONS}: send them to "
-                "an SNS topic, and subscribe the others to it"
-            )
         for name, (_, resource) in self._alarms.items():
-            arns = _bound(self, f"{name}-{kind}-{len(known)}", resource, listed)
-            setattr(resource, kind, [*(getattr(resource, kind) or []), *arns])
-        known += [kind] * len(listed)
+            self._actions.add(self, name, resource, kind, listed)
         if self._job_alarm is not None:
             self._job_alarm.act(kind, listed)
+
+
+class _Actions:
+    """What alarms do, by their names and by when they do it."""
+
+    def __init__(self) -> None:
+        self._arns: dict[tuple[str, str], list[str]] = {}
+
+    def add(
+        self,
+        scope: Construct,
+        name: str,
+        resource: cloudwatch.CfnAlarm,
+        kind: str,
+        actions: Iterable[cloudwatch.IAlarmAction],
+    ) -> None:
+        """Bind actions to an alarm; one that it has already is left out."""
+        known = self._arns.setdefault((name, kind), [])
+        # An action may name what it needs by the id of the alarm, such as a function's permission: it has to be unique.
+        unique = f"{Names.node_unique_id(scope.node)[-40:]}{name}{kind}{len(known)}"
+        alarm = cloudwatch.Alarm.from_alarm_arn(scope, unique, resource.attr_arn)
+        arns = [action.bind(scope, alarm).alarm_action_arn for action in actions]
+        wanted = list(dict.fromkeys([*known, *arns]))
+        if len(wanted) > _MOST_ACTIONS:
+            raise ValueError(
+                f"{scope.node.path}: {name} has {len(wanted)} {kind}, and CloudWatch allows an alarm {_MOST_ACTIONS}: "
+                "send them to an SNS topic, and subscribe the others to it"
+            )
+        known[:] = wanted
+        setattr(resource, kind, wanted)
 
 
 class _JobAlarm(Construct):
@@ -235,7 +257,7 @@ class _JobAlarm(Construct):
             **_properties(alarm, alarm.description("", runbook)),
             **_single(series, query.statistic, alarm.period_seconds),
         )
-        self._acting: list[tuple[str, cloudwatch.IAlarmAction]] = []
+        self._actions = _Actions()
 
     @staticmethod
     def of(scope: Construct, settings: AlarmSettings, runbook: str) -> _JobAlarm:
@@ -252,13 +274,8 @@ class _JobAlarm(Construct):
         return existing
 
     def act(self, kind: str, actions: Iterable[cloudwatch.IAlarmAction]) -> None:
-        """Do what endpoints ask for: each of their actions once."""
-        new = [action for action in actions if (kind, action) not in self._acting]
-        if not new or sum(known == kind for known, _ in self._acting) + len(new) > _MOST_ACTIONS:
-            return
-        arns = _bound(self, f"{kind}-{len(self._acting)}", self._resource, new)
-        setattr(self._resource, kind, [*(getattr(self._resource, kind) or []), *arns])
-        self._acting += [(kind, action) for action in new]
+        """Do what endpoints ask for, each action once."""
+        self._actions.add(self, "failed_job", self._resource, kind, actions)
 
 
 def _properties(alarm: Alarm, description: str) -> dict[str, Any]:
@@ -287,13 +304,3 @@ def _single(series: dict[str, Any], statistic: str, period_seconds: int) -> dict
         # Of a few requests, the slowest is no percentile.
         **({"evaluate_low_sample_count_percentile": "ignore"} if percentile else {}),
     }
-
-
-def _bound(
-    scope: Construct, id: str, resource: cloudwatch.CfnAlarm, actions: Iterable[cloudwatch.IAlarmAction]
-) -> list[str]:
-    """The actions' ARNs for one alarm."""
-    # An action may name what it needs, such as a function's permission, by the id of the alarm: it has to be unique.
-    unique = f"{Names.node_unique_id(scope.node)[-40:]}{id}"
-    alarm = cloudwatch.Alarm.from_alarm_arn(scope, unique, resource.attr_arn)
-    return [action.bind(scope, alarm).alarm_action_arn for action in actions]

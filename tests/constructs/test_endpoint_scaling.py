@@ -220,11 +220,11 @@ def test_a_schedule_sets_another_range() -> None:
     )
     assert resource(template_of(scope), TARGET)["ScheduledActions"] == [
         {
-            "EndTime": "2027-06-30T21:00:00.000Z",
+            "EndTime": "2027-06-30T21:00:00Z",
             "ScalableTargetAction": {"MaxCapacity": 8, "MinCapacity": 2},
             "Schedule": "cron(0 7 ? * MON-FRI *)",
             "ScheduledActionName": "Day",
-            "StartTime": "2027-01-01T00:00:00.000Z",
+            "StartTime": "2027-01-01T00:00:00Z",
             "Timezone": "Europe/Berlin",
         }
     ]
