@@ -21,6 +21,7 @@ from constructs_optim.recipe.hosting import (
     Routing,
 )
 from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.recipe.scaling import scaling_defaults
 from constructs_optim.recipe.techniques import Technique
 
 from .artifact_store import IArtifactStore
@@ -431,6 +432,7 @@ class OptimizedEndpoint(EndpointBase):
             target=VariantTarget(self._endpoint.attr_endpoint_name, self.variant_name),
             min_capacity=min_capacity,
             max_capacity=max_capacity,
+            defaults=scaling_defaults(self.plan),
         )
         self._endpoint.add_property_override("RetainAllVariantProperties", True)
         return self._scaling

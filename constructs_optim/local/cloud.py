@@ -212,6 +212,7 @@ class LocalCloud:
         reason: str = "",
         path: str = "",
         skip: int = 0,
+        instance_type: str = "",
     ) -> None:
         """Put a fault in force; :data:`constructs_optim.local.faults.NAMES` lists them.
 
@@ -222,8 +223,17 @@ class LocalCloud:
             reason: what it says, where it says something.
             path: a part of the request's path, for calls of functions. Default: any.
             skip: how many calls it lets pass first. Default: none.
+            instance_type: the instance type it is about, for ``no_capacity``. Default: every one.
         """
-        fault = {"name": name, "operation": operation, "count": count, "reason": reason, "path": path, "skip": skip}
+        fault = {
+            "name": name,
+            "operation": operation,
+            "count": count,
+            "reason": reason,
+            "path": path,
+            "skip": skip,
+            "instance_type": instance_type,
+        }
         self._control("POST", "faults", fault)
 
     def faults(self) -> list[dict[str, Any]]:

@@ -21,7 +21,9 @@ from .sagemaker.service import to_json
 TESTED_VERSION = "1.5.33"
 ACCOUNT = "000000000000"
 SECRET = "local"  # noqa: S105 - credentials of nobody: the local cloud checks none
-_SERVED = "s3,iam,sts,lambda,states,cloudformation,monitoring,logs,ssm,ecr,kms,events,dynamodb,tagging,ec2"
+_SERVED = (
+    "s3,iam,sts,lambda,states,cloudformation,monitoring,logs,ssm,ecr,kms,events,dynamodb,tagging,ec2,sns,sqs,scheduler"
+)
 
 Answer = tuple[int, dict[str, str], bytes]
 Asgi = Callable[[dict[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]]

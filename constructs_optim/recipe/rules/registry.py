@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ..alarms import AlarmRequest
 from ..errors import Violation
 from ..hosting import Hosting
 from ..recipe import Recipe
+from ..scaling import Scaling
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,8 @@ class Advice:
     message: str
 
 
-Subject = Recipe | Hosting
-"""What rules look at: what is made of a model, and how an endpoint is hosted."""
+Subject = Recipe | Hosting | Scaling | AlarmRequest
+"""What rules look at: what is made of a model, how its endpoint is hosted and scales, and what it warns of."""
 _Check = Callable[[Any], Iterator[Finding]]
 _AnyCheck = TypeVar("_AnyCheck", bound=_Check)
 
@@ -80,7 +82,7 @@ def all_rules() -> list[Rule]:
 
 
 def check(subject: Subject) -> list[Violation]:
-    """All that refuses a recipe, or how an endpoint is hosted."""
+    """All that refuses a recipe, or what else rules look at."""
     return [
         Violation(
             rule=broken.id,
@@ -97,7 +99,7 @@ def check(subject: Subject) -> list[Violation]:
 
 
 def warnings(subject: Subject) -> tuple[Advice, ...]:
-    """All that is worth a second look in a recipe or hosting that works."""
+    """All that is worth a second look in what works."""
     return tuple(
         Advice(
             f"constructs-optim:{advisory.id}",
