@@ -11,6 +11,7 @@ from constructs_optim.recipe import RecipeError, Violation
 from constructs_optim.recipe.hosting import Adapter, Component, Hosting, instances_for_copies
 from constructs_optim.recipe.rules import check
 
+from .alarming import Alarming
 from .endpoint_configuration import EndpointOptions, startup_parameters
 from .hosted_model import HostedModel
 from .inference_component import InferenceComponent, Needs
@@ -37,12 +38,18 @@ class ComponentHosting:
         hosting: what the rules look at.
         options: how the endpoint is hosted.
         endpoint_name: the endpoint's name (a token).
+        literal_name: the same, known before the endpoint is there.
+        alarming: what is alarmed about each component.
+        rollback_alarm_names: alarms besides a component's own that roll its update back.
         on_change: called when the number of instances may have changed.
     """
 
     hosting: Hosting
     options: EndpointOptions
     endpoint_name: str
+    literal_name: str
+    alarming: Alarming
+    rollback_alarm_names: Sequence[str]
     on_change: Callable[[], None]
     _copies: dict[str, _Copies] = field(default_factory=dict[str, _Copies])
 
@@ -54,7 +61,6 @@ class ComponentHosting:
         label: str,
         models: Sequence[HostedModel],
         needs: Sequence[Needs],
-        rollback_alarm_names: Sequence[str],
         loads_adapters: bool,
     ) -> InferenceComponent:
         """Declare a component.
@@ -68,15 +74,11 @@ class ComponentHosting:
         component = InferenceComponent(
             scope,
             id,
-            endpoint_name=self.endpoint_name,
-            variant_name=self.options.variant_name,
+            host=self,
             hosted=models,
             needs=needs,
             startup_parameters=[startup_parameters(self.options, model) for model in models],
-            update=self.options.update_policy.settings,
-            rollback_alarm_names=rollback_alarm_names,
             loads_adapters=loads_adapters,
-            on_adapter=self._adapt,
             on_scaling=lambda least, most: self._scale(id, least, most),
         )
         self.on_change()
@@ -99,7 +101,12 @@ class ComponentHosting:
         self._copies[id] = scaled
         self.on_change()
 
-    def _adapt(self, label: str, artifact_uri: str, loads: bool) -> None:
+    def check_adapter(self, label: str, artifact_uri: str, *, loads: bool) -> None:
+        """Refuse an adapter that cannot be loaded.
+
+        Raises:
+            RecipeError: where there is something wrong.
+        """
         refuse(check(replace(self.hosting, adapters=(Adapter(label, artifact_uri, loads),))))
 
     def _check(self, copies: dict[str, _Copies]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aws_cdk import Duration, Size
 
+from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting import CapacityReservation, Hosting, Observability, Routing
 
 from .async_inference import AsyncInference
@@ -40,6 +41,13 @@ class EndpointOptions:
     update_policy: UpdatePolicy
     variant_name: str
     volume_size: Size | None
+
+    @property
+    def publishing_seconds(self) -> int:
+        """How often instances publish their utilization."""
+        given = self.observability
+        frequency = given.frequency_seconds if given is not None else None
+        return frequency if frequency is not None else metrics.PUBLISHING_SECONDS
 
     def hosting(self, **of_the_endpoint: Any) -> Hosting:
         """The same as data that rules look at."""

@@ -83,6 +83,11 @@ class HostedModel:
         return self.artifact.plan
 
     @property
+    def runs_jobs(self) -> bool:
+        """Whether jobs of this stack may fail."""
+        return isinstance(self.artifact, OptimizationJob) and bool(self.plan.jobs)
+
+    @property
     def instance_type(self) -> str:
         """What it is served on."""
         return self.plan.instance_type

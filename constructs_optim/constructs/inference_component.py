@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from aws_cdk import Fn, Resource, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from constructs_optim.recipe.hosting import Component, UpdateSettings
+from constructs_optim.recipe import Plan
+from constructs_optim.recipe.hosting import Component
+from constructs_optim.recipe.scaling import scaling_defaults
 
+from .alarming import follow_scaling
+from .component_capacity import ComponentCapacity
 from .endpoint_base import INVOKE_ACTIONS
-from .endpoint_scaling import ComponentTarget, EndpointScaling
+from .endpoint_metrics import EndpointMetrics
+from .endpoint_scaling import EndpointScaling
 from .hosted_model import HostedModel
 from .model_source import object_arn
 from .permissions import Statement
 from .physical_names import physical_name
+from .scaling_target import ComponentTarget
+from .served_model import ServedModel
 from .update_policy import component_deployment_config
+
+if TYPE_CHECKING:
+    from .component_hosting import ComponentHosting
+    from .optimization_job import OptimizationJob
+    from .optimized_artifact import OptimizedArtifact
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ class Needs:
         return Component(label, self.accelerators, self.memory_mib, self.copies if copies is None else copies)
 
 
-class InferenceComponent(Resource):
+class InferenceComponent(EndpointMetrics, Resource):
     """A model on an endpoint that it shares with others. It has its own copies, scaling, metrics and grants.
 
     Made by ``OptimizedEndpoint.add_component``, or by the endpoint itself.
@@ -56,20 +68,22 @@ class InferenceComponent(Resource):
         scope: Construct,
         id: str,
         *,
-        endpoint_name: str,
-        variant_name: str,
+        host: ComponentHosting,
         hosted: Sequence[HostedModel],
         needs: Sequence[Needs],
         startup_parameters: Sequence[dict[str, Any]],
-        update: UpdateSettings,
-        rollback_alarm_names: Sequence[str],
         loads_adapters: bool,
-        on_adapter: Callable[[str, str, bool], None],
         on_scaling: Callable[[int, int], None],
     ) -> None:
         """Declare the component; one model for each instance type of the endpoint, in the order of its pools."""
         self._name = physical_name(scope, id)
         super().__init__(scope, id, physical_name=self._name)
+        self.hosted, self.needs, self.variant_name = tuple(hosted), tuple(needs), host.options.variant_name
+        self._host, self._on_scaling, self._loads_adapters = host, on_scaling, loads_adapters
+        self._scaling: EndpointScaling | None = None
+        self.alarms = host.alarming.watch(
+            self, self._literally_served, hosted, accelerators=min(need.accelerators for need in needs)
+        )
         specifications = [
             {
                 "computeResourceRequirements": {
@@ -82,27 +96,60 @@ class InferenceComponent(Resource):
             for one, need, startup in zip(hosted, needs, startup_parameters, strict=True)
         ]
         single = len(hosted) == 1
+        names = [*self.alarms.rollback_alarm_names, *host.rollback_alarm_names]
+        definition: dict[str, Any] = {
+            "deployment_config": component_deployment_config(host.options.update_policy.settings, names),
+            "endpoint_name": host.endpoint_name,
+            "inference_component_name": self._name,
+            **(
+                {"specification": specifications[0]}
+                if single
+                else {
+                    "specifications": [
+                        {"instanceType": one.instance_type, **specification}
+                        for one, specification in zip(hosted, specifications, strict=True)
+                    ]
+                }
+            ),
+            "variant_name": self.variant_name,
+        }
+        self._definition = {
+            "".join(part.capitalize() for part in name.split("_")): value for name, value in definition.items()
+        }
         self._resource = sagemaker.CfnInferenceComponent(
-            self,
-            "Resource",
-            deployment_config=component_deployment_config(update, list(rollback_alarm_names)),
-            endpoint_name=endpoint_name,
-            inference_component_name=self._name,
-            runtime_config={"copyCount": needs[0].copies},
-            specification=specifications[0] if single else None,
-            specifications=None
-            if single
-            else [
-                {"instanceType": one.instance_type, **specification}
-                for one, specification in zip(hosted, specifications, strict=True)
-            ],
-            variant_name=variant_name,
+            self, "Resource", runtime_config={"copyCount": needs[0].copies}, **definition
         )
-        self.hosted, self.needs = tuple(hosted), tuple(needs)
-        self._on_scaling = on_scaling
-        self._scaling: EndpointScaling | None = None
-        self._endpoint_name, self._loads_adapters, self._on_adapter = endpoint_name, loads_adapters, on_adapter
-        self.variant_name = variant_name
+
+    @property
+    def _literally_served(self) -> ServedModel:
+        """What serves the model, by names that alarms can have before the component is there."""
+        return ServedModel(
+            self._host.literal_name,
+            self.variant_name,
+            self._name,
+            instance_type=self.hosted[0].instance_type if len(self.hosted) == 1 else None,
+            artifact_key=self.hosted[0].artifact.artifact_key,
+            publishing_seconds=self._host.options.publishing_seconds,
+        )
+
+    @property
+    def served(self) -> ServedModel:
+        """What serves the model, as CloudWatch knows it."""
+        return replace(
+            self._literally_served,
+            endpoint_name=self._host.endpoint_name,
+            inference_component_name=self.inference_component_name,
+        )
+
+    @property
+    def plan(self) -> Plan:
+        """What the recipe came to; of the endpoint's first pool, where there are several."""
+        return self.hosted[0].plan
+
+    @property
+    def artifact(self) -> OptimizationJob | OptimizedArtifact:
+        """What is served; of the endpoint's first pool, where there are several."""
+        return self.hosted[0].artifact
 
     @property
     def inference_component_name(self) -> str:
@@ -130,15 +177,29 @@ class InferenceComponent(Resource):
         """
         if self._scaling is not None:
             raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
-        self._on_scaling(min_capacity, max_capacity)
         self._scaling = EndpointScaling(
             self,
             "Scaling",
             target=ComponentTarget(self.inference_component_name),
             min_capacity=min_capacity,
             max_capacity=max_capacity,
+            defaults=scaling_defaults(self.plan, accelerators=self.needs[0].accelerators),
+            on_change=self._follow,
         )
+        capacity = ComponentCapacity(
+            self,
+            "Capacity",
+            component=self._resource,
+            definition=self._definition,
+            initial_copies=max(min_capacity, self.needs[0].copies),
+        )
+        started: Any = {"copyCount": capacity.copies}
+        self._resource.runtime_config = started
         return self._scaling
+
+    def _follow(self, scaling: EndpointScaling) -> None:
+        self._on_scaling(*scaling.capacity_range)
+        follow_scaling(self.alarms)(scaling)
 
     def add_adapter(self, id: str, *, artifact_uri: str, adapter_name: str | None = None) -> LoraAdapter:
         """Serve a LoRA adapter of this model. Requests name the adapter instead of the component.
@@ -159,7 +220,7 @@ class InferenceComponent(Resource):
         return LoraAdapter(
             self,
             id,
-            endpoint_name=self._endpoint_name,
+            endpoint_name=self._host.endpoint_name,
             base_name=_name_in(self._resource.ref),
             artifact_uri=artifact_uri,
             adapter_name=adapter_name,
@@ -170,10 +231,6 @@ class InferenceComponent(Resource):
         return iam.Grant.add_to_principal(
             grantee=grantee, actions=list(INVOKE_ACTIONS), resource_arns=[self.inference_component_arn]
         )
-
-    def start_with(self, copies: Any) -> None:
-        """Take the number of copies from elsewhere."""
-        self._resource.runtime_config = {"copyCount": copies}  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class LoraAdapter(Resource):

@@ -13,6 +13,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.recipe import Model, Plan
+from constructs_optim.recipe.alarms import Alarms
 from constructs_optim.recipe.hosting import (
     Adapters,
     CapacityReservation,
@@ -24,13 +25,16 @@ from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.scaling import scaling_defaults
 from constructs_optim.recipe.techniques import Technique
 
+from .alarming import Alarming, follow_scaling
 from .artifact_store import IArtifactStore
 from .async_inference import AsyncInference
 from .component_hosting import ComponentHosting, refuse
 from .data_capture import DataCapture
+from .endpoint_alarms import EndpointAlarms
 from .endpoint_base import EndpointBase
 from .endpoint_configuration import EndpointOptions, configuration_properties, variant_properties
 from .endpoint_dashboard import EndpointDashboard
+from .endpoint_metrics import EndpointMetrics
 from .endpoint_recipes import listed, pool_scope, pools_of, pools_of_component, recipes_of
 from .endpoint_scaling import EndpointScaling, VariantTarget
 from .execution_role import own_role
@@ -42,6 +46,7 @@ from .optimization_job import OptimizationJob
 from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
 from .physical_names import physical_name
+from .served_model import ServedModel
 from .update_policy import UpdatePolicy, deployment_config
 
 if TYPE_CHECKING:
@@ -51,7 +56,7 @@ if TYPE_CHECKING:
 
 
 @jsii.implements(iam.IGrantable)
-class OptimizedEndpoint(EndpointBase):
+class OptimizedEndpoint(EndpointMetrics, EndpointBase):
     """A SageMaker endpoint that serves a model after its techniques were applied.
 
     A changed recipe makes a new artifact, a new model and a new endpoint configuration, and the endpoint moves over as
@@ -69,6 +74,8 @@ class OptimizedEndpoint(EndpointBase):
         instance_type: str | None = None,
         instance_pools: Sequence[Pool] | None = None,
         adapters: Adapters | None = None,
+        alarm_actions: Sequence[cloudwatch.IAlarmAction] = (),
+        alarms: Alarms | None = None,
         artifact_key: str | None = None,
         artifact_store: IArtifactStore | None = None,
         async_inference: AsyncInference | None = None,
@@ -88,6 +95,7 @@ class OptimizedEndpoint(EndpointBase):
         model_data_download_timeout: Duration | None = None,
         network_isolation: bool | None = None,
         observability: Observability | None = None,
+        ok_actions: Sequence[cloudwatch.IAlarmAction] = (),
         removal_policy: RemovalPolicy | None = None,
         role: iam.IRole | None = None,
         rollback_alarms: Sequence[cloudwatch.IAlarm] = (),
@@ -111,6 +119,10 @@ class OptimizedEndpoint(EndpointBase):
             instance_pools: instead of ``techniques`` and ``instance_type``, up to five instance types, the preferred
                 first, each with the techniques for it; one that has no capacity gives way to the next.
             adapters: that the model's container loads LoRA adapters. Default: it does not.
+            alarm_actions: what alarms do when something is wrong, 5 at most. Default: they only show their state.
+            alarms: which alarms there are, and how they are tuned; the endpoint's own updates are rolled back by those
+                on errors, latency and lost capacity. Default: all but the one on latency, which needs a threshold;
+                ``Alarms.none()`` for none.
             artifact_key: the key of an artifact that is in ``artifact_store``, 64 hexadecimal digits; of the last job
                 where the recipe has several. May be a token. No job runs then, and the deployment fails with what is
                 known of the artifact where it is not there. Default: jobs make what is not in the store.
@@ -140,6 +152,7 @@ class OptimizedEndpoint(EndpointBase):
             network_isolation: whether the model's container is cut off from the network. Default: wherever the
                 techniques allow it.
             observability: metrics beyond the usual ones. Default: none.
+            ok_actions: what alarms do when all is right again, 5 at most. Default: nothing.
             removal_policy: what becomes of endpoint, configuration and model when they are removed from the stack.
                 Default: they are deleted.
             role: what SageMaker assumes for job and model. Default: one execution role for the whole stack.
@@ -214,15 +227,27 @@ class OptimizedEndpoint(EndpointBase):
         )
         self._role.permit(self._options.statements())
         self._config = sagemaker.CfnEndpointConfig(self, "Config", **self._configuration())
+        self._alarming = Alarming(alarms, tuple(alarm_actions), tuple(ok_actions))
+        self.alarms: EndpointAlarms | None = None
+        if self._models and not self._hosting.serves_components:
+            self.alarms = self._alarming.watch(self, self._literally_served, self._models)
+            # Once the model is there, the endpoint is minutes away: until then nothing is wrong.
+            self.alarms.node.add_dependency(self._config)
         self._endpoint = sagemaker.CfnEndpoint(
             self,
             "Resource",
-            deployment_config=deployment_config(self._options.update_policy.settings, self._rollback_alarm_names),
+            deployment_config=self._deployment_config(),
             endpoint_config_name=self._config.attr_endpoint_config_name,
             endpoint_name=self._literal_name,
         )
         self._components = ComponentHosting(
-            self._hosting, self._options, self._endpoint.attr_endpoint_name, on_change=self._fit_instances
+            self._hosting,
+            self._options,
+            self._endpoint.attr_endpoint_name,
+            self._literal_name,
+            self._alarming,
+            self._rollback_alarm_names,
+            on_change=self._follow_components,
         )
         self.component: InferenceComponent | None = None
         if self._models and self._hosting.serves_components:
@@ -298,7 +323,6 @@ class OptimizedEndpoint(EndpointBase):
             label=label,
             models=models,
             needs=needs,
-            rollback_alarm_names=self._rollback_alarm_names,
             loads_adapters=adapters is not None,
         )
 
@@ -315,10 +339,36 @@ class OptimizedEndpoint(EndpointBase):
         range_ = managed if self._hosting.serves_components else None
         return variant_properties(self._options, self._hosting, self._models, range_)
 
-    def _fit_instances(self) -> None:
+    def _deployment_config(self) -> dict[str, Any]:
+        own = self.alarms.rollback_alarm_names if self.alarms is not None else []
+        return deployment_config(self._options.update_policy.settings, [*own, *self._rollback_alarm_names])
+
+    def _follow_components(self) -> None:
         """Write the instances that the components take into the configuration."""
         variants: Any = [self._variant(self._components.managed_range())]
         self._config.production_variants = variants
+
+    @property
+    def _literally_served(self) -> ServedModel:
+        """What serves the model, by names that alarms can have before the endpoint is there."""
+        return ServedModel(
+            self._literal_name,
+            self.variant_name,
+            instance_type=self._hosting.instance_types[0] if len(self._hosting.instance_types) == 1 else None,
+            artifact_key=self.artifact.artifact_key,
+            publishing_seconds=self._options.publishing_seconds,
+        )
+
+    @property
+    def served(self) -> ServedModel:
+        """What serves the endpoint's own model, as CloudWatch knows it.
+
+        Raises:
+            ValueError: for an endpoint without a model of its own.
+        """
+        if self.component is not None:
+            return self.component.served
+        return replace(self._literally_served, endpoint_name=self.endpoint_name)
 
     @property
     def plan(self) -> Plan:
@@ -433,6 +483,7 @@ class OptimizedEndpoint(EndpointBase):
             min_capacity=min_capacity,
             max_capacity=max_capacity,
             defaults=scaling_defaults(self.plan),
+            on_change=follow_scaling(self.alarms),
         )
         self._endpoint.add_property_override("RetainAllVariantProperties", True)
         return self._scaling
