@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .constructs.artifact_store import ArtifactStore, IArtifactStore
+    from .constructs.dashboard_evaluation import EvaluatedModel
     from .constructs.endpoint_dashboard import EndpointDashboard
     from .constructs.endpoint_scaling import EndpointScaling
+    from .constructs.fleet_dashboard import FleetDashboard, FleetEndpoint
     from .constructs.optimization_job import OptimizationJob
     from .constructs.optimized_artifact import OptimizedArtifact
     from .constructs.optimized_endpoint import OptimizedEndpoint
+    from .constructs.served_model import ServedModel
     from .recipe import (
         Compilation,
         Model,
@@ -35,6 +38,9 @@ _HOMES = {
     "SpeculativeDecoding": ".recipe",
     "EndpointDashboard": ".constructs.endpoint_dashboard",
     "EndpointScaling": ".constructs.endpoint_scaling",
+    "EvaluatedModel": ".constructs.dashboard_evaluation",
+    "FleetDashboard": ".constructs.fleet_dashboard",
+    "FleetEndpoint": ".constructs.fleet_dashboard",
     "IArtifactStore": ".constructs.artifact_store",
     "Model": ".recipe",
     "OptimizationJob": ".constructs.optimization_job",
@@ -43,6 +49,7 @@ _HOMES = {
     "Plan": ".recipe",
     "Quantization": ".recipe",
     "RecipeError": ".recipe",
+    "ServedModel": ".constructs.served_model",
     "Violation": ".recipe",
 }
 
@@ -51,6 +58,9 @@ __all__ = [
     "Compilation",
     "EndpointDashboard",
     "EndpointScaling",
+    "EvaluatedModel",
+    "FleetDashboard",
+    "FleetEndpoint",
     "IArtifactStore",
     "Model",
     "OptimizationJob",
@@ -60,6 +70,7 @@ __all__ = [
     "PreOptimized",
     "Quantization",
     "RecipeError",
+    "ServedModel",
     "Sharding",
     "SpeculativeDecoding",
     "Violation",

@@ -140,7 +140,12 @@ class OptimizedEndpoint(Construct):
         self._component = self._add_component(component, model_name) if component is not None else None
         self._scaling: EndpointScaling | None = None
         self._dashboard = EndpointDashboard(
-            self, "Dashboard", endpoint_name=self._endpoint_name, variant_name=variant_name, plan=self.plan
+            self,
+            "Dashboard",
+            endpoint_name=self._endpoint_name,
+            variant_name=variant_name,
+            artifact=self.artifact,
+            inference_component_name=self.inference_component_name,
         )
 
     def _add_component(self, component: ComponentPlan, model_name: str) -> sagemaker.CfnInferenceComponent:
