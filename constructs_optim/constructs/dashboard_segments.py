@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from constructs_optim.recipe import Plan
 
-from .dashboard_graph import BLUE, GREEN, GREY, OF_STATISTICS, ORANGE, RED, Line, Place, graph
+from .dashboard_graph import BLUE, GREEN, GREY, OF_STATISTICS, ORANGE, PURPLE, RED, Line, Place, graph
 from .dashboard_widget import GRID_COLUMNS, Segment, Widget, text
 from .served_model import ServedModel
 
@@ -55,7 +55,7 @@ def heading(served: ServedModel, place: Place, plan: Plan | None, *, bucket: str
     if served.artifact_key is not None:
         lines.append(f"artifact `{served.artifact_key}`")
     lines.append(" · ".join(f"[{label}]({link})" for label, link in _links(served, place.region, console, bucket)))
-    return Segment("heading", None, (text("heading", "\n\n".join(line for line in lines if line), height=4),))
+    return Segment("heading", None, (text("heading", "\n\n".join(line for line in lines if line), height=3),))
 
 
 def _links(served: ServedModel, region: str, console: str, bucket: str | None) -> list[tuple[str, str]]:
@@ -147,8 +147,8 @@ def errors(served: ServedModel, place: Place) -> Segment:
     counts = [
         Line("invocation_4xx_errors", color=ORANGE),
         Line("invocation_5xx_errors", color=RED),
-        Line("invocation_model_errors"),
-        Line("mid_stream_errors"),
+        Line("invocation_model_errors", color=PURPLE),
+        Line("mid_stream_errors", color=GREY),
     ]
     return Segment(
         "errors",
