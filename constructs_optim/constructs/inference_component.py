@@ -214,7 +214,7 @@ class InferenceComponent(EndpointMetrics, Resource):
             RecipeError: when the container was not started for adapters (``adapters=Adapters(...)``), or the archive is
                 none.
         """
-        self._on_adapter(f"add_adapter({id!r})", artifact_uri, self._loads_adapters)
+        self._host.check_adapter(f"add_adapter({id!r})", artifact_uri, loads=self._loads_adapters)
         for one in self.hosted:
             one.artifact.execution_role.permit([_read_statement(artifact_uri)])
         return LoraAdapter(

@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from constructs_optim.recipe import Model, Plan
+from constructs_optim.recipe import Model
 from constructs_optim.recipe.alarms import Alarms
 from constructs_optim.recipe.hosting import (
     Adapters,
@@ -35,6 +35,7 @@ from .endpoint_base import EndpointBase
 from .endpoint_configuration import EndpointOptions, configuration_properties, variant_properties
 from .endpoint_dashboard import EndpointDashboard
 from .endpoint_metrics import EndpointMetrics
+from .endpoint_models import EndpointModels
 from .endpoint_recipes import listed, pool_scope, pools_of, pools_of_component, recipes_of
 from .endpoint_scaling import EndpointScaling, VariantTarget
 from .execution_role import own_role
@@ -42,9 +43,7 @@ from .hosted_model import HostedModel, Surroundings, host
 from .inference_component import InferenceComponent, Needs
 from .instance_pool import Pool
 from .network import shared_security_groups
-from .optimization_job import OptimizationJob
 from .optimization_service import OptimizationService
-from .optimized_artifact import OptimizedArtifact
 from .physical_names import physical_name
 from .served_model import ServedModel
 from .update_policy import UpdatePolicy, deployment_config
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 
 
 @jsii.implements(iam.IGrantable)
-class OptimizedEndpoint(EndpointMetrics, EndpointBase):
+class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
     """A SageMaker endpoint that serves a model after its techniques were applied.
 
     A changed recipe makes a new artifact, a new model and a new endpoint configuration, and the endpoint moves over as
@@ -82,12 +81,14 @@ class OptimizedEndpoint(EndpointMetrics, EndpointBase):
         capacity_reservation: CapacityReservation | None = None,
         container_startup_timeout: Duration | None = None,
         data_capture: DataCapture | None = None,
+        discount: float = 0,
         encryption_key: kms.IKey | None = None,
         endpoint_name: str | None = None,
         environment: Mapping[str, str] | None = None,
         inference_ami_version: str | None = None,
         inference_component: bool | None = None,
         initial_instance_count: int | None = None,
+        instance_price_per_hour: float | None = None,
         instance_provision_timeout: Duration | None = None,
         max_instance_count: int | None = None,
         max_runtime: Duration | None = None,
@@ -133,6 +134,7 @@ class OptimizedEndpoint(EndpointMetrics, EndpointBase):
             container_startup_timeout: how long loading the model may take, 1 minute to 1 hour. Default: what the
                 model's JumpStart document says, and 1 hour for other models.
             data_capture: that requests and responses are kept in S3. Default: they are not.
+            discount: what a savings plan takes off that price, as a share. Default: 0.
             encryption_key: the KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
             endpoint_name: default: one made of the stack's name and the endpoint's place in it.
             environment: more environment variables for the model's container. Default: none.
@@ -141,6 +143,8 @@ class OptimizedEndpoint(EndpointMetrics, EndpointBase):
                 scales by copies, to none as well, and requests name it. Default: only where nothing else will do.
             initial_instance_count: instances to start with. Default: 1, and with inference components as many as
                 their copies take.
+            instance_price_per_hour: what one instance costs in an hour, in US dollars, for the dashboard's costs.
+                Default: no live costs, and the prices that an evaluation published.
             instance_provision_timeout: how long SageMaker looks for an instance, 5 minutes to 1 hour. Default: the
                 service's own.
             max_instance_count: the most instances that SageMaker launches for inference components. Default: what
@@ -258,8 +262,19 @@ class OptimizedEndpoint(EndpointMetrics, EndpointBase):
             self.apply_removal_policy(removal_policy)
 
         self._dashboard = EndpointDashboard(
-            self, "Dashboard", endpoint_name=self.endpoint_name, variant_name=variant_name, plan=self.plan
+            self,
+            "Dashboard",
+            endpoint_name=self.endpoint_name,
+            variant_name=variant_name,
+            artifact=self._models[0].artifact if self._models else None,
+            discount=discount,
+            inference_component_name=self.inference_component_name,
+            instance_price_per_hour=instance_price_per_hour,
+            instance_type=self._hosting.instance_types[0] if len(self._hosting.instance_types) == 1 else None,
         )
+        alarms_shown = self.alarms if self.component is None else self.component.alarms
+        if alarms_shown is not None:
+            self._dashboard.add_alarms(*alarms_shown.alarm_arns)
 
     def add_component(
         self,
@@ -371,57 +386,6 @@ class OptimizedEndpoint(EndpointMetrics, EndpointBase):
         return replace(self._literally_served, endpoint_name=self.endpoint_name)
 
     @property
-    def plan(self) -> Plan:
-        """What the recipe came to: jobs, container and artifact key; of the first pool, where there are several.
-
-        Raises:
-            ValueError: for an endpoint without a model of its own.
-        """
-        return self._first.plan
-
-    @property
-    def plans(self) -> tuple[Plan, ...]:
-        """The plans of all pools, in their order."""
-        return tuple(model.plan for model in self._models)
-
-    @property
-    def artifact(self) -> OptimizationJob | OptimizedArtifact:
-        """What is served, whether a job of this stack makes it or not; of the first pool, where there are several.
-
-        Raises:
-            ValueError: for an endpoint without a model of its own.
-        """
-        return self._first.artifact
-
-    @property
-    def artifacts(self) -> tuple[OptimizationJob | OptimizedArtifact, ...]:
-        """What the pools serve, in their order."""
-        return tuple(model.artifact for model in self._models)
-
-    @property
-    def _first(self) -> HostedModel:
-        if not self._models:
-            raise ValueError(
-                f"{self.node.path} has no model of its own: each component that add_component(...) returns has its "
-                "artifact and its plan"
-            )
-        return self._models[0]
-
-    @property
-    def job(self) -> OptimizationJob:
-        """What makes the artifact. ``artifact`` is what is served, whether a job of this stack makes it or not.
-
-        Raises:
-            ValueError: with ``artifact_key``: the artifact is of another stack's making.
-        """
-        if not isinstance(self.artifact, OptimizationJob):
-            raise ValueError(
-                f"{self.node.path} refers to an artifact by its key, and no job of its own makes it: use .artifact, "
-                "which has artifact_key, model_data_uri, image_uri and job_name"
-            )
-        return self.artifact
-
-    @property
     def endpoint_name(self) -> str:
         """The endpoint's name (a token)."""
         return self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
@@ -435,25 +399,6 @@ class OptimizedEndpoint(EndpointMetrics, EndpointBase):
     def inference_component_name(self) -> str | None:
         """The inference component's name (a token), which requests must name; None where a variant serves the model."""
         return self.component.inference_component_name if self.component is not None else None
-
-    @property
-    def grant_principal(self) -> iam.IPrincipal:
-        """What SageMaker assumes for jobs and models: grants to the endpoint are grants to its role."""
-        return self._role.role.grant_principal
-
-    @property
-    def connections(self) -> ec2.Connections:
-        """The network connections of jobs and models.
-
-        Raises:
-            ValueError: without a VPC.
-        """
-        groups = self._around.security_groups
-        if groups is None:
-            raise ValueError(f"{self.node.path} is in no VPC: give it vpc=..., and it has connections")
-        from aws_cdk import aws_ec2
-
-        return aws_ec2.Connections(security_groups=list(groups))
 
     @property
     def dashboard(self) -> EndpointDashboard:
