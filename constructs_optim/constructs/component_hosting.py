@@ -69,8 +69,8 @@ class ComponentHosting:
             RecipeError: when its copies do not fit.
         """
         asked = _Copies(needs[0], label, needs[0].copies, needs[0].copies)
-        self._check({**self._copies, id: asked})
-        self._copies[id] = asked
+        self._check({**self._copies, label: asked})
+        self._copies[label] = asked
         component = InferenceComponent(
             scope,
             id,
@@ -79,7 +79,7 @@ class ComponentHosting:
             needs=needs,
             startup_parameters=[startup_parameters(self.options, model) for model in models],
             loads_adapters=loads_adapters,
-            on_scaling=lambda least, most: self._scale(id, least, most),
+            on_scaling=lambda least, most: self._scale(label, least, most),
         )
         self.on_change()
         return component
@@ -95,10 +95,10 @@ class ComponentHosting:
             most = max(1, least, self._taken(lambda copies: copies.most) + 1)
         return least, most
 
-    def _scale(self, id: str, least: int, most: int) -> None:
-        scaled = replace(self._copies[id], least=least, most=most)
-        self._check({**self._copies, id: scaled})
-        self._copies[id] = scaled
+    def _scale(self, label: str, least: int, most: int) -> None:
+        scaled = replace(self._copies[label], least=least, most=most)
+        self._check({**self._copies, label: scaled})
+        self._copies[label] = scaled
         self.on_change()
 
     def check_adapter(self, label: str, artifact_uri: str, *, loads: bool) -> None:

@@ -83,6 +83,11 @@ class HostedModel:
         return self.artifact.plan
 
     @property
+    def artifact_key(self) -> str | None:
+        """The artifact's key (it may be a token); None where the recipe makes none."""
+        return self.artifact.artifact_key if self.plan.jobs else None
+
+    @property
     def runs_jobs(self) -> bool:
         """Whether jobs of this stack may fail."""
         return isinstance(self.artifact, OptimizationJob) and bool(self.plan.jobs)

@@ -128,7 +128,7 @@ class InferenceComponent(EndpointMetrics, Resource):
             self.variant_name,
             self._name,
             instance_type=self.hosted[0].instance_type if len(self.hosted) == 1 else None,
-            artifact_key=self.hosted[0].artifact.artifact_key,
+            artifact_key=self.hosted[0].artifact_key,
             publishing_seconds=self._host.options.publishing_seconds,
         )
 

@@ -370,7 +370,7 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             self._literal_name,
             self.variant_name,
             instance_type=self._hosting.instance_types[0] if len(self._hosting.instance_types) == 1 else None,
-            artifact_key=self.artifact.artifact_key,
+            artifact_key=self._first.artifact_key,
             publishing_seconds=self._options.publishing_seconds,
         )
 

@@ -23,6 +23,9 @@ _STACK_PART = 37
 def physical_name(scope: Construct, id: str, *, suffix: str = "", longest: int = _LONGEST) -> str:
     """A name for the child ``id`` of ``scope``: letters, digits and hyphens, and none like it in account and region.
 
+    It is in lower case, as SageMaker's ARNs have it: what CloudWatch and Application Auto Scaling are told is the same
+    wherever it was taken from.
+
     The stack's name is in it where it is known; a nested stack's is not, and the last part of its id stands for it.
     ``suffix`` is left as it is.
     """
@@ -34,5 +37,5 @@ def physical_name(scope: Construct, id: str, *, suffix: str = "", longest: int =
         place = [stack.stack_name, *place]
     longest -= len(suffix) + (0 if known else _STACK_PART)
     words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9]", "", part) for part in place)))
-    name = f"{words[: longest - _HASH_DIGITS - 1].rstrip('-')}-{sha256('/'.join(place))[:_HASH_DIGITS]}{suffix}"
+    name = f"{words.lower()[: longest - _HASH_DIGITS - 1].rstrip('-')}-{sha256('/'.join(place))[:_HASH_DIGITS]}{suffix}"
     return name if known else f"{name}-{Fn.select(2, Fn.split('/', stack.stack_id))}"
