@@ -10,14 +10,12 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from constructs_optim import (
     ArtifactStore,
-    EndpointDashboard,
     EvaluatedModel,
     FleetDashboard,
     FleetEndpoint,
     Model,
     OptimizedEndpoint,
     Quantization,
-    ServedModel,
     SpeculativeDecoding,
 )
 
@@ -36,26 +34,15 @@ drafted = OptimizedEndpoint(
     stack, "Drafted", techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()], **given
 )
 
+drafted.dashboard.show_costs(instance_price_per_hour=PRICE_OF_G5_12XLARGE)
 # Baseline and optimized, side by side: what evaluations published of each, for 1, 8 and 32 users.
-evaluated = EndpointDashboard(
-    stack,
-    "Evaluated",
-    endpoint_name=drafted.endpoint_name,
-    variant_name=drafted.variant_name,
-    artifact=drafted.artifact,
-    instance_price_per_hour=PRICE_OF_G5_12XLARGE,
-)
-evaluated.show_evaluation(
+drafted.dashboard.show_evaluation(
     concurrencies=[1, 8, 32],
-    baseline=EvaluatedModel(
-        "quantized",
-        ServedModel(quantized.endpoint_name, quantized.variant_name, artifact_key=quantized.artifact.artifact_key),
-        PRICE_OF_G5_12XLARGE,
-    ),
+    baseline=EvaluatedModel("quantized", quantized.dashboard.served, PRICE_OF_G5_12XLARGE),
     label="with a draft",
 )
 # From the pipeline, not from a clock at synth: the same commit makes the same template.
-evaluated.add_deployment("2026-11-21T14:00:00Z", "release 42")
+drafted.dashboard.add_deployment("2026-11-21T14:00:00Z", "release 42")
 
 fleet = FleetDashboard(
     stack,

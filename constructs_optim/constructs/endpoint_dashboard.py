@@ -12,6 +12,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.recipe import Plan, pricing
+from constructs_optim.recipe.metrics import PUBLISHING_SECONDS
 
 from . import dashboard_segments as segments
 from .dashboard_body import dashboard_body, pseudo_parameters, region
@@ -50,6 +51,7 @@ class EndpointDashboard(Construct):
         inference_component_name: str | None = None,
         instance_price_per_hour: float | None = None,
         instance_type: str | None = None,
+        publishing_seconds: int = PUBLISHING_SECONDS,
     ) -> None:
         """Declare the dashboard.
 
@@ -66,6 +68,8 @@ class EndpointDashboard(Construct):
             instance_price_per_hour: what one instance costs in an hour, in US dollars. Default: no live costs, and
                 the prices that an evaluation published.
             instance_type: what the endpoint runs on. Default: that of ``plan``.
+            publishing_seconds: how often instances report their utilization (``MetricsConfig`` of the endpoint
+                configuration), by which they are counted. Default: 60.
 
         Raises:
             ValueError: for a price that is not above zero, or a discount that is no share.
@@ -81,12 +85,13 @@ class EndpointDashboard(Construct):
             inference_component_name,
             instance_type=instance_type or (self._plan.instance_type if self._plan is not None else None),
             artifact_key=key or (self._plan.artifact_key if self._plan is not None else None),
+            publishing_seconds=publishing_seconds,
         )
         self._price, self._discount = instance_price_per_hour, discount
         self._alarms: list[str] = []
         self._deployments: list[tuple[str, str]] = []
         self._scaling: ScalingRange | None = None
-        self._evaluations: list[Segment] = []
+        self._evaluation: tuple[EvaluatedModel | None, str, tuple[int, ...]] | None = None
         self._more: list[Segment] = []
         self._history = _history(artifact)
         self._resource = cloudwatch.CfnDashboard(
@@ -118,7 +123,7 @@ class EndpointDashboard(Construct):
             segments.host(served, place),
             segments.scaling(served, place, self._scaling),
             segments.cost(served, place),
-            *self._evaluations,
+            *self._compared(),
             *([segments.history(self._history, place.region)] if self._history is not None else []),
             *self._more,
         ]
@@ -200,16 +205,39 @@ class EndpointDashboard(Construct):
             raise ValueError(
                 f"concurrencies is {list(concurrencies)}: name those of the evaluation, for instance [1, 8]"
             )
-        this = EvaluatedModel(label, self._served, self._price)
-        compared = [*([baseline] if baseline is not None else []), this]
-        unknown = [model.label for model in compared if model.served.artifact_key is None]
+        unknown = [
+            name
+            for name, served in ((label, self._served), *([(baseline.label, baseline.served)] if baseline else []))
+            if served.artifact_key is None
+        ]
         if unknown:
             raise ValueError(
                 f"an evaluation's metrics are published under an artifact's key, and that of {' and '.join(unknown)} "
                 "is not known: give ServedModel(..., artifact_key=...), or the dashboard its artifact"
             )
-        self._evaluations = evaluation(compared, sorted(set(concurrencies)), self._place)
+        self._evaluation = (baseline, label, tuple(sorted(set(concurrencies))))
         return self._changed()
+
+    def show_costs(self, *, instance_price_per_hour: float, discount: float = 0) -> EndpointDashboard:
+        """Show what the running instances cost, and evaluations' prices at this price instead of what was published.
+
+        Args:
+            instance_price_per_hour: what one instance costs in an hour, in US dollars.
+            discount: what a savings plan takes off, as a share. Default: 0.
+
+        Raises:
+            ValueError: for a price that is not above zero, or a discount that is no share.
+        """
+        pricing.check_price(instance_price_per_hour, discount)
+        self._price, self._discount = instance_price_per_hour, discount
+        return self._changed()
+
+    def _compared(self) -> list[Segment]:
+        if self._evaluation is None:
+            return []
+        baseline, label, concurrencies = self._evaluation
+        this = EvaluatedModel(label, self._served, self._price)
+        return evaluation([baseline, this] if baseline is not None else [this], concurrencies, self._place)
 
     @property
     def _place(self) -> Place:

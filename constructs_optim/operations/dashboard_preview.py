@@ -126,8 +126,8 @@ class _Names:
             case {"Fn::ImportValue": inner}:
                 return self.text(inner).rpartition(":")[2]
             case dict() | list():
-                parts = value.values() if isinstance(value, dict) else value
-                return next((found for part in parts if (found := self.text(part)) and not found.isdigit()), "")
+                reference = next(_references(value), None)
+                return self.text(reference) if reference is not None else "unknown"
             case _:
                 return str(value)
 
@@ -149,6 +149,15 @@ class _Names:
         named = self._values.get(name) or _PSEUDO.get(name) or default or _HASH.sub("", name)
         self.used.setdefault(name, str(named))
         return str(named)
+
+
+def _references(value: Any) -> Iterator[dict[str, Any]]:
+    """What a function such as Fn::Select refers to."""
+    if isinstance(value, dict) and ("Ref" in value or "Fn::GetAtt" in value):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _references(part)
 
 
 def _placed(widgets: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SAMPLE = "sample data"
 _COLUMNS, _COLUMN_INCHES, _ROW_INCHES, _MARGIN, _TOP = 24, 0.62, 0.42, 0.12, 0.55
 _DPI = 80
-_COLORS = 128
+_COLORS = 256
 _INK, _FAINT, _GRID, _PAGE, _CARD = "#16191f", "#687078", "#e3e6e8", "#f2f3f3", "#ffffff"
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -36,7 +36,7 @@ _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
 
 def png(preview: DashboardPreview, graphs: Mapping[int, Graph], *, recorded: bool) -> bytes:
-    """The whole dashboard as a picture of at most 128 colors.
+    """The whole dashboard as a picture of at most 256 colors.
 
     Args:
         preview: the dashboard.

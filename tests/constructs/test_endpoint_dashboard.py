@@ -200,17 +200,9 @@ def test_evaluations_are_of_one_artifact_and_concurrency_each() -> None:
 
 def test_a_blended_price_is_metric_math_over_a_stated_price() -> None:
     scope = stack()
-    made = EndpointDashboard(
-        scope,
-        "Dashboard",
-        endpoint_name="chat",
-        variant_name="AllTraffic",
-        artifact=endpoint(scope).artifact,
-        instance_price_per_hour=7.09,
-        discount=0.4,
-    )
-    made.show_evaluation(concurrencies=[8])
-    body = made_body(scope, made)
+    made = endpoint(scope).dashboard
+    made.show_evaluation(concurrencies=[8]).show_costs(instance_price_per_hour=7.09, discount=0.4)
+    body = body_of(scope)
     assert expressions(titled(body, "Blended price per million tokens")) == [
         "(1 - 0.4) * 7.09 / (concurrency_8_1 * 1000 / inter_token_latency_p50_8_1 * 3600 / 1000000) / 4"
     ]
@@ -219,10 +211,19 @@ def test_a_blended_price_is_metric_math_over_a_stated_price() -> None:
     ]
 
 
-def made_body(scope: Stack, made: EndpointDashboard) -> Body:
-    """Of one dashboard among those of the stack."""
-    resource = scope.resolve(made.node.default_child.dashboard_body)["Fn::Sub"]
-    return json.loads(resource[0])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"instance_price_per_hour": 0}, "instance_price_per_hour is 0"),
+        ({"instance_price_per_hour": 7, "discount": 40}, "it is a share"),
+    ],
+)
+def test_what_is_no_price_is_refused(wrong: dict[str, float], said: str) -> None:
+    _, made = alone()
+    with pytest.raises(ValueError, match=said):
+        made.show_costs(**wrong)
+    with pytest.raises(ValueError, match=said):
+        alone(**wrong)
 
 
 def test_a_price_that_nobody_stated_is_the_one_that_the_evaluation_published() -> None:
@@ -268,6 +269,11 @@ def test_scalings_limits_and_targets_are_drawn() -> None:
     assert [mark["value"] for mark in titled(body, "Instances")["annotations"]["horizontal"]] == [1, 4]
     concurrency = titled(body, "Concurrent requests per instance")
     assert [mark["value"] for mark in concurrency["annotations"]["horizontal"]] == [8]
+
+
+def test_instances_are_counted_by_how_often_they_report() -> None:
+    scope, _ = alone(publishing_seconds=10)
+    assert expressions(titled(body_of(scope), "Instances")) == ["instance_reports * 10 / PERIOD(instance_reports)"]
 
 
 def test_widgets_of_ones_own_come_last() -> None:
