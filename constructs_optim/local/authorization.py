@@ -157,9 +157,8 @@ def needed_permissions(
     resource = _named_resource(operation, request, f"{prefix}:{account}")
     yield Permission(f"sagemaker:{operation}", resource)
     for kind in _OTHER_KINDS.get(operation, ()):
-        yield Permission(
-            f"sagemaker:{operation}", f"{prefix}:{account}:{_KINDS[kind]}/{request[f'{kind}Name'].lower()}"
-        )
+        name = str(request.get(f"{kind}Name")).lower()
+        yield Permission(f"sagemaker:{operation}", f"{prefix}:{account}:{_KINDS[kind]}/{name}")
     if operation.startswith("Create") and request.get("Tags"):
         yield Permission("sagemaker:AddTags", resource)
     for member in _ROLE_MEMBERS:

@@ -70,7 +70,7 @@ def alarm(**more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("datapoints", "missing", "breaching", "ignored", "not_breaching"),
-    # The user guide's table, "Configuring how CloudWatch alarms treat missing data": three out of three, newest last.
+    # After the user guide, "Configuring how CloudWatch alarms treat missing data": three out of three, newest last.
     [
         ("0 0 0", "OK", "OK", "OK", "OK"),
         ("- - 0", "OK", "OK", "OK", "OK"),
@@ -95,13 +95,17 @@ def test_missing_data_is_treated_as_the_alarm_says(
 
 def test_m_out_of_n_datapoints_are_enough_for_an_alarm() -> None:
     series = {5820: 1.0, 5880: 0.0, 5940: 1.0}
-    assert evaluated(alarm(DatapointsToAlarm=2), lambda *_: series, NOW).state == "ALARM"  # type: ignore[union-attr]
-    assert evaluated(alarm(DatapointsToAlarm=3), lambda *_: series, NOW).state == "OK"  # type: ignore[union-attr]
+    for least, state in ((2, "ALARM"), (3, "OK")):
+        found = evaluated(alarm(DatapointsToAlarm=least), lambda *_: series, NOW)
+        assert found is not None
+        assert found.state == state
 
 
 def test_the_period_under_way_counts_once_it_has_a_datapoint() -> None:
     series = {6000: 1.0, 5940: 0.0}
-    assert evaluated(alarm(EvaluationPeriods=1), lambda *_: series, NOW).value == 1.0  # type: ignore[union-attr]
+    found = evaluated(alarm(EvaluationPeriods=1), lambda *_: series, NOW)
+    assert found is not None
+    assert (found.state, found.value) == ("ALARM", 1.0)
 
 
 def test_metrics_of_an_alarm_have_one_that_returns_data_and_ids_that_exist() -> None:
