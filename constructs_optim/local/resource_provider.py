@@ -211,6 +211,10 @@ class ResourceProvider:
         """Update a resource in place, or replace it where its schema says so."""
         self._check(new)
         if any(old.get(name) != new.get(name) for name in self._schema["create_only"]):
+            if self._never_left(physical_id, old, new):
+                return self._identity(
+                    {**new, **self._names(physical_id, new)}, {self._operations.arn or "": physical_id}
+                )
             return self.create(logical_id or physical_id, new, stack_name)
         given = {**new, **self._names(physical_id, new)}
         self._retag(physical_id, old.get("Tags") or [], new.get("Tags") or [])
@@ -225,6 +229,14 @@ class ResourceProvider:
     def delete(self, physical_id: str, properties: Properties) -> None:
         """Delete a resource; one that is gone is deleted."""
         self._remove({**properties, **self._names(physical_id, properties)})
+
+    def _never_left(self, physical_id: str, old: Properties, new: Properties) -> bool:
+        """Whether a replacement that failed is sent back: the resource is still the one that was to be replaced."""
+        name = self._operations.name or ""
+        there, left, wanted = (
+            str(n or "").lower() for n in (physical_id.rpartition("/")[2], old.get(name), new.get(name))
+        )
+        return settles(self._type) and ((left != "" and left != there) or (wanted != "" and wanted == there))
 
     def _retag(self, arn: str, old: list[dict[str, str]], new: list[dict[str, str]]) -> None:
         """Bring a resource's tags up to date, for the types whose ``Ref`` is the ARN that tags are kept under."""
@@ -353,6 +365,12 @@ class ResourceProvider:
             )
             if not gone:
                 raise
+
+
+def settles(type_name: str) -> bool:
+    """Whether resources of the type take time to change, and may fail once they have begun."""
+    operations = OPERATIONS.get(type_name)
+    return operations is not None and operations.update is not None and operations.status_member is not None
 
 
 def schemas() -> dict[str, dict[str, list[str]]]:
