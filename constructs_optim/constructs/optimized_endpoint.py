@@ -260,7 +260,9 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             self.component = self._add(self, "Component", "model", self._models, needs, adapters)
         self._scaling: EndpointScaling | None = None
         if removal_policy is not None:
-            self.apply_removal_policy(removal_policy)
+            # A retained endpoint launches instances from its configuration and its models.
+            for kept in (self._endpoint, self._config, *(model.model.resource for model in self._models)):
+                kept.apply_removal_policy(removal_policy)
 
         self._dashboard = EndpointDashboard(
             self,
