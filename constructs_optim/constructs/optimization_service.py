@@ -28,6 +28,7 @@ _ID = "OptimizationService"
 _PACKAGE = Path(__file__).parent.parent
 _JOB_NAMES = "a job's name follows from its artifact key, which is known only when the stack is deployed"
 _MODELS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:model/optim-*"
+_COMPONENTS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:inference-component/*"
 _JOBS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:optimization-job/optim-*"
 
 
@@ -57,6 +58,7 @@ class OptimizationService(Construct):
         self._jobs: _Jobs | None = None
         self._models: Handler | None = None
         self._artifacts: Handler | None = None
+        self._capacity: Handler | None = None
         self.service_timeout_seconds = ANSWER_SECONDS
 
     @property
@@ -182,6 +184,32 @@ class OptimizationService(Construct):
         named = [source for source in sources if not isinstance(source, ArtifactSource)]
         self._models.permit([*_lookups(named), _pass_role(role_arn)])
         return self._models.arn
+
+    @property
+    def capacity_service_token(self) -> str:
+        """The handler that looks up how many copies inference components of the stack have."""
+        if self._capacity is None:
+            self._capacity = Handler(
+                self,
+                "Capacity",
+                code=self._code,
+                entry_point="runtime.capacity_handler.handler",
+                description="Looks up how many copies inference components have",
+                answers_cloudformation=True,
+                statements=[],
+            )
+            self._capacity.permit(
+                [
+                    Statement("FindComponents", ("cloudformation:DescribeStackResource",), ({"Ref": "AWS::StackId"},)),
+                    Statement(
+                        "DescribeComponents",
+                        ("sagemaker:DescribeInferenceComponent",),
+                        (sub(_COMPONENTS_ARN),),
+                        wildcard="CloudFormation makes a component's name up when the stack is deployed",
+                    ),
+                ]
+            )
+        return self._capacity.arn
 
     def _watching(self, watcher: Handler) -> stepfunctions.CfnStateMachine:
         scope = Construct(self, "StateMachine")

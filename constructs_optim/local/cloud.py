@@ -60,8 +60,9 @@ class LocalCloud:
             region: default: us-west-2, the region of the bundled JumpStart documents.
             job_seconds: how long an optimization job is STARTING and INPROGRESS. Default: 3 and 5 seconds.
             endpoint_seconds: how long an endpoint takes to create or update. Default: 1 second.
-            time_scale: how long waits of state machines take, and those before Lambda repeats an invocation that
-                failed, against AWS's. Default: 1, as on AWS.
+            time_scale: how long waits take, against AWS's: those of state machines, those before Lambda repeats an
+                invocation that failed, those of deployments (baking, time limits) and cooldowns and rates of scaling.
+                Default: 1, as on AWS.
             hub_folders: more documents, as ``<folder>/<model id>/<version>.json``. Default: none.
             enforce_iam: whether Lambda functions, state machines and SageMaker may do only what their roles' policies
                 allow. Whoever uses :meth:`environment` stays an administrator. Default: they may do everything.
@@ -185,6 +186,20 @@ class LocalCloud:
         """Every optimization job: ``{"name", "status", "history": [{"status", "time"}]}``."""
         return self._control("GET", "jobs")
 
+    def deployments(self, resource: str | None = None) -> list[dict[str, Any]]:
+        """Every creation, update and scaling of endpoints and inference components, with the stages it went through.
+
+        Each is ``{"resource", "kind", "outcome", "reason", "history"}``: ``endpoint/<name>`` or
+        ``inference-component/<name>``; Creating, Updating or Scaling; ``done``, ``rolled back``, ``rollback failed`` or
+        None while it is under way; and a stage is ``{"status", "rolling_back", "new", "old", "time"}`` with the
+        instances (or copies) of the new and the old fleet by variant. A stage is there whether or not anybody looked.
+
+        Args:
+            resource: those of one resource. Default: all.
+        """
+        found = self._control("GET", "deployments")
+        return [deployment for deployment in found if resource in (None, deployment["resource"])]
+
     def calls(self, operation: str | None = None) -> list[dict[str, Any]]:
         """The calls of SageMaker and Application Auto Scaling: ``{"service", "operation", "request", "outcome"}``."""
         query = f"?{urllib.parse.urlencode({'operation': operation})}" if operation else ""
@@ -212,6 +227,7 @@ class LocalCloud:
         reason: str = "",
         path: str = "",
         skip: int = 0,
+        instance_type: str = "",
     ) -> None:
         """Put a fault in force; :data:`constructs_optim.local.faults.NAMES` lists them.
 
@@ -222,8 +238,17 @@ class LocalCloud:
             reason: what it says, where it says something.
             path: a part of the request's path, for calls of functions. Default: any.
             skip: how many calls it lets pass first. Default: none.
+            instance_type: the instance type it is about, for ``no_capacity``. Default: every one.
         """
-        fault = {"name": name, "operation": operation, "count": count, "reason": reason, "path": path, "skip": skip}
+        fault = {
+            "name": name,
+            "operation": operation,
+            "count": count,
+            "reason": reason,
+            "path": path,
+            "skip": skip,
+            "instance_type": instance_type,
+        }
         self._control("POST", "faults", fault)
 
     def faults(self) -> list[dict[str, Any]]:

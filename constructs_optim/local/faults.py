@@ -18,7 +18,9 @@ NAMES = {
     "limit_exceeded": "calls of operation answer ResourceLimitExceeded; reason: the message",
     "hub_unavailable": "DescribeHubContent answers 503",
     "endpoint_fails": "endpoints that are created or updated fail; reason: their FailureReason",
-    "no_capacity": "endpoints that are created or updated fail for lack of capacity",
+    "no_capacity": "no instance can be launched, or none of instance_type; a variant with another pool falls over",
+    "update_fails": "updates of endpoints and inference components fail and roll back; reason: their FailureReason",
+    "rollback_fails": "endpoints that roll back end as UpdateRollbackFailed; reason: added to their FailureReason",
     "access_denied": "calls of operation by a function answer AccessDenied",
     "key_disabled": "calls of S3's operation by a function answer KMS.DisabledException",
     "function_dies_before": "a function's process is killed when it calls operation, before the service acts",
@@ -36,7 +38,8 @@ class Fault:
     """One fault.
 
     ``count`` is how often it strikes, None for until it is cleared; ``skip`` how many calls it lets pass before;
-    ``path`` a part of the request's path, for instance ``claim.json``; ``struck`` how often it has struck.
+    ``path`` a part of the request's path, for instance ``claim.json``; ``instance_type`` the type it is about, empty
+    for every one; ``struck`` how often it has struck.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Fault:
     reason: str = ""
     path: str = ""
     skip: int = 0
+    instance_type: str = ""
     struck: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -80,11 +84,12 @@ class Faults:
         with self._lock:
             return list(self._active)
 
-    def strikes(self, name: str, operation: str | None = None, path: str = "") -> Fault | None:
+    def strikes(self, name: str, operation: str | None = None, path: str = "", instance_type: str = "") -> Fault | None:
         """The fault of that name if it is in force for ``operation``; one strike is used up."""
         with self._lock:
             for fault in self._active:
-                if fault.name == name and fault.operation in (None, operation) and fault.path in path:
+                about = fault.operation in (None, operation) and fault.instance_type in ("", instance_type)
+                if fault.name == name and about and fault.path in path:
                     if fault.skip > 0:
                         fault.skip -= 1
                         continue

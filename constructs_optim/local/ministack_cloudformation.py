@@ -36,6 +36,11 @@ def behave_like_aws(faults: Faults) -> None:
     _keep_what_failed_deletions_need()
 
 
+def _now() -> str:
+    """The time as CloudFormation writes it: its clients read each resource's."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 class _FailedCreates:
     """Custom resources whose creation failed: their properties, and the physical ids they answered with."""
 
@@ -63,7 +68,7 @@ class _FailedCreates:
                 "LogicalResourceId": logical_id,
                 "Properties": properties,
                 "Attributes": {},
-                "Timestamp": "",
+                "Timestamp": _now(),
             }
 
     def take(self, stack_id: str, logical_id: str | None) -> dict[str, Any] | None:
@@ -183,7 +188,7 @@ def _delete_failed_creates(failed: _FailedCreates) -> None:
         if stack["StackStatus"] == "ROLLBACK_FAILED":
             stack["_template"] = operation.get("template") or {}
             for name, left in stack.get("_rollback_failed", {}).items():
-                stack["_resources"][name] = {"LogicalResourceId": name, "Attributes": {}, "Timestamp": "", **left}
+                stack["_resources"][name] = {"LogicalResourceId": name, "Attributes": {}, "Timestamp": _now(), **left}
 
     stacks._roll_back_operation = roll_back_operation
     handlers._roll_back_operation = roll_back_operation

@@ -19,6 +19,7 @@ from .api_model import ApiModel
 
 _SETTLING_SECONDS = 300
 _LONGEST_NAME = 63
+_STABLE = ("InService", "Failed", "UpdateRollbackFailed")
 
 Properties = dict[str, Any]
 
@@ -49,6 +50,7 @@ class Operations:
         status_member: member of its answer that has the status; None where creating is immediate.
         reference: what ``Ref`` gives, from properties and ARN.
         normalize: what turns the properties into the request's.
+        parts: what the template says inside the resource and the API keeps beside it.
     """
 
     service: str
@@ -62,6 +64,26 @@ class Operations:
     status_member: str | None = None
     reference: Callable[[Properties, str], str] = field(default=lambda properties, arn: arn)
     normalize: Callable[[Properties], Properties] = field(default=dict)
+    parts: Parts | None = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Things that a template lists in a property, and that have operations of their own.
+
+    Attributes:
+        member: the property.
+        name: the member of each that names it.
+        put: operation that creates or changes one.
+        delete: operation that deletes one.
+        shared: properties that name what they belong to.
+    """
+
+    member: str
+    name: str
+    put: str
+    delete: str
+    shared: tuple[str, ...]
 
 
 def _target(properties: Properties) -> str:
@@ -126,6 +148,9 @@ OPERATIONS: dict[str, Operations] = {
         "DeregisterScalableTarget",
         update="RegisterScalableTarget",
         delete_members=_TARGET_MEMBERS,
+        parts=Parts(
+            "ScheduledActions", "ScheduledActionName", "PutScheduledAction", "DeleteScheduledAction", _TARGET_MEMBERS
+        ),
         reference=lambda properties, arn: _target(properties),
     ),
     "AWS::ApplicationAutoScaling::ScalingPolicy": Operations(
@@ -168,6 +193,7 @@ class ResourceProvider:
         reference, attributes = self._identity(given, answer)
         try:
             self._settle(given, reference)
+            self._put_parts({}, given)
         except ResourceError:
             # CloudFormation deletes what it created before it reports that creating failed.
             self._remove(given)
@@ -185,6 +211,10 @@ class ResourceProvider:
         """Update a resource in place, or replace it where its schema says so."""
         self._check(new)
         if any(old.get(name) != new.get(name) for name in self._schema["create_only"]):
+            if self._never_left(physical_id, old, new):
+                return self._identity(
+                    {**new, **self._names(physical_id, new)}, {self._operations.arn or "": physical_id}
+                )
             return self.create(logical_id or physical_id, new, stack_name)
         given = {**new, **self._names(physical_id, new)}
         self._retag(physical_id, old.get("Tags") or [], new.get("Tags") or [])
@@ -192,12 +222,21 @@ class ResourceProvider:
             return self._identity(given, {self._operations.arn or "": physical_id})
         answer = self._call(self._operations.update, self._operations.normalize(given))
         self._settle(given, physical_id)
+        self._put_parts(old, given)
         # What is updated in place keeps its id: moto makes up a new ARN for a policy that is put again.
         return self._identity(given, {**answer, self._operations.arn or "": physical_id})
 
     def delete(self, physical_id: str, properties: Properties) -> None:
         """Delete a resource; one that is gone is deleted."""
         self._remove({**properties, **self._names(physical_id, properties)})
+
+    def _never_left(self, physical_id: str, old: Properties, new: Properties) -> bool:
+        """Whether a replacement that failed is sent back: the resource is still the one that was to be replaced."""
+        name = self._operations.name or ""
+        there, left, wanted = (
+            str(n or "").lower() for n in (physical_id.rpartition("/")[2], old.get(name), new.get(name))
+        )
+        return settles(self._type) and ((left != "" and left != there) or (wanted != "" and wanted == there))
 
     def _retag(self, arn: str, old: list[dict[str, str]], new: list[dict[str, str]]) -> None:
         """Bring a resource's tags up to date, for the types whose ``Ref`` is the ARN that tags are kept under."""
@@ -263,26 +302,62 @@ class ResourceProvider:
     def _service_name(self) -> str:
         return {_SAGEMAKER: "SageMaker", _SCALING: "ApplicationAutoScaling"}[self._operations.service]
 
+    def _put_parts(self, old: Properties, new: Properties) -> None:
+        parts = self._operations.parts
+        if parts is None:
+            return
+        shared = {name: new[name] for name in parts.shared}
+        before, after = (
+            {part[parts.name]: part for part in properties.get(parts.member) or []} for properties in (old, new)
+        )
+        for name in sorted(set(before) - set(after)):
+            with contextlib.suppress(ResourceError):
+                self._call(parts.delete, {**shared, parts.name: name})
+        for name, part in after.items():
+            if before.get(name) != part:
+                self._call(parts.put, {**shared, **part})
+
     def _settle(self, given: Properties, reference: str) -> None:
+        """Wait until the resource is as it was asked to be.
+
+        A deployment that was rolled back leaves an endpoint in service, with another configuration than it was given
+        and a reason. Assumed: one that has the configuration it was given, as in the rollback of a stack, is right.
+        """
         operations = self._operations
         if operations.describe is None or operations.status_member is None or operations.name is None:
             return
         unstable = f"Resource of type '{self._type}' with identifier '{reference}' did not stabilize"
+        shown = self._stable(given[operations.name])
+        if shown is None:
+            raise ResourceError(f"{unstable}.")
+        config = given.get("EndpointConfigName")
+        arrived = (
+            shown[operations.status_member] == "InService" and config and shown.get("EndpointConfigName") == config
+        )
+        if shown.get("FailureReason") and not arrived:
+            raise ResourceError(f'{unstable}: "{shown["FailureReason"]}"')
+
+    def _stable(self, name: str) -> Properties | None:
+        """The resource once it has stopped changing; None where it has not in time."""
+        operations = self._operations
         deadline = time.monotonic() + _SETTLING_SECONDS
         while time.monotonic() < deadline:
-            shown = self._call(operations.describe, {operations.name: given[operations.name]})
-            status = shown[operations.status_member]
-            if status in ("InService", "Failed"):
-                if shown.get("FailureReason"):
-                    raise ResourceError(f'{unstable}: "{shown["FailureReason"]}"')
-                return
+            shown = self._call(str(operations.describe), {str(operations.name): name})
+            if shown[str(operations.status_member)] in _STABLE:
+                return shown
             time.sleep(0.1)
-        raise ResourceError(f"{unstable}.")
+        return None
 
     def _remove(self, given: Properties) -> None:
-        request = self._operations.normalize(given)
+        operations, request = self._operations, self._operations.normalize(given)
+        waits = operations.status_member is not None and operations.name is not None
         try:
-            self._call(self._operations.delete, {name: request[name] for name in self._operations.delete_members})
+            if waits:
+                # What is changing cannot be deleted, and CloudFormation waits until what it deletes is gone.
+                self._stable(request[str(operations.name)])
+            self._call(operations.delete, {name: request[name] for name in operations.delete_members})
+            if waits:
+                self._stable(request[str(operations.name)])
         except ResourceError as error:
             cause = error.__cause__
             gone = isinstance(cause, ApiError) and (
@@ -290,6 +365,12 @@ class ResourceProvider:
             )
             if not gone:
                 raise
+
+
+def settles(type_name: str) -> bool:
+    """Whether resources of the type take time to change, and may fail once they have begun."""
+    operations = OPERATIONS.get(type_name)
+    return operations is not None and operations.update is not None and operations.status_member is not None
 
 
 def schemas() -> dict[str, dict[str, list[str]]]:

@@ -24,6 +24,7 @@ from .faults import Faults
 from .handler_calls import MARK, HandlerCalls
 from .ministack_bridge import application, kill_running_functions, prepare_environment
 from .ministack_cloudformation import behave_like_aws
+from .ministack_cloudwatch import MinistackAlarms, next_fire
 from .ministack_iam import EnforcedRoles
 from .sagemaker.hub import Hub
 from .sagemaker.optimization_jobs import JobDurations
@@ -59,14 +60,17 @@ async def _serve(settings: dict[str, Any]) -> None:
     timing = Timing(
         JobDurations(settings["starting_seconds"], settings["in_progress_seconds"]),
         settings["endpoint_seconds"],
+        settings["time_scale"],
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
-    sagemaker = SageMaker(hub, faults, calls, _s3_writer(), timing, roles)
+    alarms = MinistackAlarms()
+    sagemaker = SageMaker(hub, faults, calls, _s3_writer(), timing, roles, alarms)
+    scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"])
     # Only what is started from here on is a function: its SDK says so with every call.
     os.environ["AWS_EXECUTION_ENV"] = MARK
-    added = {"sagemaker": sagemaker, "application-autoscaling": ApplicationAutoScaling(faults, calls)}
-    services = application(added, roles)
+    services = application({"sagemaker": sagemaker, "application-autoscaling": scaling}, roles)
     behave_like_aws(faults)
+    alarms.install(scaling.alarm_fired)
     inner = HandlerCalls(services, faults=faults, calls=function_calls, kill=kill_running_functions)
     config = Config()
     config.bind = [f"127.0.0.1:{settings['port']}"]

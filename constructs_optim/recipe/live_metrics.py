@@ -16,6 +16,7 @@ PUBLISHING_SECONDS = 60
 
 _CLOUDWATCH = "https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html"
 _STREAMING = "https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-detailed-observability-metric-mapping.html"
+_ZERO = "https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html"
 _INVOCATIONS = "AWS/SageMaker"
 _INSTANCES = "/aws/sagemaker/Endpoints"
 _COMPONENTS = "/aws/sagemaker/InferenceComponents"
@@ -190,6 +191,15 @@ LIVE: tuple[MetricDefinition, ...] = (
         "MidStreamErrors",
         None,
         source=_STREAMING,
+    ),
+    _count(
+        "no_capacity_failures",
+        "Requests without capacity",
+        Part.ERRORS,
+        "Requests that failed because no copy of the inference component was there.",
+        None,
+        "NoCapacityInvocationFailures",
+        source=_ZERO,
     ),
     MetricDefinition(
         name="error_rate",

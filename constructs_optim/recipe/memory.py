@@ -16,7 +16,7 @@ from .recipe import Recipe
 from .techniques import Technique
 
 USABLE = 0.9
-_DEFAULT_BATCH_SIZE = 8
+DEFAULT_BATCH_SIZE = 8
 _DEFAULT_SEQUENCE_LENGTH = 4096
 # A SageMaker draft's size is not published; the smallest Llama that drafts has 1.2 billion parameters.
 _DRAFT_PARAMETERS_BILLION = 1.2
@@ -98,7 +98,7 @@ def _requests(recipe: Recipe, techniques: list[Technique]) -> tuple[int, int]:
     batch = next(filter(None, (_checked(t.batch_size) for t in techniques)), None)
     length = next(filter(None, (_checked(t.sequence_length) for t in techniques)), None)
     return (
-        batch or _number(given.get("OPTION_MAX_ROLLING_BATCH_SIZE")) or _DEFAULT_BATCH_SIZE,
+        batch or _number(given.get("OPTION_MAX_ROLLING_BATCH_SIZE")) or DEFAULT_BATCH_SIZE,
         length or _number(given.get("OPTION_MAX_MODEL_LEN")) or _DEFAULT_SEQUENCE_LENGTH,
     )
 

@@ -48,6 +48,7 @@ _REQUEST_MEMBERS = frozenset(
         "VpcConfig",
     }
 )
+_LOGICAL_ID = re.compile(r"[A-Za-z0-9]{1,255}")
 _SECONDS = re.compile(r"\d{1,7}", re.ASCII)
 _COUNT = re.compile(r"\d{1,4}", re.ASCII)
 
@@ -143,6 +144,14 @@ class ArtifactProperties:
     description: Mapping[str, Any]
     bucket: str
     kms_key_arn: str | None
+
+
+@dataclass(frozen=True)
+class CapacityProperties:
+    """What one ``Custom::ComponentCapacity`` asks for: the copies of a component of its own stack."""
+
+    component_logical_id: str
+    initial_copies: int
 
 
 class _Reader:
@@ -301,6 +310,23 @@ def parse_artifact_properties(properties: Mapping[str, Any]) -> ArtifactProperti
         description=reader.description(),
         bucket=reader.text("Bucket", _BUCKET),
         kms_key_arn=reader.optional("KmsKeyArn", _KEY_ARN),
+    )
+    reader.finish()
+    return parsed
+
+
+def parse_capacity_properties(properties: Mapping[str, Any]) -> CapacityProperties:
+    """Read ``ResourceProperties`` of ``Custom::ComponentCapacity``.
+
+    ``Component`` is there to change when the component does, and not looked at.
+
+    Raises:
+        InvalidEvent: naming every property that is missing or malformed.
+    """
+    reader = _Reader(properties)
+    parsed = CapacityProperties(
+        component_logical_id=reader.text("ComponentLogicalId", _LOGICAL_ID),
+        initial_copies=int(reader.text("InitialCopyCount", _COUNT) or 0),
     )
     reader.finish()
     return parsed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -11,12 +12,20 @@ from botocore.exceptions import ClientError
 from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim
 from constructs_optim.runtime.optimization_jobs import RUNNING, job_name
-from constructs_optim.runtime.owner_records import OwnerRecords
+from constructs_optim.runtime.owner_records import OwnerRecord, OwnerRecords
 
 from .stacks import STORE
 
 _SETTLES_SECONDS = 15
 _GONE = ("DELETE_COMPLETE",)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the store's records say at one time."""
+
+    claims: list[Claim]
+    records: list[OwnerRecord]
 
 
 class Guarantees:
@@ -29,23 +38,26 @@ class Guarantees:
         self._s3, self._cloudformation = cloud.client("s3"), cloud.client("cloudformation")
         self._sagemaker = cloud.client("sagemaker")
 
-    def orphaned_jobs(self) -> list[str]:
+    def orphaned_jobs(self, seen: Seen | None = None) -> list[str]:
         """Jobs that run although no stack that exists has a claim to them."""
         owned = {
             job_name(STORE, claim.artifact_key, claim.attempt)
-            for claim in self.claims()
+            for claim in (seen or self.seen()).claims
             if any(self._lives(owner.stack_id) for owner in claim.owners)
         }
         return [job["name"] for job in self.cloud.jobs() if job["status"] in RUNNING and job["name"] not in owned]
 
-    def lost_artifacts(self) -> list[str]:
+    def lost_artifacts(self, seen: Seen | None = None) -> list[str]:
         """Artifacts that a stack refers to, whose manifest is there and whose files are not as it says."""
-        return [key for key in sorted(self._referred()) if self._is_lost(key)]
+        records = (seen or self.seen()).records
+        referred = {key for record in records for key in record.keys if self._lives(record.owner.stack_id)}
+        return [key for key in sorted(referred) if self._is_lost(key)]
 
-    def dead_owners(self) -> list[str]:
+    def dead_owners(self, seen: Seen | None = None) -> list[str]:
         """Stacks that are gone and still own a claim, or still refer to an artifact in their record."""
-        claimed = [owner.stack_id for claim in self.claims() for owner in claim.owners]
-        recorded = [record.owner.stack_id for record in self.owners.all() if record.keys]
+        seen = seen or self.seen()
+        claimed = [owner.stack_id for claim in seen.claims for owner in claim.owners]
+        recorded = [record.owner.stack_id for record in seen.records if record.keys]
         return sorted({stack_id for stack_id in [*claimed, *recorded] if not self._lives(stack_id)})
 
     def abandoned_models(self) -> list[str]:
@@ -55,10 +67,11 @@ class Guarantees:
 
     def broken(self) -> list[str]:
         """All that does not hold, as sentences."""
+        seen = self.seen()
         return [
-            *(f"job {name} runs without an owner" for name in self.orphaned_jobs()),
-            *(f"artifact {key} is lost" for key in self.lost_artifacts()),
-            *(f"stack {stack} is gone and still owns something" for stack in self.dead_owners()),
+            *(f"job {name} runs without an owner" for name in self.orphaned_jobs(seen)),
+            *(f"artifact {key} is lost" for key in self.lost_artifacts(seen)),
+            *(f"stack {stack} is gone and still owns something" for stack in self.dead_owners(seen)),
             *(f"model {name} is nobody's" for name in self.abandoned_models()),
         ]
 
@@ -69,6 +82,10 @@ class Guarantees:
             time.sleep(0.2)
         return broken
 
+    def seen(self) -> Seen:
+        """All claims and records, read now."""
+        return Seen(list(self.claims()), list(self.owners.all()))
+
     def claims(self) -> Iterator[Claim]:
         """Every claim of the store."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=STORE, Prefix="artifacts/")
@@ -77,8 +94,14 @@ class Guarantees:
             if claim is not None:
                 yield claim
 
-    def _referred(self) -> set[str]:
-        return {key for record in self.owners.all() for key in record.keys if self._lives(record.owner.stack_id)}
+    def forget(self) -> None:
+        """Empty the store when no stack uses it any more: the next check has less to read."""
+        for prefix in ("artifacts/", "owners/"):
+            pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=STORE, Prefix=prefix)
+            for page in pages:
+                found = [{"Key": item["Key"]} for item in page.get("Contents", [])]
+                if found:
+                    self._s3.delete_objects(Bucket=STORE, Delete={"Objects": found})
 
     def _is_lost(self, key: str) -> bool:
         return self.store.written_manifest(key) is not None and self.store.manifest(key) is None

@@ -29,9 +29,22 @@ def trials(on: Trials, phase: str) -> list[Trial]:
     ]
     return [
         *(Trial(phase, strikes) for strikes in every_call_fails),
-        *(Trial(phase, (Strike("function_dies_after", step),)) for step in steps),
+        *(Trial(phase, (Strike("function_dies_after", step),)) for step in _worth_dying_after(steps)),
         # To die before any other call is to die after the one before it.
         Trial(phase, (Strike("function_dies_before", steps[0]),)),
+    ]
+
+
+def _worth_dying_after(steps: list[Step]) -> list[Step]:
+    """All writes, each kind of read once, and each read that is the first since a write.
+
+    To die after another read leaves the world as the death before it left it.
+    """
+    after_a_write = (not before.reads for before in [steps[0], *steps[:-1]])
+    return [
+        step
+        for step, follows_a_write in zip(steps, after_a_write, strict=True)
+        if not step.reads or step.skip == 0 or follows_a_write
     ]
 
 

@@ -191,7 +191,7 @@ class FaultStack:
         deadline = time.monotonic() + _LONGEST
         while (status := self.status).endswith("_IN_PROGRESS"):
             assert time.monotonic() < deadline, f"{self.name} hangs in {status}: {self.reasons}"
-            time.sleep(0.1)
+            time.sleep(0.2)
         return status
 
     @property

@@ -26,6 +26,11 @@ class Step:
     path: str = ""
     skip: int = 0
 
+    @property
+    def reads(self) -> bool:
+        """Whether the call leaves everything as it is."""
+        return self.operation.startswith(("Describe", "Get", "Head", "List"))
+
     def __str__(self) -> str:
         place = f" {self.path}" if self.path else ""
         return f"{self.phase}: {self.operation}{place}" + (f" (no. {self.skip + 1})" if self.skip else "")
@@ -134,6 +139,8 @@ class Trials:
             except Exception as error:
                 self.problem(f"while cleaning up: {type(error).__name__}: {error}")
         self.check()
+        if not self._outcome.problems:
+            self.guarantees.forget()
         return replace(self._outcome, seconds=time.monotonic() - started)
 
     def stack(self, kind: str = "job", *, model: str = "", **settings: Any) -> FaultStack:

@@ -192,6 +192,20 @@ def test_a_changed_name_replaces_the_endpoint(cloud: LocalCloud, sagemaker: Any)
     stack.delete()
 
 
+def test_a_failed_replacement_leaves_the_endpoint_there_was(cloud: LocalCloud, sagemaker: Any) -> None:
+    stack = Stack(cloud, "FailedRename")
+    resources = hosting()
+    resources["Endpoint"]["Properties"]["EndpointName"] = "lasting-name"
+    assert stack.deploy(resources) == "CREATE_COMPLETE"
+    cloud.inject("endpoint_fails", count=1)
+    resources["Endpoint"]["Properties"]["EndpointName"] = "failing-name"
+    assert stack.deploy(resources) == "UPDATE_ROLLBACK_COMPLETE"
+    assert sagemaker.describe_endpoint(EndpointName="lasting-name")["EndpointStatus"] == "InService"
+    with pytest.raises(ClientError, match="Could not find"):
+        sagemaker.describe_endpoint(EndpointName="failing-name")
+    stack.delete()
+
+
 def test_scaling_is_registered_updated_in_place_and_taken_away(cloud: LocalCloud) -> None:
     stack, client = Stack(cloud, "Scaled"), cloud.client("application-autoscaling")
     assert stack.deploy({**hosting(), **scaling()}) == "CREATE_COMPLETE"

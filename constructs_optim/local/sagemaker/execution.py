@@ -7,7 +7,7 @@ metrics and making network interfaces are left out: no test could see a differen
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..authorization import Permission, Roles
 
@@ -37,6 +37,10 @@ class ExecutionRoles:
     def pull(self, role_arn: str, image: str | None) -> Permission | None:
         """Pull a container image from ECR."""
         return self._first_refused(role_arn, _pulling(image))
+
+    def watch(self, role_arn: str, alarm_arns: Iterable[str]) -> Permission | None:
+        """Look at the alarms that roll a deployment back (developer guide, "Auto-rollback configuration")."""
+        return self._first_refused(role_arn, (Permission("cloudwatch:DescribeAlarms", arn) for arn in alarm_arns))
 
     def _first_refused(self, role_arn: str, permissions: Iterator[Permission]) -> Permission | None:
         return next((permission for permission in permissions if not self._roles.allows(role_arn, permission)), None)

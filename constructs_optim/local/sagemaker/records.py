@@ -29,6 +29,10 @@ class Scope:
         """The ARN of a resource; SageMaker lower-cases the name."""
         return f"arn:aws:sagemaker:{self.region}:{self.account}:{kind}/{name.lower()}"
 
+    def arn_of_alarm(self, name: str) -> str:
+        """The ARN of a CloudWatch alarm beside the resources."""
+        return f"arn:aws:cloudwatch:{self.region}:{self.account}:alarm:{name}"
+
     def tag(self, arn: str, tags: list[dict[str, str]] | None) -> None:
         """Add tags to a resource."""
         self.tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags or []})

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..alarms import Alarms, NoAlarms
 from ..api_error import ApiError, validation_error
 from ..api_model import ApiModel
 from ..authorization import Roles, Unchecked
 from ..call_log import CallLog
 from ..faults import Faults
+from .deployments import Pace
+from .endpoints import Endpoints
 from .execution import ExecutionRoles
 from .hosting import Hosting
 from .hub import Hub
@@ -26,10 +29,11 @@ Operation = Callable[[Record], Record]
 
 @dataclass(frozen=True)
 class Timing:
-    """How long things take, in seconds."""
+    """How long things take, in seconds; ``scale`` is what a second of the API's own waits lasts."""
 
     jobs: JobDurations = field(default_factory=JobDurations)
     endpoint: float = 1.0
+    scale: float = 1.0
 
 
 class SageMaker:
@@ -45,9 +49,10 @@ class SageMaker:
         put_objects: PutObjects,
         timing: Timing,
         roles: Roles | None = None,
+        alarms: Alarms | None = None,
     ) -> None:
         self.model = ApiModel("sagemaker")
-        self._roles = ExecutionRoles(roles or Unchecked())
+        self._roles, self._alarms = ExecutionRoles(roles or Unchecked()), alarms or NoAlarms()
         self._hub, self._faults, self._calls, self._put_objects, self._timing = (
             hub,
             faults,
@@ -78,16 +83,28 @@ class SageMaker:
         self._calls.add(self.name, operation, request, "OK")
         return answer
 
+    def capacity(self, resource_id: str, *, account: str, region: str) -> int | None:
+        """What Application Auto Scaling sees of a resource: its instances or copies; None while it cannot be scaled."""
+        with self._lock:
+            return self._regional(account, region).capacity(resource_id)
+
     def jobs(self) -> list[dict[str, Any]]:
         """Every optimization job with its history."""
         with self._lock:
             return [job for regional in self._scopes.values() for job in regional.jobs.to_json()]
 
+    def deployments(self) -> list[dict[str, Any]]:
+        """Every change of an endpoint or an inference component, with the stages it went through."""
+        with self._lock:
+            return [deployment for regional in self._scopes.values() for deployment in regional.deployments()]
+
     def _regional(self, account: str, region: str) -> _Regional:
         key = (account, region)
         if key not in self._scopes:
             scope = Scope(account, region)
-            self._scopes[key] = _Regional(scope, self._hub, self._faults, self._put_objects, self._timing, self._roles)
+            self._scopes[key] = _Regional(
+                scope, self._hub, self._faults, self._put_objects, self._timing, self._roles, self._alarms
+            )
         return self._scopes[key]
 
 
@@ -100,32 +117,34 @@ class _Regional:
         put_objects: PutObjects,
         timing: Timing,
         roles: ExecutionRoles,
+        alarms: Alarms,
     ) -> None:
         self._scope = scope
         self.jobs = OptimizationJobs(scope, faults, put_objects, timing.jobs, roles)
-        hosting = Hosting(scope, faults, timing.endpoint, roles)
-        components = InferenceComponents(scope, hosting, timing.endpoint)
+        hosting = Hosting(scope, roles)
+        self.endpoints = endpoints = Endpoints(hosting, faults, Pace(timing.endpoint, timing.scale), alarms)
+        self.components = components = InferenceComponents(endpoints)
         self.operations: dict[str, Operation] = {
             "AddTags": self._add_tags,
-            "CreateEndpoint": hosting.create_endpoint,
+            "CreateEndpoint": endpoints.create,
             "CreateEndpointConfig": hosting.create_config,
             "CreateInferenceComponent": components.create,
             "CreateModel": hosting.create_model,
             "CreateOptimizationJob": self.jobs.create,
-            "DeleteEndpoint": hosting.delete_endpoint,
+            "DeleteEndpoint": endpoints.delete,
             "DeleteEndpointConfig": hosting.delete_config,
             "DeleteInferenceComponent": components.delete,
             "DeleteModel": hosting.delete_model,
             "DeleteOptimizationJob": self.jobs.delete,
             "DeleteTags": self._delete_tags,
-            "DescribeEndpoint": hosting.describe_endpoint,
+            "DescribeEndpoint": self._describe_endpoint,
             "DescribeEndpointConfig": hosting.describe_config,
             "DescribeHubContent": lambda request: hub.describe(scope, request),
             "DescribeInferenceComponent": components.describe,
             "DescribeModel": hosting.describe_model,
             "DescribeOptimizationJob": self.jobs.describe,
             "ListEndpointConfigs": hosting.list_configs,
-            "ListEndpoints": hosting.list_endpoints,
+            "ListEndpoints": endpoints.list,
             "ListHubContents": lambda request: hub.contents(scope, request),
             "ListHubContentVersions": lambda request: hub.versions(scope, request),
             "ListInferenceComponents": components.list,
@@ -133,10 +152,37 @@ class _Regional:
             "ListOptimizationJobs": self.jobs.list,
             "ListTags": self._list_tags,
             "StopOptimizationJob": self.jobs.stop,
-            "UpdateEndpoint": hosting.update_endpoint,
-            "UpdateEndpointWeightsAndCapacities": hosting.update_weights_and_capacities,
+            "UpdateEndpoint": endpoints.update,
+            "UpdateEndpointWeightsAndCapacities": endpoints.update_weights_and_capacities,
             "UpdateInferenceComponent": components.update,
+            "UpdateInferenceComponentRuntimeConfig": components.update_runtime_config,
         }
+
+    def capacity(self, resource_id: str) -> int | None:
+        """How many instances or copies a scalable resource has; None where it is not there or is changing."""
+        self.components.settle_all()
+        match resource_id.split("/"):
+            case ["endpoint", name, "variant", variant]:
+                endpoint = self.endpoints.records.find(name)
+                ready = endpoint is not None and endpoint["EndpointStatus"] == "InService"
+                fleet = endpoint["_fleet"].get(variant) if endpoint is not None and ready else None
+                return len(fleet) if fleet is not None else None
+            case ["inference-component", name]:
+                component = self.components.records.find(name)
+                ready = component is not None and component["InferenceComponentStatus"] == "InService"
+                return component["RuntimeConfig"]["DesiredCopyCount"] if component is not None and ready else None
+            case _:
+                return None
+
+    def deployments(self) -> list[dict[str, Any]]:
+        """What the endpoints and components went through, up to now."""
+        self.components.settle_all()
+        return self.endpoints.history.to_json()
+
+    def _describe_endpoint(self, request: Record) -> Record:
+        # Managed instances come and go with the copies of the components on them.
+        self.components.settle_all()
+        return self.endpoints.describe(request)
 
     def _add_tags(self, request: Record) -> Record:
         self._known(request["ResourceArn"])

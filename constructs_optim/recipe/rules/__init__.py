@@ -4,27 +4,37 @@ Importing this package registers them all, in the order of their ids.
 """
 
 from . import (
+    alarm_rules,
+    component_rules,
     container_rules,
+    hosting_rules,
     instance_rules,
     memory_rules,
     model_rules,
+    scaling_rules,
     source_rules,
     stacking_rules,
     technique_rules,
+    update_rules,
 )
 from .registry import Advice, Rule, all_rules, check, warnings
 
 __all__ = [
     "Advice",
     "Rule",
+    "alarm_rules",
     "all_rules",
     "check",
+    "component_rules",
     "container_rules",
+    "hosting_rules",
     "instance_rules",
     "memory_rules",
     "model_rules",
+    "scaling_rules",
     "source_rules",
     "stacking_rules",
     "technique_rules",
+    "update_rules",
     "warnings",
 ]

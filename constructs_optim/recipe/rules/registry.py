@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from ..alarms import AlarmRequest
 from ..errors import Violation
+from ..hosting import Hosting
 from ..recipe import Recipe
+from ..scaling import Scaling
 
 
 @dataclass(frozen=True)
@@ -28,14 +31,17 @@ class Advice:
     message: str
 
 
-_Check = Callable[[Recipe], Iterator[Finding]]
+Subject = Recipe | Hosting | Scaling | AlarmRequest
+"""What rules look at: what is made of a model, how its endpoint is hosted and scales, and what it warns of."""
+_Check = Callable[[Any], Iterator[Finding]]
+_AnyCheck = TypeVar("_AnyCheck", bound=_Check)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of the house: id, the sentence of reason, and where it comes from.
+    """A rule of the house: id, the sentence of reason, where it comes from, and what kind of thing it looks at.
 
-    An advisory rule warns; any other refuses the recipe.
+    An advisory rule warns; any other refuses what is declared.
     """
 
     id: str
@@ -44,18 +50,27 @@ class Rule:
     link: str
     check: _Check
     advisory: bool
+    subject: type[Subject] = Recipe
 
 
 _RULES: dict[str, Rule] = {}
 
 
-def rule(rule_id: str, *, title: str, reason: str, link: str, advisory: bool = False) -> Callable[[_Check], _Check]:
-    """Register a function of a recipe as the rule ``rule_id``."""
+def rule(
+    rule_id: str,
+    *,
+    title: str,
+    reason: str,
+    link: str,
+    advisory: bool = False,
+    of: type[Subject] = Recipe,
+) -> Callable[[_AnyCheck], _AnyCheck]:
+    """Register a function of a recipe, or of what ``of`` names, as the rule ``rule_id``."""
 
-    def register(check: _Check) -> _Check:
+    def register(check: _AnyCheck) -> _AnyCheck:
         if rule_id in _RULES:
             raise ValueError(f"there are two rules {rule_id}: {_RULES[rule_id].title!r} and {title!r}")
-        _RULES[rule_id] = Rule(rule_id, title, reason, link, check, advisory)
+        _RULES[rule_id] = Rule(rule_id, title, reason, link, check, advisory, of)
         return check
 
     return register
@@ -66,8 +81,8 @@ def all_rules() -> list[Rule]:
     return [_RULES[name] for name in sorted(_RULES)]
 
 
-def check(recipe: Recipe) -> list[Violation]:
-    """All that refuses a recipe."""
+def check(subject: Subject) -> list[Violation]:
+    """All that refuses a recipe, or what else rules look at."""
     return [
         Violation(
             rule=broken.id,
@@ -78,19 +93,19 @@ def check(recipe: Recipe) -> list[Violation]:
             link=broken.link,
         )
         for broken in all_rules()
-        if not broken.advisory
-        for found in broken.check(recipe)
+        if not broken.advisory and isinstance(subject, broken.subject)
+        for found in broken.check(subject)
     ]
 
 
-def warnings(recipe: Recipe) -> tuple[Advice, ...]:
-    """All that is worth a second look in a recipe that works."""
+def warnings(subject: Subject) -> tuple[Advice, ...]:
+    """All that is worth a second look in what works."""
     return tuple(
         Advice(
             f"constructs-optim:{advisory.id}",
             f"{advisory.title}: {found.reason or advisory.reason}. {found.suggestion}",
         )
         for advisory in all_rules()
-        if advisory.advisory
-        for found in advisory.check(recipe)
+        if advisory.advisory and isinstance(subject, advisory.subject)
+        for found in advisory.check(subject)
     )

@@ -1,0 +1,311 @@
+"""An endpoint's alarms: those of ``recipe.alarms`` as CloudWatch alarms, and what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from aws_cdk import Names, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from constructs_optim.recipe import metrics
+from constructs_optim.recipe.alarms import (
+    Alarm,
+    AlarmRequest,
+    Alarms,
+    AlarmSettings,
+    Query,
+    Watched,
+    endpoint_alarms,
+    failed_job_alarm,
+)
+from constructs_optim.recipe.errors import RecipeError
+from constructs_optim.recipe.rules import check
+
+from .telemetry import NAMESPACE
+
+if TYPE_CHECKING:
+    from .served_model import ServedModel
+
+RUNBOOK = "docs/alarms.md"
+"""The page with a section on each alarm."""
+_MOST_ACTIONS = 5
+_JOB_ALARM_ID = "OptimizationJobAlarm"
+_JOB_WATCHER = [{"name": "service", "value": "job_watcher"}]
+
+
+class EndpointAlarms(Construct):
+    """What an endpoint warns of. Without actions its alarms only show their state.
+
+    Each is one ``AWS::CloudWatch::Alarm`` whose description says what it means and what to do first.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        served: ServedModel,
+        endpoint: str,
+        capacity: float,
+        alarms: Alarms | None = None,
+        scales_to_zero: bool = False,
+        runs_jobs: bool = True,
+        evaluation_concurrency: int | None = None,
+        alarm_actions: Sequence[cloudwatch.IAlarmAction] = (),
+        ok_actions: Sequence[cloudwatch.IAlarmAction] = (),
+        name_prefix: str | None = None,
+        runbook: str = RUNBOOK,
+    ) -> None:
+        """Declare the alarms.
+
+        Args:
+            scope: the construct to create them in.
+            id: its id in that scope.
+            served: what serves the model.
+            endpoint: what people call it in the alarms' descriptions, for instance its path.
+            capacity: requests in flight that each instance or copy is sized for.
+            alarms: which there are, and how they are tuned. Default: all but the one on latency.
+            scales_to_zero: whether there may be no copy at all. Default: there is always one.
+            runs_jobs: whether optimization jobs of the stack can fail. Default: they can.
+            evaluation_concurrency: users at the same time in one of the evaluations that are published; with it, an
+                alarm watches that they go on. Default: there are no evaluations.
+            alarm_actions: what to do when something is wrong, 5 at most. Default: nothing.
+            ok_actions: what to do when it is right again, 5 at most. Default: nothing.
+            name_prefix: what the alarms' names begin with. With one, the names are known before the endpoint is: the
+                endpoint's own updates may then be rolled back by its alarms. Default: CloudFormation makes them up.
+            runbook: the page that has a section on each alarm. Default: ``docs/alarms.md``.
+
+        Raises:
+            RecipeError: when an alarm is tuned to what CloudWatch cannot do.
+            ValueError: for more actions than CloudWatch allows.
+        """
+        self._request = AlarmRequest(alarms if alarms is not None else Alarms())
+        broken = check(self._request)
+        if broken:
+            raise RecipeError(broken)
+        super().__init__(scope, id)
+        self._served, self._endpoint, self._runbook = served, endpoint, runbook
+        self._concurrency, self._name_prefix = evaluation_concurrency, name_prefix
+        self._watched = Watched(served.is_component, capacity, scales_to_zero, evaluation_concurrency is not None)
+        self._alarms: dict[str, tuple[Alarm, cloudwatch.CfnAlarm]] = {}
+        for alarm in endpoint_alarms(self._request, self._watched):
+            self._alarms[alarm.name] = alarm, self._declared(alarm)
+        job_settings = self._request.switched_on().get("failed_job")
+        self._job_alarm = _JobAlarm.of(self, job_settings, runbook) if runs_jobs and job_settings else None
+        self._actions = _Actions()
+        self.add_alarm_action(*alarm_actions)
+        self.add_ok_action(*ok_actions)
+
+    @property
+    def alarms(self) -> dict[str, cloudwatch.CfnAlarm]:
+        """The endpoint's own alarms, by what they are called in ``Alarms``."""
+        return {name: resource for name, (_, resource) in self._alarms.items()}
+
+    @property
+    def alarm_names(self) -> dict[str, str]:
+        """Their names in CloudWatch (tokens, unless there is a prefix), by what they are called in ``Alarms``."""
+        return {
+            name: self._name_of(alarm) if self._name_prefix is not None else resource.ref
+            for name, (alarm, resource) in self._alarms.items()
+        }
+
+    @property
+    def alarm_arns(self) -> list[str]:
+        """Their ARNs (tokens), for a dashboard."""
+        return [resource.attr_arn for _, resource in self._alarms.values()]
+
+    @property
+    def rollback_alarm_names(self) -> list[str]:
+        """The names of those that say a deployment has broken the endpoint: errors, latency and lost capacity."""
+        names = self.alarm_names
+        return [names[name] for name, (alarm, _) in self._alarms.items() if alarm.rolls_back]
+
+    def add_alarm_action(self, *actions: cloudwatch.IAlarmAction) -> None:
+        """Do more when something is wrong.
+
+        Raises:
+            ValueError: for more than 5 actions.
+        """
+        self._act("alarm_actions", actions)
+
+    def add_ok_action(self, *actions: cloudwatch.IAlarmAction) -> None:
+        """Do more when all is right again.
+
+        Raises:
+            ValueError: for more than 5 actions.
+        """
+        self._act("ok_actions", actions)
+
+    def watch(self, *, capacity: float | None = None, scales_to_zero: bool | None = None) -> None:
+        """Take into account how the endpoint scales, which may be said after it was declared.
+
+        Args:
+            capacity: requests in flight that each instance or copy is sized for. Default: as before.
+            scales_to_zero: whether there may be no copy at all. Default: as before.
+        """
+        self._watched = replace(
+            self._watched,
+            capacity=self._watched.capacity if capacity is None else capacity,
+            scales_to_zero=self._watched.scales_to_zero if scales_to_zero is None else scales_to_zero,
+        )
+        for alarm in endpoint_alarms(self._request, self._watched):
+            before, resource = self._alarms[alarm.name]
+            if alarm != before:
+                self._alarms[alarm.name] = alarm, resource
+                resource.alarm_description = alarm.description(self._endpoint, self._runbook)
+                resource.threshold = alarm.threshold
+                resource.evaluation_periods = alarm.evaluation_periods
+                resource.datapoints_to_alarm = alarm.datapoints_to_alarm
+
+    def _declared(self, alarm: Alarm) -> cloudwatch.CfnAlarm:
+        return cloudwatch.CfnAlarm(
+            self,
+            alarm.id,
+            alarm_name=self._name_of(alarm) if self._name_prefix is not None else None,
+            **_properties(alarm, alarm.description(self._endpoint, self._runbook)),
+            **self._compared(alarm),
+        )
+
+    def _name_of(self, alarm: Alarm) -> str:
+        return f"{self._name_prefix}-{alarm.id}"
+
+    def _compared(self, alarm: Alarm) -> dict[str, Any]:
+        """The one metric that an alarm compares, or the metric math with what it is made of."""
+        if len(alarm.queries) == 1:
+            (query,) = alarm.queries
+            return _single(self._series(query), query.statistic, alarm.period_seconds)
+        return {
+            "metrics": [
+                {
+                    "id": query.id,
+                    **(
+                        {"expression": query.expression}
+                        if query.expression is not None
+                        else {
+                            "metricStat": {
+                                "metric": self._series(query),
+                                "period": alarm.period_seconds,
+                                "stat": query.statistic,
+                            }
+                        }
+                    ),
+                    "returnData": query is alarm.queries[-1],
+                }
+                for query in alarm.queries
+            ]
+        }
+
+    def _series(self, query: Query) -> dict[str, Any]:
+        series = self._served.series(metrics.find(query.metric or ""))
+        dimensions = self._served.dimensions(series, concurrency=self._concurrency)
+        return {
+            "dimensions": [{"name": name, "value": value} for name, value in dimensions.items()],
+            "metricName": series.metric_name,
+            "namespace": series.namespace,
+        }
+
+    def _act(self, kind: str, actions: Iterable[cloudwatch.IAlarmAction]) -> None:
+        listed = list(actions)
+        if not listed:
+            return
+        for name, (_, resource) in self._alarms.items():
+            self._actions.add(self, name, resource, kind, listed)
+        if self._job_alarm is not None:
+            self._job_alarm.act(kind, listed)
+
+
+class _Actions:
+    """What alarms do, by their names and by when they do it."""
+
+    def __init__(self) -> None:
+        self._arns: dict[tuple[str, str], list[str]] = {}
+
+    def add(
+        self,
+        scope: Construct,
+        name: str,
+        resource: cloudwatch.CfnAlarm,
+        kind: str,
+        actions: Iterable[cloudwatch.IAlarmAction],
+    ) -> None:
+        """Bind actions to an alarm; one that it has already is left out."""
+        known = self._arns.setdefault((name, kind), [])
+        # An action may name what it needs by the id of the alarm, such as a function's permission: it has to be unique.
+        unique = f"{Names.node_unique_id(scope.node)[-40:]}{name}{kind}{len(known)}"
+        alarm = cloudwatch.Alarm.from_alarm_arn(scope, unique, resource.attr_arn)
+        arns = [action.bind(scope, alarm).alarm_action_arn for action in actions]
+        wanted = list(dict.fromkeys([*known, *arns]))
+        if len(wanted) > _MOST_ACTIONS:
+            raise ValueError(
+                f"{scope.node.path}: {name} has {len(wanted)} {kind}, and CloudWatch allows an alarm {_MOST_ACTIONS}: "
+                "send them to an SNS topic, and subscribe the others to it"
+            )
+        known[:] = wanted
+        setattr(resource, kind, wanted)
+
+
+class _JobAlarm(Construct):
+    """The alarm on failed jobs, once a stack: the metric knows no stacks, and one page for a failure is enough."""
+
+    def __init__(self, scope: Construct, settings: AlarmSettings, runbook: str) -> None:
+        super().__init__(scope, _JOB_ALARM_ID)
+        self.settings = settings
+        alarm = failed_job_alarm(settings)
+        (query,) = alarm.queries
+        series = {"dimensions": _JOB_WATCHER, "metricName": query.metric, "namespace": NAMESPACE}
+        self._resource = cloudwatch.CfnAlarm(
+            self,
+            "Resource",
+            **_properties(alarm, alarm.description("", runbook)),
+            **_single(series, query.statistic, alarm.period_seconds),
+        )
+        self._actions = _Actions()
+
+    @staticmethod
+    def of(scope: Construct, settings: AlarmSettings, runbook: str) -> _JobAlarm:
+        """The alarm of ``scope``'s stack, created on first use."""
+        stack = Stack.of(scope)
+        existing = stack.node.try_find_child(_JOB_ALARM_ID)
+        if not isinstance(existing, _JobAlarm):
+            return _JobAlarm(stack, settings, runbook)
+        if existing.settings != settings:
+            raise ValueError(
+                f"{scope.node.path}: failed_job is {settings}, and another endpoint of the stack has "
+                f"{existing.settings}; a stack has one alarm on failed jobs: give the same, or False for one of them"
+            )
+        return existing
+
+    def act(self, kind: str, actions: Iterable[cloudwatch.IAlarmAction]) -> None:
+        """Do what endpoints ask for, each action once."""
+        self._actions.add(self, "failed_job", self._resource, kind, actions)
+
+
+def _properties(alarm: Alarm, description: str) -> dict[str, Any]:
+    return {
+        "actions_enabled": None if alarm.actions_enabled else False,
+        "alarm_description": description,
+        "comparison_operator": alarm.comparison,
+        "datapoints_to_alarm": alarm.datapoints_to_alarm,
+        "evaluation_periods": alarm.evaluation_periods,
+        "threshold": alarm.threshold,
+        "treat_missing_data": alarm.missing,
+        "warm_up_configuration": (
+            {"warmUpPeriodDurationInMinutes": alarm.warm_up_minutes} if alarm.warm_up_minutes is not None else None
+        ),
+    }
+
+
+def _single(series: dict[str, Any], statistic: str, period_seconds: int) -> dict[str, Any]:
+    percentile = statistic.startswith("p")
+    return {
+        "dimensions": series["dimensions"],
+        "metric_name": series["metricName"],
+        "namespace": series["namespace"],
+        "period": period_seconds,
+        "extended_statistic" if percentile else "statistic": statistic,
+        # Of a few requests, the slowest is no percentile.
+        **({"evaluate_low_sample_count_percentile": "ignore"} if percentile else {}),
+    }

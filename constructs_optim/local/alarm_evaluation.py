@@ -1,0 +1,127 @@
+"""What state a metric alarm is in, from the datapoints there are.
+
+Sources: CloudWatch user guide, "Using Amazon CloudWatch alarms" (periods, evaluation periods, M out of N) and
+"Configuring how CloudWatch alarms treat missing data". An alarm is evaluated here when a datapoint comes or the alarm
+changes, not by the clock, and one whose range has no datapoint at all keeps its state: what SetAlarmState set stays.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .metric_math import MathError, Series, evaluate, names
+
+Points = Callable[[Mapping[str, Any], int, str], Series]
+"""The datapoints of a metric (Namespace, MetricName, Dimensions), by period in seconds and statistic."""
+
+_BREACHES: dict[str, Callable[[float, float], bool]] = {
+    "GreaterThanOrEqualToThreshold": operator.ge,
+    "GreaterThanThreshold": operator.gt,
+    "LessThanThreshold": operator.lt,
+    "LessThanOrEqualToThreshold": operator.le,
+}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A state, the newest datapoint that led to it, the reason in CloudWatch's manner, and all that was looked at."""
+
+    state: str
+    value: float
+    reason: str
+    seen: tuple[float, ...]
+
+
+def problems(metrics: list[dict[str, Any]]) -> list[str]:
+    """What is wrong with the Metrics of an alarm."""
+    found, ids = list[str](), {metric.get("Id") for metric in metrics}
+    if len([metric for metric in metrics if _returned(metric)]) != 1:
+        found.append("Exactly one element of the metrics list should return data")
+    for metric in metrics:
+        if ("Expression" in metric) == ("MetricStat" in metric):
+            found.append(f"Metric {metric.get('Id')} must have exactly one of Expression and MetricStat")
+        try:
+            unknown = names(metric.get("Expression", "0")) - ids
+        except MathError as error:
+            found.append(str(error))
+        else:
+            found += [f"Expression of {metric.get('Id')} refers to {name}, which is no id" for name in sorted(unknown)]
+    return found
+
+
+def evaluated(alarm: Mapping[str, Any], points: Points, now: float) -> Evaluation | None:
+    """The state that an alarm comes to; None where there is nothing to tell by."""
+    compare = _BREACHES.get(alarm.get("ComparisonOperator", ""))
+    period = _period(alarm)
+    if compare is None or period is None:
+        return None
+    count = alarm.get("EvaluationPeriods", 1)
+    try:
+        series = _series(alarm, points, period, now)
+    except (MathError, ArithmeticError, TypeError):
+        # As in AWS, an expression that cannot be evaluated gives no datapoint.
+        return None
+    current = int(now // period) * period
+    # The period that is under way counts once it has a datapoint.
+    last = current if current in series else current - period
+    window = [last - period * back for back in range(count)]
+    values = [series[at] for at in window if at in series]
+    if not values:
+        return None
+    threshold, least = alarm["Threshold"], alarm.get("DatapointsToAlarm") or count
+    breaching, missing = sum(compare(value, threshold) for value in values), count - len(values)
+    previous = alarm.get("StateValue", "INSUFFICIENT_DATA")
+    match alarm.get("TreatMissingData", "missing"):
+        case "breaching":
+            alarmed = breaching + missing >= least
+        case "ignore":
+            undecided = breaching < least <= breaching + missing
+            alarmed = previous == "ALARM" if undecided else breaching >= least
+        case "notBreaching":
+            alarmed = breaching >= least
+        case _:
+            alarmed = breaching >= min(least, len(values))
+    reason = (
+        f"Threshold Crossed: {breaching} out of the last {len(values)} datapoints "
+        f"[{', '.join(f'{value:g}' for value in values)}] for {alarm['ComparisonOperator']} of {threshold:g} "
+        f"(minimum {least} datapoint(s) for the ALARM state)."
+    )
+    return Evaluation("ALARM" if alarmed else "OK", values[0], reason, (last, *values))
+
+
+def _returned(metric: Mapping[str, Any]) -> bool:
+    return str(metric.get("ReturnData", True)).lower() == "true"
+
+
+def _period(alarm: Mapping[str, Any]) -> int | None:
+    if not alarm.get("Metrics"):
+        return int(alarm["Period"]) if alarm.get("Period") else None
+    stats = [metric["MetricStat"]["Period"] for metric in alarm["Metrics"] if "MetricStat" in metric]
+    given = [metric["Period"] for metric in alarm["Metrics"] if metric.get("Period")]
+    return int(max(stats or given)) if stats or given else None
+
+
+def _series(alarm: Mapping[str, Any], points: Points, period: int, now: float) -> Series:
+    if not alarm.get("Metrics"):
+        return points(alarm, period, alarm.get("ExtendedStatistic") or alarm.get("Statistic") or "Average")
+    values = dict[str, Series]()
+    watched, waiting = "", list(alarm["Metrics"])
+    for metric in list(waiting):
+        if "MetricStat" in metric:
+            stat = metric["MetricStat"]
+            values[metric["Id"]] = points(stat["Metric"], period, stat["Stat"])
+            waiting.remove(metric)
+        watched = metric["Id"] if _returned(metric) else watched
+    current = int(now // period) * period
+    times = [current - period * back for back in range(alarm.get("EvaluationPeriods", 1), -1, -1)]
+    while waiting:
+        # Expressions may refer to expressions, in any order.
+        ready = next((m for m in waiting if names(m["Expression"]) <= set(values)), None)
+        if ready is None:
+            return {}
+        values[ready["Id"]] = evaluate(ready["Expression"], values, times, period)
+        waiting.remove(ready)
+    return values.get(watched, {})

@@ -1,0 +1,353 @@
+"""How an update reaches a fleet: the stages of blue/green and rolling deployments, their alarms, and the way back.
+
+Sources: SageMaker developer guide, "Deployment guardrails" (blue/green: the new fleet is launched whole and traffic
+moves over in steps; rolling: batch by batch, the old fleet shrinking as the new one grows; alarms are watched while a
+step bakes) and "Events that Amazon SageMaker AI sends to Amazon EventBridge" (the variants' statuses and messages, and
+that the last bake is TerminationWaitInSeconds). API reference, DeploymentConfig, for sizes and limits.
+
+Assumed, for no source says so: the words of a rollback's reason; that an alarm which is in ALARM already when a bake
+begins counts as tripped; that a deployment which exceeds its time limit rolls back.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Counts = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long a fleet takes to launch, in seconds, and what a second of the API's waits lasts here."""
+
+    launch: float
+    scale: float = 1.0
+
+    @property
+    def turn(self) -> float:
+        """Seconds that traffic takes to move, or instances to end."""
+        return self.launch / 4
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of a deployment, by variant where it has counts and messages.
+
+    Attributes:
+        status: what VariantStatus says.
+        messages: its StatusMessage.
+        seconds: how long it lasts.
+        new: instances of the new fleet that have traffic.
+        old: instances of the old fleet.
+        launches: instances that are to be there at its end.
+        watched: whether alarms are watched.
+    """
+
+    status: str
+    messages: Mapping[str, str]
+    seconds: float
+    new: Counts
+    old: Counts
+    launches: Counts = field(default_factory=dict[str, int])
+    watched: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The stages of a deployment, and the way back from each."""
+
+    stages: tuple[Stage, ...]
+    back: Callable[[Stage], tuple[Stage, ...]]
+    limit: float = math.inf
+    alarms: tuple[str, ...] = ()
+
+
+class World(Protocol):
+    """What a deployment asks about the world around it."""
+
+    def launched(self, stage: Stage, waited: float) -> str | None:
+        """Why the instances of a stage are not up; None where they are.
+
+        Raises:
+            NotYet: where they may still come up.
+        """
+        ...
+
+    def restored(self) -> str | None:
+        """Why the old fleet could not be brought back; None where it could."""
+        ...
+
+    def tripped(self, alarms: Sequence[str], start: dt.datetime, end: dt.datetime) -> tuple[dt.datetime, str] | None:
+        """The first of the alarms that was in ALARM between two moments, and when."""
+        ...
+
+
+class NotYet(Exception):
+    """Instances are still being asked for."""
+
+
+class Deployment:
+    """A deployment under way. It is looked at now and then, and goes on as if it had been all the time."""
+
+    def __init__(self, plan: Plan, world: World, at: dt.datetime) -> None:
+        self.started = self._since = at
+        self.reason: str | None = None
+        self.outcome: str | None = None
+        self.rolling_back = False
+        self.history: list[dict[str, Any]] = []
+        self._plan, self._world, self._stages, self._index = plan, world, plan.stages, 0
+        self._note()
+
+    @property
+    def stage(self) -> Stage:
+        """The stage it is in; the last one when it is over."""
+        return self._stages[min(self._index, len(self._stages) - 1)]
+
+    @property
+    def since(self) -> dt.datetime:
+        """When the stage began, or, when it is over, when that was."""
+        return self._since
+
+    def advance(self, at: dt.datetime) -> None:
+        """Bring it up to a moment; ``outcome`` is then ``done``, ``rolled back``, ``rollback failed`` or None."""
+        while self.outcome is None and self._step(at):
+            pass
+
+    def _step(self, at: dt.datetime) -> bool:
+        stage = self.stage
+        end = self._since + dt.timedelta(seconds=stage.seconds)
+        if not self.rolling_back:
+            late = self.started + dt.timedelta(seconds=self._plan.limit) if self._plan.limit < math.inf else None
+            if stage.watched and (found := self._world.tripped(self._plan.alarms, self._since, min(at, end))):
+                when, name = found
+                self._turn_back(
+                    max(when, self._since), f"The alarm {name} went into ALARM while the deployment was baking."
+                )
+                return True
+            if late is not None and at >= late and late < end:
+                self._turn_back(late, "The deployment exceeded its MaximumExecutionTimeoutInSeconds.")
+                return True
+        if at < end:
+            return False
+        if stage.launches and not self.rolling_back:
+            try:
+                reason = self._world.launched(stage, (at - self._since).total_seconds())
+            except NotYet:
+                return False
+            if reason is not None:
+                self._turn_back(end, reason)
+                return True
+        self._since, self._index = end, self._index + 1
+        if self._index >= len(self._stages):
+            self._end()
+        else:
+            self._note()
+        return True
+
+    def _turn_back(self, at: dt.datetime, reason: str) -> None:
+        self.rolling_back, self.reason = True, reason
+        self._stages, self._index, self._since = self._plan.back(self.stage), 0, at
+        self._note()
+
+    def _note(self) -> None:
+        stage = self.stage
+        self.history.append(
+            {
+                "status": stage.status,
+                "rolling_back": self.rolling_back,
+                "new": dict(stage.new),
+                "old": dict(stage.old),
+                "time": self._since.timestamp(),
+            }
+        )
+
+    def _end(self) -> None:
+        if not self.rolling_back:
+            self.outcome = "done"
+            return
+        failed = self._world.restored()
+        self.outcome = "rollback failed" if failed else "rolled back"
+        self.reason = f"{self.reason} {failed}" if failed else self.reason
+
+
+class History:
+    """The deployments of an account and region, in the order they began."""
+
+    def __init__(self) -> None:
+        self._deployments: list[tuple[str, str, Deployment]] = []
+
+    def add(self, resource: str, kind: str, deployment: Deployment) -> None:
+        """Keep a deployment."""
+        self._deployments.append((resource, kind, deployment))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Each deployment with the stages it went through."""
+        return [
+            {
+                "resource": resource,
+                "kind": kind,
+                "outcome": deployment.outcome,
+                "reason": deployment.reason,
+                "history": list(deployment.history),
+            }
+            for resource, kind, deployment in self._deployments
+        ]
+
+
+def plan(config: Mapping[str, Any], old: Counts, new: Counts, pace: Pace, unit: str = "instance(s)") -> Plan:
+    """The plan that a DeploymentConfig comes to; blue/green, all at once, where it names no policy.
+
+    Args:
+        config: a DeploymentConfig, of an endpoint or of an inference component.
+        old: how many there are, by variant.
+        new: how many there shall be.
+        pace: how long things take.
+        unit: what is counted.
+    """
+    alarms = tuple(alarm["AlarmName"] for alarm in config.get("AutoRollbackConfiguration", {}).get("Alarms", []))
+    rolling = config.get("RollingUpdatePolicy")
+    policy = rolling or config.get("BlueGreenUpdatePolicy", {})
+    limit = policy.get("MaximumExecutionTimeoutInSeconds", math.inf) * pace.scale
+    stages = _rolling(policy, old, new, pace, unit) if rolling else _blue_green(policy, old, new, pace, unit)
+    back = _rolled_back(policy, old, pace, unit) if rolling else _flipped_back(old, pace, unit)
+    return Plan(tuple(stages), back, limit, alarms)
+
+
+def single(status: str, messages: Mapping[str, str], seconds: float, launches: Counts, now: Counts) -> Plan:
+    """A plan of one stage: a creation, or a change of capacity."""
+    stage = Stage(status, messages, seconds, {}, now, launches or dict.fromkeys(messages, 0))
+    return Plan((stage,), lambda _: (Stage("Deleting", {}, seconds, {}, now),))
+
+
+def problems(config: Mapping[str, Any], counts: Counts) -> Iterator[str]:
+    """What the API forbids in a DeploymentConfig, for variants of so many instances or copies."""
+    green, rolling = config.get("BlueGreenUpdatePolicy"), config.get("RollingUpdatePolicy")
+    if green and rolling:
+        yield "Only one update policy can be specified: BlueGreenUpdatePolicy or RollingUpdatePolicy"
+    if green:
+        routing = green["TrafficRoutingConfiguration"]
+        wanted = {"CANARY": ("CanarySize", 0, 50), "LINEAR": ("LinearStepSize", 10, 50)}.get(routing["Type"])
+        if wanted is not None:
+            name, low, high = wanted
+            if name not in routing:
+                yield f"{name} is required for a traffic routing of type {routing['Type']}"
+            else:
+                yield from _size_problems(name, routing[name], low, high, counts)
+    if rolling:
+        yield from _size_problems("MaximumBatchSize", rolling["MaximumBatchSize"], 5, 50, counts)
+
+
+def _size_problems(name: str, size: Mapping[str, Any], low: int, high: int, counts: Counts) -> Iterator[str]:
+    value = size["Value"]
+    if size["Type"] == "CAPACITY_PERCENT":
+        shares = [("", float(value))]
+    else:
+        shares = [(f" of variant {variant}", 100 * value / count) for variant, count in counts.items() if count]
+    for whose, share in shares:
+        if not low <= share <= high:
+            said = f"between {low}% and {high}%" if low else f"less than or equal to {high}%"
+            yield f"{name} must be {said} of the total capacity{whose}, and {value} {size['Type']} is {share:g}%"
+
+
+def _units(size: Mapping[str, Any], total: int) -> int:
+    if size["Type"] == "CAPACITY_PERCENT":
+        return min(total, max(1, math.ceil(total * size["Value"] / 100)))
+    return min(total, size["Value"])
+
+
+def _each(counts: Counts, message: Callable[[int], str]) -> dict[str, str]:
+    return {name: message(count) for name, count in counts.items()}
+
+
+def _blue_green(policy: Mapping[str, Any], old: Counts, new: Counts, pace: Pace, unit: str) -> Iterator[Stage]:
+    routing = policy.get("TrafficRoutingConfiguration", {})
+    none = dict.fromkeys(new, 0)
+    yield Stage("Creating", _each(new, lambda n: f"Launching {n} {unit}."), pace.launch, none, old, new)
+    steps = _steps(routing, new)
+    for active in steps:
+        full = active is steps[-1]
+        kind = "full" if full else "canary" if routing["Type"] == "CANARY" else "partial"
+        name, of = ("TerminationWaitInSeconds", policy) if full else ("WaitIntervalInSeconds", routing)
+        yield from _traffic(kind, active, old, of.get(name, 0), name, pace, unit)
+    yield Stage("Deleting", _each(old, lambda n: f"Terminating {n} {unit}."), pace.turn, new, old)
+
+
+def _traffic(
+    kind: str, active: Counts, old: Counts, wait: int, wait_name: str, pace: Pace, unit: str
+) -> Iterator[Stage]:
+    turning = _each(active, lambda n: f"Activating traffic on {kind} capacity of {n} {unit}.")
+    baking = _each(
+        active,
+        lambda n: f"Baking for {wait} seconds ({wait_name}) with traffic enabled on {kind} capacity of {n} {unit}.",
+    )
+    yield Stage("ActivatingTraffic", turning, pace.turn, active, old)
+    yield Stage("Baking", baking, wait * pace.scale, active, old, watched=True)
+
+
+def _steps(routing: Mapping[str, Any], new: Counts) -> list[Counts]:
+    match routing.get("Type"):
+        case "CANARY":
+            canary = {name: _units(routing["CanarySize"], count) for name, count in new.items()}
+            return [canary, dict(new)]
+        case "LINEAR":
+            return _batches(routing["LinearStepSize"], new)
+        case _:
+            return [dict(new)]
+
+
+def _batches(size: Mapping[str, Any], total: Counts) -> list[Counts]:
+    """How many are over after each batch."""
+    units = {name: max(1, _units(size, count)) for name, count in total.items()}
+    most = max((math.ceil(count / units[name]) for name, count in total.items()), default=0)
+    return [
+        {name: min(count, units[name] * done) for name, count in total.items()} for done in range(1, max(most, 1) + 1)
+    ]
+
+
+def _rolling(policy: Mapping[str, Any], old: Counts, new: Counts, pace: Pace, unit: str) -> Iterator[Stage]:
+    before, left = dict.fromkeys(new, 0), dict(old)
+    wait, batches = policy["WaitIntervalInSeconds"], _batches(policy["MaximumBatchSize"], new)
+    for active in batches:
+        more = {name: count - before[name] for name, count in active.items()}
+        yield Stage("Creating", _each(more, lambda n: f"Launching {n} {unit}."), pace.launch, before, left, more)
+        yield from _traffic(
+            "partial" if active != new else "full", active, left, wait, "WaitIntervalInSeconds", pace, unit
+        )
+        last = active is batches[-1]
+        gone = {name: count if last else min(count, more.get(name, count)) for name, count in left.items()}
+        yield Stage("Deleting", _each(gone, lambda n: f"Terminating {n} {unit}."), pace.turn, active, left)
+        before, left = active, {name: count - gone[name] for name, count in left.items()}
+
+
+def _flipped_back(old: Counts, pace: Pace, unit: str) -> Callable[[Stage], tuple[Stage, ...]]:
+    def back(stage: Stage) -> tuple[Stage, ...]:
+        ending = _each(stage.new, lambda n: f"Terminating {n} {unit}.")
+        return (Stage("Deleting", ending, pace.turn, dict.fromkeys(stage.new, 0), old),)
+
+    return back
+
+
+def _rolled_back(policy: Mapping[str, Any], old: Counts, pace: Pace, unit: str) -> Callable[[Stage], tuple[Stage, ...]]:
+    size = policy.get("RollbackMaximumBatchSize", {"Type": "CAPACITY_PERCENT", "Value": 100})
+
+    def back(stage: Stage) -> tuple[Stage, ...]:
+        there, missing = dict(stage.old), {name: count - stage.old.get(name, 0) for name, count in old.items()}
+        stages: list[Stage] = []
+        serving = dict(stage.new)
+        units = {name: max(1, _units(size, count)) for name, count in old.items()}
+        while any(missing.values()):
+            more = {name: min(units[name], count) for name, count in missing.items()}
+            stages.append(
+                Stage("Creating", _each(more, lambda n: f"Launching {n} {unit}."), pace.launch, serving, there)
+            )
+            missing = {name: count - more[name] for name, count in missing.items()}
+            there = {name: there[name] + more[name] for name in there}
+            serving = {name: max(0, count - more.get(name, count)) for name, count in serving.items()}
+        ending = _each(serving, lambda n: f"Terminating {n} {unit}.")
+        return (*stages, Stage("Deleting", ending, pace.turn, dict.fromkeys(serving, 0), there))
+
+    return back

@@ -1,0 +1,155 @@
+"""What a scaling policy makes of a capacity: step scaling, target tracking, and when schedules are due.
+
+Sources: Application Auto Scaling user guide, "Step scaling policies" (bounds are relative to the alarm's threshold,
+and which of them belongs to a step depends on the side of the breach), "Target tracking scaling policies" (the
+capacity in proportion to the metric; it cannot leave zero) and "Scheduled scaling" (at, rate and cron).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import zoneinfo
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_UNITS = {"minute": 60, "hour": 3600, "day": 86_400}
+# What a predefined metric of SageMaker is: metric, statistic, period in seconds.
+# Sources: user guide, "Predefined metrics"; SageMaker developer guide, "SageMaker AI metrics in Amazon CloudWatch".
+_PREDEFINED = {
+    "SageMakerVariantInvocationsPerInstance": ("InvocationsPerInstance", "Sum", 60),
+    "SageMakerVariantConcurrentRequestsPerModelHighResolution": ("ConcurrentRequestsPerModel", "Average", 10),
+    "SageMakerInferenceComponentInvocationsPerCopy": ("InvocationsPerCopy", "Sum", 60),
+    "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution": ("ConcurrentRequestsPerCopy", "Average", 10),
+}
+_SCALE_IN_SHARE = 0.9
+
+
+def stepped(config: Mapping[str, Any], capacity: int, breach: float, above: bool) -> int | None:
+    """The capacity that a step scaling policy asks for.
+
+    Args:
+        config: StepScalingPolicyConfiguration.
+        capacity: what there is.
+        breach: by how much the metric is beyond the alarm's threshold, with its sign.
+        above: whether the alarm is about a metric that is too high.
+
+    Returns:
+        None where no step is about such a breach.
+    """
+    step = next((step for step in config.get("StepAdjustments", []) if _within(step, breach, above)), None)
+    if step is None:
+        return None
+    adjustment = step["ScalingAdjustment"]
+    match config.get("AdjustmentType"):
+        case "ExactCapacity":
+            return adjustment
+        case "PercentChangeInCapacity":
+            change = capacity * adjustment / 100
+            # Between -1 and 1 it is rounded away from zero, else towards it.
+            change = math.copysign(1, change) if 0 < abs(change) < 1 else math.trunc(change)
+            least = config.get("MinAdjustmentMagnitude", 0)
+            return capacity + int(math.copysign(max(abs(change), least), adjustment))
+        case _:
+            return capacity + adjustment
+
+
+def tracked(target: float, capacity: int, value: float) -> int | None:
+    """The capacity that holds a metric at its target; None at zero, which no proportion leaves."""
+    return math.ceil(capacity * value / target) if capacity else None
+
+
+def tracking_alarms(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The alarms of a target tracking policy, as Application Auto Scaling makes them.
+
+    The low one is at 90 % of the target and looks at five times as long as the high one (as accounts show them).
+    """
+    config = policy["TargetTrackingScalingPolicyConfiguration"]
+    watched, period = _watched(config, policy["ResourceId"])
+    target, name = config["TargetValue"], f"TargetTracking-{policy['ResourceId']}"
+    kinds: list[tuple[str, str, float, int]] = [("AlarmHigh", "GreaterThanThreshold", target, 3)]
+    if not config.get("DisableScaleIn"):
+        kinds.append(("AlarmLow", "LessThanThreshold", target * _SCALE_IN_SHARE, 90 if period < 60 else 15))
+    return [
+        {
+            "AlarmName": f"{name}-{kind}-{policy['PolicyName']}",
+            "AlarmDescription": f"DO NOT EDIT OR DELETE. For TargetTrackingScaling policy {policy['PolicyARN']}.",
+            "ComparisonOperator": comparison,
+            "Threshold": threshold,
+            "EvaluationPeriods": periods,
+            "AlarmActions": [policy["PolicyARN"]],
+            **watched,
+        }
+        for kind, comparison, threshold, periods in kinds
+    ]
+
+
+def due_after(
+    action: Mapping[str, Any],
+    after: dt.datetime,
+    scale: float,
+    next_cron: Callable[[str, dt.datetime], dt.datetime | None],
+) -> dt.datetime | None:
+    """When a scheduled action is due next; None where it never is again.
+
+    Args:
+        action: as PutScheduledAction takes it.
+        after: a moment in UTC.
+        scale: what a second of a rate lasts here.
+        next_cron: when a cron expression is due next.
+
+    Raises:
+        ValueError: where its schedule is none.
+    """
+    schedule, zone = action["Schedule"], zoneinfo.ZoneInfo(action.get("Timezone") or "UTC")
+    if found := re.fullmatch(r"at\((.+)\)", schedule):
+        at = dt.datetime.fromisoformat(found[1]).replace(tzinfo=zone).astimezone(dt.UTC)
+        due = at if at > after else None
+    elif found := re.fullmatch(r"rate\((\d+) (minute|hour|day)s?\)", schedule):
+        due = after + dt.timedelta(seconds=int(found[1]) * _UNITS[found[2]] * scale)
+    else:
+        local = next_cron(schedule, after.astimezone(zone))
+        due = local.astimezone(dt.UTC) if local is not None else None
+    end = action.get("EndTime")
+    return None if due is None or (end is not None and due.timestamp() > _seconds(end)) else due
+
+
+def started(action: Mapping[str, Any], at: dt.datetime) -> bool:
+    """Whether a scheduled action's StartTime has come."""
+    start = action.get("StartTime")
+    return start is None or at.timestamp() >= _seconds(start)
+
+
+def _seconds(moment: Any) -> float:
+    if isinstance(moment, dt.datetime):
+        return moment.timestamp()
+    return float(moment) if not isinstance(moment, str) else dt.datetime.fromisoformat(moment).timestamp()
+
+
+def _within(step: Mapping[str, Any], breach: float, above: bool) -> bool:
+    low = step.get("MetricIntervalLowerBound", -math.inf)
+    high = step.get("MetricIntervalUpperBound", math.inf)
+    return low <= breach < high if above else low < breach <= high
+
+
+def _watched(config: Mapping[str, Any], resource_id: str) -> tuple[dict[str, Any], int]:
+    """The members of PutMetricAlarm that say what is watched, and the period."""
+    custom = config.get("CustomizedMetricSpecification")
+    if custom is not None and custom.get("Metrics"):
+        metrics = [
+            {**metric, "MetricStat": {"Period": 60, **metric["MetricStat"]}} if "MetricStat" in metric else dict(metric)
+            for metric in custom["Metrics"]
+        ]
+        return {"Metrics": metrics}, min((m["MetricStat"]["Period"] for m in metrics if "MetricStat" in m), default=60)
+    if custom is not None:
+        members = {key: custom[key] for key in ("MetricName", "Namespace", "Dimensions", "Statistic") if key in custom}
+        return {**members, "Period": 60}, 60
+    kind = config["PredefinedMetricSpecification"]["PredefinedMetricType"]
+    metric, statistic, period = _PREDEFINED.get(kind, (kind, "Average", 60))
+    kinds = ("EndpointName", "VariantName") if resource_id.startswith("endpoint/") else ("InferenceComponentName",)
+    dimensions = [
+        {"Name": name, "Value": value} for name, value in zip(kinds, resource_id.split("/")[1::2], strict=False)
+    ]
+    members = {"Namespace": "AWS/SageMaker", "MetricName": metric, "Statistic": statistic, "Dimensions": dimensions}
+    return {**members, "Period": period}, period

@@ -1,0 +1,64 @@
+"""``Custom::ComponentCapacity``: how many copies an inference component has now, for its next definition.
+
+CloudFormation sends an inference component's number of copies with every update, and would undo what scaling has set.
+This resource has the component's definition for a property, so whatever changes the component asks here first. It makes
+nothing and has nothing to delete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from .custom_resource import CLIENT, answer
+from .properties import parse_capacity_properties
+from .telemetry import entry_point, log
+
+_ID = "copies-of-"
+
+
+@entry_point
+def handler(event: Mapping[str, Any], context: object) -> None:
+    """Entry point. Whatever happens, CloudFormation gets an answer."""
+    answer(event, context, ensure=_ensure, delete=_delete)
+
+
+def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    wanted = parse_capacity_properties(event["ResourceProperties"])
+    # On Create as well: the component may be older than this resource.
+    copies = _copies_now(event["StackId"], wanted.component_logical_id)
+    if copies is None:
+        log("initial copies", copies=wanted.initial_copies)
+        copies = wanted.initial_copies
+    else:
+        log("kept copies", copies=copies)
+    return f"{_ID}{wanted.component_logical_id}", {"CopyCount": str(copies)}
+
+
+def _copies_now(stack_id: str, logical_id: str) -> int | None:
+    """The copies that the stack's component shall have at the moment; None where it is not there."""
+    cloudformation = boto3.client("cloudformation", config=CLIENT)
+    try:
+        found = cloudformation.describe_stack_resource(StackName=stack_id, LogicalResourceId=logical_id)
+    except ClientError as error:
+        if "does not exist" not in error.response["Error"].get("Message", ""):
+            raise
+        return None
+    # The physical id is the component's ARN, which ends in its name; empty where its creation failed at once.
+    name = found["StackResourceDetail"].get("PhysicalResourceId", "").rpartition("/")[2]
+    if not name:
+        return None
+    try:
+        component = boto3.client("sagemaker", config=CLIENT).describe_inference_component(InferenceComponentName=name)
+    except ClientError as error:
+        if "could not find" not in error.response["Error"].get("Message", "").lower():
+            raise
+        return None
+    return component.get("RuntimeConfig", {}).get("DesiredCopyCount")
+
+
+def _delete(event: Mapping[str, Any]) -> None:
+    """The component is CloudFormation's to delete."""

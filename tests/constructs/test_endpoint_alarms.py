@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_lambda as functions
+from aws_cdk import aws_sns as sns
+
+from constructs_optim import RecipeError
+from constructs_optim.constructs.endpoint_alarms import EndpointAlarms
+from constructs_optim.constructs.served_model import ServedModel
+from constructs_optim.recipe.alarms import AlarmRequest, Alarms, AlarmSettings, Watched, endpoint_alarms
+
+from .stacks import resources, stack, template_of
+
+ALARM = "AWS::CloudWatch::Alarm"
+VARIANT = ServedModel("chat", "AllTraffic", artifact_key="a" * 64)
+COMPONENT = ServedModel("chat", "AllTraffic", "chat-llama")
+ALL = Alarms(latency=AlarmSettings(threshold=30))
+
+
+def declared(scope: Stack, id: str = "Alarms", served: ServedModel = VARIANT, **given: Any) -> EndpointAlarms:
+    return EndpointAlarms(scope, id, **{"served": served, "endpoint": "Chat/Llama70B", "capacity": 8, **given})
+
+
+def alarms_of(scope: Stack) -> dict[str, dict[str, Any]]:
+    """The alarms by the ends of their descriptions, which name a section of the runbook."""
+    return {alarm["AlarmDescription"].rpartition("#")[2]: alarm for alarm in resources(template_of(scope), ALARM)}
+
+
+def only(**on: AlarmSettings | bool) -> Alarms:
+    return Alarms(**{**vars(Alarms.none()), **on})
+
+
+def test_few_alarms_are_on_by_default() -> None:
+    scope = stack()
+    declared(scope)
+    assert list(alarms_of(scope)) == ["error-rate", "saturation", "zero-capacity", "failed-job"]
+
+
+def test_there_may_be_no_alarm_at_all() -> None:
+    scope = stack()
+    declared(scope, alarms=Alarms.none())
+    assert "Resources" not in template_of(scope)
+
+
+def test_each_alarm_can_be_turned_off_alone() -> None:
+    scope = stack()
+    declared(scope, alarms=Alarms(saturation=False, failed_job=None))
+    assert list(alarms_of(scope)) == ["error-rate", "zero-capacity"]
+
+
+def test_the_rate_of_errors_counts_from_a_few_failures_on() -> None:
+    scope = stack()
+    declared(scope, alarms=only(error_rate=AlarmSettings(threshold=2, minimum_count=10)))
+    alarm = alarms_of(scope)["error-rate"]
+    failed, requests, rate = alarm["Metrics"]
+    assert failed["MetricStat"]["Metric"]["MetricName"] == "Invocation5XXErrors"
+    assert requests["MetricStat"]["Metric"]["MetricName"] == "Invocations"
+    assert rate["Expression"] == "IF(failed >= 10, 100 * failed / requests, 0)"
+    assert [query["ReturnData"] for query in alarm["Metrics"]] == [False, False, True]
+    assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (2, "GreaterThanThreshold")
+    # No requests, no errors.
+    assert alarm["TreatMissingData"] == "notBreaching"
+
+
+def test_latency_is_given_in_seconds_and_compared_in_microseconds() -> None:
+    scope = stack()
+    declared(scope, alarms=only(latency=AlarmSettings(threshold=2.5)))
+    alarm = alarms_of(scope)["latency"]
+    assert (alarm["ExtendedStatistic"], alarm["Threshold"]) == ("p99", 2_500_000)
+    assert alarm["EvaluateLowSampleCountPercentile"] == "ignore"
+    assert "2.5 s" in alarm["AlarmDescription"]
+
+
+@pytest.mark.parametrize(
+    ("served", "metric", "each"),
+    [(VARIANT, "ConcurrentRequestsPerModel", "instance"), (COMPONENT, "ConcurrentRequestsPerCopy", "copy")],
+)
+def test_saturation_is_more_than_what_the_plan_is_sized_for(served: ServedModel, metric: str, each: str) -> None:
+    scope = stack()
+    declared(scope, served=served, alarms=only(saturation=True), capacity=12)
+    alarm = alarms_of(scope)["saturation"]
+    assert (alarm["MetricName"], alarm["Statistic"], alarm["Threshold"]) == (metric, "Maximum", 12)
+    assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (15, 15)
+    assert f"each {each} of Chat/Llama70B" in alarm["AlarmDescription"]
+
+
+def test_a_variant_s_instances_that_report_nothing_are_not_there() -> None:
+    scope = stack()
+    declared(scope, alarms=only(zero_capacity=True))
+    alarm = alarms_of(scope)["zero-capacity"]
+    assert (alarm["Statistic"], alarm["ComparisonOperator"], alarm["Threshold"]) == (
+        "SampleCount",
+        "LessThanThreshold",
+        1,
+    )
+    assert alarm["TreatMissingData"] == "breaching"
+    assert alarm["WarmUpConfiguration"] == {"WarmUpPeriodDurationInMinutes": 60}
+
+
+@pytest.mark.parametrize(("to_zero", "datapoints"), [(False, 3), (True, 15)])
+def test_a_component_s_requests_without_capacity_are_let_pass_while_it_wakes(to_zero: bool, datapoints: int) -> None:
+    scope = stack()
+    declared(scope, served=COMPONENT, alarms=only(zero_capacity=True), scales_to_zero=to_zero)
+    alarm = alarms_of(scope)["zero-capacity"]
+    assert alarm["MetricName"] == "NoCapacityInvocationFailures"
+    assert alarm["Dimensions"] == [{"Name": "InferenceComponentName", "Value": "chat-llama"}]
+    assert alarm["DatapointsToAlarm"] == datapoints
+
+
+def test_evaluations_are_missed_where_there_are_some() -> None:
+    scope = stack()
+    declared(scope, alarms=only(stale_evaluation=AlarmSettings(threshold=3)), evaluation_concurrency=4)
+    declared(scope, "Unevaluated", alarms=only(stale_evaluation=True))
+    alarm = alarms_of(scope)["stale-evaluation"]
+    assert (alarm["Period"], alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (86_400, 3, "breaching")
+    assert {"Name": "Concurrency", "Value": "4"} in alarm["Dimensions"]
+    assert len(resources(template_of(scope), ALARM)) == 1
+
+
+def test_a_stack_has_one_alarm_on_failed_jobs() -> None:
+    scope = stack()
+    topic = sns.Topic(scope, "Topic")
+    for name in ("One", "Two"):
+        declared(scope, name, alarms=only(failed_job=True), alarm_actions=[actions.SnsAction(topic)])
+    declared(scope, "Referring", alarms=only(failed_job=True), runs_jobs=False)
+    alarm = alarms_of(scope)["failed-job"]
+    assert len(resources(template_of(scope), ALARM)) == 1
+    assert alarm["AlarmActions"] == [{"Ref": scope.get_logical_id(topic.node.default_child)}]  # type: ignore[arg-type]
+    assert alarm["Dimensions"] == [{"Name": "service", "Value": "job_watcher"}]
+
+
+def test_the_alarm_on_failed_jobs_is_not_tuned_in_two_ways() -> None:
+    scope = stack()
+    declared(scope, "One")
+    with pytest.raises(ValueError, match="one alarm on failed jobs"):
+        declared(scope, "Two", alarms=Alarms(failed_job=AlarmSettings(threshold=2)))
+
+
+def test_alarms_act_and_say_when_all_is_right_again() -> None:
+    scope = stack()
+    page, tell = sns.Topic(scope, "Page"), sns.Topic(scope, "Tell")
+    made = declared(scope, alarms=ALL, alarm_actions=[actions.SnsAction(page)], ok_actions=[actions.SnsAction(tell)])
+    made.add_alarm_action(actions.SnsAction(tell), actions.SnsAction(page))
+    names = {name: {"Ref": scope.get_logical_id(topic.node.default_child)} for name, topic in  # type: ignore[arg-type]
+             (("page", page), ("tell", tell))}  # fmt: skip
+    found = alarms_of(scope).values()
+    assert len(found) == 5
+    for alarm in found:
+        assert alarm["AlarmActions"] == [names["page"], names["tell"]]
+        assert alarm["OKActions"] == [names["tell"]]
+
+
+def test_a_function_may_be_called_by_the_alarms_of_every_endpoint() -> None:
+    # Without the flag the CDK lets a function be called by one alarm.
+    flag = "@aws-cdk/aws-cloudwatch-actions:changeLambdaPermissionLogicalIdForLambdaAction"
+    scope = Stack(App(context={flag: True}), "Chat")
+    function = functions.Function(
+        scope, "Function", runtime=functions.Runtime.PYTHON_3_13, handler="index.handler",
+        code=functions.Code.from_inline("def handler(event, context): pass"),
+    )  # fmt: skip
+    for name in ("One", "Two"):
+        declared(scope, name, alarms=only(error_rate=True), alarm_actions=[actions.LambdaAction(function)])
+    permissions = resources(template_of(scope), "AWS::Lambda::Permission")
+    assert len({str(permission["SourceArn"]) for permission in permissions}) == 2
+
+
+def test_more_actions_than_cloudwatch_allows_are_refused() -> None:
+    scope = stack()
+    topics = [actions.SnsAction(sns.Topic(scope, f"Topic{n}")) for n in range(6)]
+    with pytest.raises(ValueError, match="allows an alarm 5"):
+        declared(scope, alarm_actions=topics)
+
+
+def test_an_alarm_may_only_show_its_state() -> None:
+    scope = stack()
+    declared(scope, alarms=only(error_rate=AlarmSettings(actions_enabled=False), saturation=True))
+    found = alarms_of(scope)
+    assert found["error-rate"]["ActionsEnabled"] is False
+    assert "ActionsEnabled" not in found["saturation"]
+
+
+def test_other_periods_are_meant_to_count_all_of_them() -> None:
+    scope = stack()
+    settings = AlarmSettings(period_seconds=30, evaluation_periods=4)
+    declared(
+        scope, alarms=only(saturation=settings, error_rate=AlarmSettings(evaluation_periods=3, datapoints_to_alarm=2))
+    )
+    found = alarms_of(scope)
+    saturation, errors = found["saturation"], found["error-rate"]
+    assert (saturation["Period"], saturation["EvaluationPeriods"], saturation["DatapointsToAlarm"]) == (30, 4, 4)
+    assert (errors["EvaluationPeriods"], errors["DatapointsToAlarm"]) == (3, 2)
+
+
+def test_scaling_that_is_declared_later_is_taken_into_account() -> None:
+    scope = stack()
+    made = declared(scope, served=COMPONENT)
+    made.watch(capacity=20, scales_to_zero=True)
+    found = alarms_of(scope)
+    assert found["saturation"]["Threshold"] == 20
+    assert "more than 20 requests" in found["saturation"]["AlarmDescription"]
+    assert found["zero-capacity"]["EvaluationPeriods"] == 20
+
+
+def test_a_threshold_that_was_given_stays_whatever_scaling_says() -> None:
+    scope = stack()
+    declared(scope, alarms=only(saturation=AlarmSettings(threshold=3))).watch(capacity=20)
+    assert alarms_of(scope)["saturation"]["Threshold"] == 3
+
+
+def test_an_update_is_rolled_back_for_errors_latency_and_lost_capacity() -> None:
+    made = declared(stack(), alarms=ALL, name_prefix="chat-llama")
+    assert made.rollback_alarm_names == ["chat-llama-ErrorRate", "chat-llama-Latency", "chat-llama-ZeroCapacity"]
+    assert made.alarm_names["saturation"] == "chat-llama-Saturation"
+
+
+def test_without_a_prefix_cloudformation_names_the_alarms() -> None:
+    scope = stack()
+    names = declared(scope).rollback_alarm_names
+    template = template_of(scope)
+    assert all("Ref" in scope.resolve(name) for name in names)
+    assert not any("AlarmName" in alarm for alarm in resources(template, ALARM))
+
+
+def test_what_cloudwatch_cannot_do_is_refused_before_anything_is_added() -> None:
+    scope = stack()
+    with pytest.raises(RecipeError, match=r"(?s)OPT087.*OPT088"):
+        declared(scope, alarms=Alarms(latency=True, error_rate=AlarmSettings(period_seconds=45)))
+    assert "Resources" not in template_of(scope)
+
+
+@pytest.mark.parametrize("served", [VARIANT, COMPONENT], ids=["variant", "component"])
+def test_every_alarm_tells_what_to_do_in_a_section_of_the_runbook(served: ServedModel) -> None:
+    scope = stack()
+    concurrency = 4 if served.artifact_key else None
+    declared(scope, served=served, alarms=ALL, evaluation_concurrency=concurrency, scales_to_zero=served.is_component)
+    page = (Path(__file__).parent.parent.parent / "docs" / "alarms.md").read_text(encoding="utf-8")
+    sections = set(re.findall(r"^## (\S+)$", page, re.MULTILINE))
+    for section, alarm in alarms_of(scope).items():
+        text = alarm["AlarmDescription"]
+        assert section in sections
+        assert text.startswith(("critical: ", "warning: "))
+        assert " First: " in text
+        assert text.endswith(f"Runbook: docs/alarms.md#{section}")
+        assert len(text) <= 1024
+
+
+def test_a_team_s_own_runbook_is_named() -> None:
+    scope = stack()
+    declared(scope, alarms=only(error_rate=True), runbook="https://wiki.example.com/chat")
+    assert alarms_of(scope)["error-rate"]["AlarmDescription"].endswith("https://wiki.example.com/chat#error-rate")
+
+
+def test_the_page_of_alarms_has_their_defaults() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "alarms.md").read_text(encoding="utf-8")
+    for alarm in endpoint_alarms(AlarmRequest(Alarms()), Watched(serves_components=True, capacity=8)):
+        row = next(line for line in page.splitlines() if line.startswith(f"| [`{alarm.name}`]"))
+        assert f"{alarm.datapoints_to_alarm} of {alarm.evaluation_periods}" in row
+        assert str(alarm.severity) in row

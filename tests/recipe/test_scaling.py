@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.recipe import Compilation, Model, Plan, Quantization, Sharding
+from constructs_optim.recipe.memory import MemoryEstimate
+from constructs_optim.recipe.scaling import (
+    HEADROOM,
+    ScalingStep,
+    StepRequest,
+    invocations_target,
+    is_known,
+    managed_instances,
+    requests_in_flight,
+    scaling_defaults,
+    step_adjustments,
+)
+
+from .recipes import planned
+
+HEADLINE = planned()
+SHARDED = planned(techniques=[Quantization.awq(tensor_parallel_degree=2), Sharding.fast_load(tensor_parallel_degree=2)])
+
+
+def with_memory(**changed: Any) -> Plan:
+    assert HEADLINE.memory is not None
+    return HEADLINE.model_copy(update={"memory": HEADLINE.memory.model_copy(update=changed)})
+
+
+def test_a_copy_is_sized_for_the_batch_that_the_plan_counts_with() -> None:
+    plan = planned(environment={"OPTION_MAX_ROLLING_BATCH_SIZE": "4"})
+    assert requests_in_flight(plan) == 4
+
+
+def test_a_compiled_model_is_sized_for_the_batch_it_was_compiled_for() -> None:
+    plan = planned(
+        model=Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.16.2", accept_eula=True),
+        techniques=[Compilation.neuron(maximum_batch_size=6)],
+        instance_type="ml.trn1.32xlarge",
+    )
+    assert requests_in_flight(plan) == 6
+
+
+def test_requests_that_the_cache_has_no_room_for_do_not_count() -> None:
+    plan = with_memory(kv_cache_gb=40.0, batch_size=8, weights_gb=60.0, draft_gb=0.0, available_gb=80.0)
+    assert requests_in_flight(plan) == 4
+
+
+@pytest.mark.parametrize(("environment", "expected"), [({}, 8), ({"OPTION_MAX_ROLLING_BATCH_SIZE": "32"}, 32)])
+def test_of_a_model_of_unknown_size_the_batch_size_is_the_given_one_or_a_usual_one(
+    environment: dict[str, str], expected: int
+) -> None:
+    plan = planned(model=Model.s3("s3://models/mine/"), environment=environment)
+    assert plan.memory is None
+    assert requests_in_flight(plan) == expected
+
+
+def test_an_instance_with_room_for_two_copies_is_sized_for_both() -> None:
+    one, two = (
+        scaling_defaults(HEADLINE),
+        scaling_defaults(planned(techniques=[Quantization.awq(tensor_parallel_degree=2)])),
+    )
+    # Half the memory for each copy leaves its cache room for 6 of the 8 requests.
+    assert (one.capacity, two.capacity) == (8, 2 * 6)
+
+
+def test_a_copy_of_a_component_is_sized_for_its_own_accelerators() -> None:
+    assert SHARDED.container.component is not None
+    assert scaling_defaults(SHARDED).capacity == 6
+    assert scaling_defaults(SHARDED, accelerators=4).capacity == 12
+
+
+def test_copies_are_kept_seven_tenths_full() -> None:
+    assert scaling_defaults(HEADLINE).concurrency == 5.6
+
+
+@given(
+    batch=st.integers(1, 512),
+    cache=st.floats(0.01, 1000),
+    fixed=st.floats(0, 700),
+    available=st.floats(1, 800),
+)
+def test_the_default_target_is_never_more_than_what_a_copy_has_room_for(
+    batch: int, cache: float, fixed: float, available: float
+) -> None:
+    memory = MemoryEstimate(
+        weights_gb=fixed, draft_gb=0, kv_cache_gb=cache, batch_size=batch, sequence_length=4096, available_gb=available
+    )
+    defaults = scaling_defaults(HEADLINE.model_copy(update={"memory": memory}))
+    assert 1 <= defaults.capacity <= batch
+    assert 1 <= defaults.concurrency <= max(1, defaults.capacity * HEADROOM + 0.05)
+    if fixed < available:
+        assert defaults.capacity == 1 or defaults.capacity * cache / batch <= available - fixed + 1e-6
+
+
+def test_invocations_follow_from_what_is_in_flight_and_how_long_it_stays() -> None:
+    assert invocations_target(5.6, request_seconds=20) == 16.8
+
+
+@given(
+    least=st.integers(0, 50), more=st.integers(0, 50), accelerators=st.sampled_from([1, 2, 4]), spare=st.integers(0, 4)
+)
+def test_instances_hold_the_copies_and_no_more(least: int, more: int, accelerators: int, spare: int) -> None:
+    most = max(1, least + more)
+    low, high = managed_instances(HEADLINE, least, most, accelerators=accelerators, update_copies=spare)
+    fitting = 4 // accelerators
+    assert low * fitting >= least > (low - 1) * fitting - (not least)
+    assert high * fitting >= most + spare > (high - 1) * fitting
+    assert (low == 0) == (least == 0)
+    assert 1 <= high >= low
+
+
+def test_a_copy_more_finds_room_while_an_update_goes_on() -> None:
+    assert managed_instances(SHARDED, 0, 4) == (0, 3)
+    assert managed_instances(SHARDED, 0, 4, update_copies=0) == (0, 2)
+
+
+bounds = st.lists(st.integers(-1000, 1000), min_size=1, max_size=6, unique=True)
+
+
+@given(bounds=bounds, value=st.integers(-2000, 2000), rising=st.booleans())
+def test_each_value_beyond_the_threshold_has_the_step_that_was_asked_for(
+    bounds: list[int], value: int, rising: bool
+) -> None:
+    request = StepRequest(
+        "steps",
+        [
+            ScalingStep(place + 1, lower=bound) if rising else ScalingStep(-place - 1, upper=bound)
+            for place, bound in enumerate(bounds)
+        ],
+    )
+    steps = request.rising() if rising else request.falling()
+    threshold, adjustments = step_adjustments(steps, rising=rising)
+    assert threshold == (min(bounds) if rising else max(bounds))
+    # As the API reference says of StepAdjustment: above the threshold the lower bound is included, below it the upper.
+    matching = [
+        adjustment["scalingAdjustment"]
+        for adjustment in adjustments
+        for low in [threshold + adjustment.get("metricIntervalLowerBound", -math.inf)]
+        for high in [threshold + adjustment.get("metricIntervalUpperBound", math.inf)]
+        if (low <= value < high if rising else low < value <= high)
+    ]
+    reached = [step for step in steps if (step.lower <= value if rising else value <= step.upper)]
+    assert matching == [step.change for step in reached[-1:]]
+
+
+@pytest.mark.parametrize(
+    ("value", "known"), [(0, True), (4, True), (-1.5, True), (None, False), (-1.8881545897087626e289, False)]
+)
+def test_a_number_token_is_not_known(value: Any, known: bool) -> None:
+    assert is_known(value) == known

@@ -1,0 +1,199 @@
+"""The rules about scaling and alarms: requests that keep and break them, with what users are told."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.recipe.alarms import AlarmRequest, Alarms, AlarmSettings
+from constructs_optim.recipe.rules import all_rules, check
+from constructs_optim.recipe.scaling import Scaling, ScalingStep, ScheduleRequest, StepRequest, TargetRequest
+
+TOKEN = -1.8881545897087626e289
+
+
+def scaling(**given: Any) -> Scaling:
+    return Scaling(**{"may_be_zero": True, "min_capacity": 1, "max_capacity": 4, **given})
+
+
+def variant(**given: Any) -> Scaling:
+    return scaling(may_be_zero=False, **given)
+
+
+def target(value: Any = 8, **cooldowns: Any) -> Scaling:
+    return scaling(targets=[TargetRequest("on_concurrency", value, tuple(cooldowns.items()))])
+
+
+def schedule(expression: Any = "cron(0 7 ? * MON-FRI *)", **given: Any) -> Scaling:
+    limits = {} if {"min_capacity", "max_capacity"} & set(given) else {"min_capacity": 1}
+    return scaling(schedules=[ScheduleRequest("on_schedule('Day')", expression, **limits, **given)])
+
+
+def steps(*listed: ScalingStep, **given: Any) -> Scaling:
+    return scaling(steps=[StepRequest("on_steps('Burst')", listed, **given)])
+
+
+def alarms(**given: Any) -> AlarmRequest:
+    return AlarmRequest(Alarms(**given))
+
+
+def tuned(**given: Any) -> AlarmRequest:
+    return alarms(error_rate=AlarmSettings(**given))
+
+
+UP, UPPER, DOWN = ScalingStep(1, lower=16), ScalingStep(3, lower=32), ScalingStep(-1, upper=2)
+GOOD: dict[str, list[Scaling | AlarmRequest]] = {
+    "OPT080": [scaling(), scaling(min_capacity=0), scaling(min_capacity=TOKEN, max_capacity=TOKEN)],
+    "OPT081": [variant(), scaling(min_capacity=0), variant(min_capacity=None)],
+    "OPT082": [target(0.5), target(TOKEN)],
+    "OPT083": [target(scale_in_cooldown=0, scale_out_cooldown=60.0)],
+    "OPT084": [
+        schedule(),
+        schedule("rate(2 hours)", max_capacity=2),
+        schedule("at(2027-01-31T07:00:00)", time_zone="Europe/Berlin"),
+        schedule("${Token[Schedule.7]}", min_capacity=0, max_capacity=0),
+        schedule(start=dt.datetime(2027, 1, 1), end=dt.datetime(2027, 2, 1, tzinfo=dt.UTC)),
+        schedule("cron(0/15 9-17 L * ? 2027-2030)"),
+    ],
+    "OPT085": [
+        steps(UP, UPPER, DOWN),
+        steps(ScalingStep(1, lower=16, upper=32), UPPER),
+        steps(ScalingStep(-2, upper=-5), ScalingStep(-1, lower=-5, upper=0)),
+        steps(
+            ScalingStep(50, lower=1), adjustment="PercentChangeInCapacity", evaluation_periods=3, datapoints_to_alarm=2
+        ),
+        steps(ScalingStep(0, upper=0), ScalingStep(5, lower=1), adjustment="ExactCapacity"),
+    ],
+    "OPT086": [scaling(ids=["Day"], new_id="Night"), scaling()],
+    "OPT087": [alarms(), tuned(threshold=0, period_seconds=10, evaluation_periods=3, datapoints_to_alarm=3)],
+    "OPT088": [alarms(), alarms(latency=AlarmSettings(threshold=30))],
+    "OPT089": [alarms(), alarms(stale_evaluation=AlarmSettings(threshold=1)), alarms(stale_evaluation=False)],
+}
+# rule, what is asked for, where the violation is, what the reason or suggestion says
+BAD: list[tuple[str, Scaling | AlarmRequest, str, str]] = [
+    ("OPT080", scaling(min_capacity=5), "max_capacity", "5 or more"),
+    ("OPT080", scaling(min_capacity=-1), "min_capacity", "from 0 on"),
+    ("OPT080", scaling(min_capacity=True), "min_capacity", "from 0 on"),
+    ("OPT080", scaling(max_capacity=2.5), "max_capacity", "from 1 on"),
+    ("OPT080", scaling(min_capacity=0, max_capacity=0), "max_capacity", "from 1 on"),
+    ("OPT081", variant(min_capacity=0), "min_capacity", "inference component"),
+    (
+        "OPT081",
+        variant(schedules=[ScheduleRequest("on_schedule('Night')", "rate(1 day)", 0, 1)]),
+        "on_schedule('Night').min_capacity",
+        "asynchronous",
+    ),
+    ("OPT082", target(0), "on_concurrency.target", "above zero"),
+    ("OPT082", target("8"), "on_concurrency.target", "above zero"),
+    ("OPT082", target(float("inf")), "on_concurrency.target", "above zero"),
+    ("OPT083", target(scale_in_cooldown=0.5), "on_concurrency.scale_in_cooldown", "whole seconds"),
+    ("OPT083", steps(UP, cooldown=-1), "on_steps('Burst').cooldown", "whole seconds"),
+    ("OPT084", schedule("every day"), "on_schedule('Day').schedule", "cron("),
+    ("OPT084", schedule("cron(0 7 * * MON-FRI)"), "on_schedule('Day').schedule", "cron("),
+    ("OPT084", schedule("rate(0 hours)"), "on_schedule('Day').schedule", "rate("),
+    ("OPT084", schedule(7), "on_schedule('Day').schedule", "at("),
+    ("OPT084", schedule(time_zone="Berlin time"), "on_schedule('Day').time_zone", "Europe/Berlin"),
+    ("OPT084", schedule(time_zone="Europe/Berln"), "on_schedule('Day').time_zone", "Europe/Berlin"),
+    ("OPT084", schedule(min_capacity=None), "on_schedule('Day').min_capacity", "change nothing"),
+    ("OPT084", schedule(min_capacity=3, max_capacity=2), "on_schedule('Day').max_capacity", "3 or more"),
+    ("OPT084", schedule(max_capacity=1.5), "on_schedule('Day').max_capacity", "from 0 on"),
+    ("OPT084", schedule(start="tomorrow"), "on_schedule('Day').start", "datetime"),
+    (
+        "OPT084",
+        schedule(start=dt.datetime(2027, 2, 1), end=dt.datetime(2027, 1, 1)),
+        "on_schedule('Day').end",
+        "after the start",
+    ),
+    ("OPT085", steps(), "on_steps('Burst').steps", "1 to 20"),
+    ("OPT085", steps(UP, adjustment="Double"), "on_steps('Burst').adjustment", "ChangeInCapacity"),
+    ("OPT085", steps(ScalingStep(0, lower=1)), "on_steps('Burst').steps[0].change", "above zero"),
+    ("OPT085", steps(ScalingStep(1)), "on_steps('Burst').steps[0].lower", "needs it"),
+    ("OPT085", steps(ScalingStep(-1, lower=3)), "on_steps('Burst').steps[0].upper", "needs it"),
+    ("OPT085", steps(ScalingStep(1, lower="a")), "on_steps('Burst').steps[0].lower", "numbers"),
+    ("OPT085", steps(ScalingStep(1, lower=5, upper=5)), "on_steps('Burst').steps[0].upper", "more than"),
+    ("OPT085", steps(ScalingStep(1), adjustment="ExactCapacity"), "on_steps('Burst').steps[0].lower", "rises"),
+    (
+        "OPT085",
+        steps(ScalingStep(-1, lower=1), adjustment="ExactCapacity"),
+        "on_steps('Burst').steps[0].change",
+        "0 on",
+    ),
+    ("OPT085", steps(ScalingStep(1, lower=16, upper=20), UPPER), "on_steps('Burst').steps[0].upper", "32"),
+    ("OPT085", steps(ScalingStep(1, lower=16, upper=20)), "on_steps('Burst').steps[0].upper", "no upper bound"),
+    ("OPT085", steps(ScalingStep(-1, lower=0, upper=2)), "on_steps('Burst').steps[0].lower", "no lower bound"),
+    ("OPT085", steps(UP, ScalingStep(2, lower=16)), "on_steps('Burst').steps[0].lower", "two begin here"),
+    ("OPT085", steps(UP, ScalingStep(-1, upper=16)), "on_steps('Burst').steps", "in turns"),
+    ("OPT085", steps(UP, evaluation_periods=0), "on_steps('Burst').evaluation_periods", "from 1 on"),
+    ("OPT085", steps(UP, datapoints_to_alarm=2), "on_steps('Burst').datapoints_to_alarm", "1 to 1"),
+    ("OPT086", scaling(ids=["OnConcurrency"], new_id="OnConcurrency"), "id", "there already: OnConcurrency"),
+    ("OPT086", scaling(new_id="a/b"), "id", "letters"),
+    ("OPT086", scaling(new_id=7), "id", "letters"),
+    ("OPT087", alarms(saturation="yes"), "alarms.saturation", "AlarmSettings"),
+    ("OPT087", tuned(threshold=-1), "alarms.error_rate.threshold", "from 0 on"),
+    ("OPT087", tuned(period_seconds=45), "alarms.error_rate.period_seconds", "multiple of 60"),
+    ("OPT087", tuned(evaluation_periods=0), "alarms.error_rate.evaluation_periods", "from 1 on"),
+    ("OPT087", tuned(evaluation_periods=300), "alarms.error_rate.evaluation_periods", "at most 288 periods of 300 s"),
+    ("OPT087", tuned(evaluation_periods=2, datapoints_to_alarm=3), "alarms.error_rate.datapoints_to_alarm", "1 to 2"),
+    ("OPT087", tuned(minimum_count=1.5), "alarms.error_rate.minimum_count", "whole number"),
+    ("OPT088", alarms(latency=True), "alarms.latency.threshold", "AlarmSettings(threshold=30)"),
+    ("OPT088", alarms(latency=AlarmSettings(threshold=0)), "alarms.latency.threshold", "how long"),
+    ("OPT089", alarms(stale_evaluation=AlarmSettings(threshold=8)), "alarms.stale_evaluation.threshold", "1 to 7 days"),
+]
+
+
+@pytest.mark.parametrize(("rule", "asked"), [(rule, asked) for rule, cases in GOOD.items() for asked in cases])
+def test_what_keeps_the_rule_is_not_accused_of_breaking_it(rule: str, asked: Scaling | AlarmRequest) -> None:
+    assert rule not in [violation.rule for violation in check(asked)]
+
+
+@pytest.mark.parametrize(("rule", "asked", "location", "told"), BAD)
+def test_what_breaks_the_rule_is_told_where_and_what_would_work(
+    rule: str, asked: Scaling | AlarmRequest, location: str, told: str
+) -> None:
+    found = [violation for violation in check(asked) if violation.rule == rule]
+    assert [violation.location for violation in found] == [location]
+    assert told in f"{found[0].reason} {found[0].suggestion}"
+    assert found[0].link.startswith("https://")
+
+
+def test_every_rule_has_a_case_on_either_side() -> None:
+    ids = {rule.id for rule in all_rules() if rule.subject in (Scaling, AlarmRequest)}
+    assert ids == set(GOOD) == {rule for rule, *_ in BAD}
+
+
+def test_all_that_is_wrong_comes_at_once() -> None:
+    asked = variant(
+        min_capacity=0,
+        max_capacity=0,
+        new_id="",
+        targets=[TargetRequest("on_metric('A')", -1)],
+        schedules=[ScheduleRequest("on_schedule('B')", "")],
+    )
+    assert {violation.rule for violation in check(asked)} == {"OPT080", "OPT081", "OPT082", "OPT084", "OPT086"}
+
+
+anything = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(())
+
+
+@given(data=st.data())
+def test_whatever_is_asked_for_makes_nothing_but_violations(data: st.DataObject) -> None:
+    def some() -> Any:
+        return data.draw(anything)
+
+    step = ScalingStep(some(), lower=some(), upper=some())
+    asked = Scaling(
+        bool(some()),
+        min_capacity=some(),
+        max_capacity=some(),
+        new_id=some(),
+        targets=[TargetRequest("target", some(), (("scale_in_cooldown", some()),))],
+        schedules=[ScheduleRequest("schedule", some(), some(), some(), some(), some(), some())],
+        steps=[StepRequest("steps", [step, ScalingStep(1, lower=5)], some() or "ChangeInCapacity", 0, some(), some())],
+    )
+    assert isinstance(check(asked), list)
+    settings = AlarmSettings(some(), some(), some(), some(), some())
+    assert isinstance(check(AlarmRequest(Alarms(error_rate=settings, latency=some(), stale_evaluation=settings))), list)
