@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from constructs import Construct
 
@@ -52,6 +53,7 @@ class ComponentHosting:
     rollback_alarm_names: Sequence[str]
     on_change: Callable[[], None]
     _copies: dict[str, _Copies] = field(default_factory=dict[str, _Copies])
+    _components: list[InferenceComponent] = field(default_factory=list[InferenceComponent])
 
     def add(
         self,
@@ -81,8 +83,16 @@ class ComponentHosting:
             loads_adapters=loads_adapters,
             on_scaling=lambda least, most: self._scale(label, least, most),
         )
+        self._components.append(component)
         self.on_change()
         return component
+
+    def rollback_alarm_names_of_all(self) -> list[str]:
+        """The alarms of all components that say an update of the endpoint has broken them, in turns: the first of each
+        component, then the second.
+        """
+        of_each = [component.alarms.rollback_alarm_names for component in self._components]
+        return [name for turn in zip_longest(*of_each) for name in turn if name is not None]
 
     def managed_range(self) -> tuple[int, int]:
         """The fewest and the most instances: as given, or what the copies take, and one more for updates."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from constructs_optim.recipe import Plan
 
@@ -300,3 +300,16 @@ def _share_of_whole(served: ServedModel) -> float | None:
 
 def _targets(range_: ScalingRange | None) -> tuple[tuple[str, float], ...]:
     return range_.targets if range_ is not None else ()
+
+
+def component(name: str, served: ServedModel, place: Place) -> tuple[Segment, ...]:
+    """One of several inference components: all that it does not share with the others."""
+    shown = (traffic(served, place), concurrency(served, place, None), errors(served, place))
+    return tuple(
+        Segment(
+            f"{name}_{segment.name}",
+            f"{name}: {segment.title}",
+            tuple(replace(widget, name=f"{name}_{widget.name}") for widget in segment.widgets),
+        )
+        for segment in shown
+    )

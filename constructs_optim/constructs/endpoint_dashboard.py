@@ -96,6 +96,7 @@ class EndpointDashboard(Construct):
         self._scaling: ScalingRange | None = None
         self._evaluation: tuple[EvaluatedModel | None, str, tuple[int, ...]] | None = None
         self._more: list[Segment] = []
+        self._components: dict[str, ServedModel] = {}
         self._history = _history(artifact)
         self._resource = cloudwatch.CfnDashboard(
             self, "Resource", dashboard_body=self._body(), dashboard_name=dashboard_name
@@ -180,6 +181,16 @@ class EndpointDashboard(Construct):
         self._deployments.append((at, label))
         return self._changed()
 
+    def show_component(self, name: str, served: ServedModel) -> EndpointDashboard:
+        """Show one more inference component of the endpoint: its traffic, concurrency and errors.
+
+        Args:
+            name: what it is called; its widgets are taken by names that begin with it.
+            served: what it serves.
+        """
+        self._components[name] = served
+        return self._changed()
+
     def show_scaling(
         self, *, min_capacity: int, max_capacity: int, targets: Mapping[str, float] | None = None
     ) -> EndpointDashboard:
@@ -257,6 +268,9 @@ class EndpointDashboard(Construct):
         names = {served.endpoint_name: "EndpointName", served.variant_name: "VariantName"}
         if served.inference_component_name is not None:
             names[served.inference_component_name] = "InferenceComponentName"
+        for number, component in enumerate(self._components.values(), 1):
+            if component.inference_component_name is not None:
+                names[component.inference_component_name] = f"InferenceComponentName{number}"
         if served.artifact_key is not None:
             names[served.artifact_key] = "ArtifactKey"
         if self._artifact is not None:

@@ -22,6 +22,7 @@ from constructs_optim.recipe.hosting import (
     Routing,
 )
 from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.scaling import scaling_defaults
 from constructs_optim.recipe.techniques import Technique
 
@@ -322,7 +323,9 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
         place = Construct(self, id)
         models = [host(pool_scope(place, recipe), recipe, self._around) for recipe in recipes]
         needs = [Needs.of(one, accelerators, memory, copies) for one in models]
-        return self._add(place, "Component", f"add_component({id!r})", models, needs, adapters)
+        component = self._add(place, "Component", f"add_component({id!r})", models, needs, adapters)
+        self._dashboard.show_component(id, component.served).add_alarms(*component.alarms.alarm_arns)
+        return component
 
     def _add(
         self,
@@ -357,12 +360,17 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
 
     def _deployment_config(self) -> dict[str, Any]:
         own = self.alarms.rollback_alarm_names if self.alarms is not None else []
-        return deployment_config(self._options.update_policy.settings, [*own, *self._rollback_alarm_names])
+        return deployment_config(self._options.update_policy.settings, [*self._rollback_alarm_names, *own])
 
     def _follow_components(self) -> None:
-        """Write the instances that the components take into the configuration."""
+        """Write what the components take and watch into the configuration and the endpoint."""
         variants: Any = [self._variant(self._components.managed_range())]
         self._config.production_variants = variants
+        # The rules have counted those that were given; what the service takes beside them is the components'.
+        names = [*self._rollback_alarm_names, *self._components.rollback_alarm_names_of_all()][:MOST_ROLLBACK_ALARMS]
+        self._endpoint.deployment_config = deployment_config(  # pyright: ignore[reportAttributeAccessIssue]
+            self._options.update_policy.settings, names
+        )
 
     @property
     def _literally_served(self) -> ServedModel:

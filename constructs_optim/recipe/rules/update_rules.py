@@ -13,7 +13,8 @@ from .registry import Finding, rule
 
 _API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeploymentConfig.html"
 _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html"
-_MOST_ALARMS = 10
+MOST_ROLLBACK_ALARMS = 10
+"""How many alarms SageMaker watches during an update."""
 _SHARES = {"CANARY": (1, 50), "LINEAR": (10, 50), "ROLLING": (5, 50)}
 
 
@@ -80,8 +81,8 @@ def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     of=Hosting,
 )
 def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
-    if hosting.rollback_alarms > _MOST_ALARMS:
-        yield Finding("rollback_alarms", f"{hosting.rollback_alarms} alarms", f"at most {_MOST_ALARMS}")
+    if hosting.rollback_alarms > MOST_ROLLBACK_ALARMS:
+        yield Finding("rollback_alarms", f"{hosting.rollback_alarms} alarms", f"at most {MOST_ROLLBACK_ALARMS}")
 
 
 @rule(
