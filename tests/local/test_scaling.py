@@ -142,6 +142,19 @@ def test_a_step_policy_is_carried_out_when_its_alarm_goes_off(sagemaker: Any, sc
     ]
 
 
+def test_a_policy_waits_for_an_endpoint_that_is_changing(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
+    serving(sagemaker, "stepped-late", count=1)
+    of = variant("stepped-late")
+    scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=4)
+    alarm(cloudwatch, "stepped-late", step_policy(scaling, of, 1))
+    sagemaker.update_endpoint(
+        EndpointName="stepped-late", EndpointConfigName="stepped-late-2", RetainAllVariantProperties=True
+    )
+    cloudwatch.set_alarm_state(AlarmName="stepped-late", StateValue="ALARM", StateReason="a test")
+    instances(sagemaker, "stepped-late", 2)
+    assert sagemaker.describe_endpoint(EndpointName="stepped-late")["EndpointConfigName"] == "stepped-late-2"
+
+
 def test_a_policy_scales_to_its_targets_limits_and_no_further(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
     serving(sagemaker, "limited", count=1)
     of = variant("limited")
