@@ -220,6 +220,9 @@ class ResourceProvider:
         self._retag(physical_id, old.get("Tags") or [], new.get("Tags") or [])
         if self._operations.update is None or not self._differs(old, new):
             return self._identity(given, {self._operations.arn or "": physical_id})
+        if settles(self._type):
+            # It may be scaling, and what is changing is not updated.
+            self._stable(given[str(self._operations.name)])
         answer = self._call(self._operations.update, self._operations.normalize(given))
         self._settle(given, physical_id)
         self._put_parts(old, given)
