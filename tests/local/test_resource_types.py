@@ -11,7 +11,8 @@ from botocore.exceptions import ClientError
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.resource_provider import OPERATIONS, schemas
+from constructs_optim.local.resource_operations import OPERATIONS
+from constructs_optim.local.resource_provider import schemas
 
 from .conftest import ROLE, until
 from .test_hosting import IMAGE
