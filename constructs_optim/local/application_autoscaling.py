@@ -147,6 +147,14 @@ class ApplicationAutoScaling:
 
     def _put_policy(self, request: dict[str, Any], place: Place) -> dict[str, Any]:
         self._needs_target(request, place)
+        tracking = request.get("TargetTrackingScalingPolicyConfiguration")
+        if (
+            tracking is not None
+            and len({"PredefinedMetricSpecification", "CustomizedMetricSpecification"} & set(tracking)) != 1
+        ):
+            raise validation_error(
+                "Exactly one of the predefined and the customized metric specification must be given"
+            )
         before = self._policy(request, place)
         self._answer("PutScalingPolicy", request, *place)
         if before is not None:

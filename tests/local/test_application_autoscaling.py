@@ -105,6 +105,18 @@ def test_policies_and_schedules_need_a_registered_target(scaling: Any) -> None:
         assert caught.value.response["Error"]["Code"] == "ObjectNotFoundException"
 
 
+def test_a_policy_tracks_one_metric(scaling: Any) -> None:
+    scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=4)
+    with pytest.raises(ClientError, match="Exactly one"):
+        scaling.put_scaling_policy(
+            **TARGET,
+            PolicyName="blind",
+            PolicyType="TargetTrackingScaling",
+            TargetTrackingScalingPolicyConfiguration={"TargetValue": 1.0},
+        )
+    scaling.deregister_scalable_target(**TARGET)
+
+
 def test_a_policy_that_is_put_again_keeps_its_arn(scaling: Any) -> None:
     scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=4)
     policy = {
