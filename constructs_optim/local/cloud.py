@@ -59,7 +59,8 @@ class LocalCloud:
             port: default: a free one.
             region: default: us-west-2, the region of the bundled JumpStart documents.
             job_seconds: how long an optimization job is STARTING and INPROGRESS. Default: 3 and 5 seconds.
-            endpoint_seconds: how long an endpoint takes to create or update. Default: 1 second.
+            endpoint_seconds: how long the instances of an endpoint, and the copies of a component, take to launch.
+                Default: 1 second.
             time_scale: how long waits take, against AWS's: those of state machines, those before Lambda repeats an
                 invocation that failed, those of deployments (baking, time limits) and cooldowns and rates of scaling.
                 Default: 1, as on AWS.

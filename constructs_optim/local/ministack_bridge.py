@@ -15,7 +15,8 @@ from typing import Any
 from .api_error import ApiError, validation_error
 from .authorization import access_denied, needed_permissions
 from .ministack_iam import EnforcedRoles, keep_boundaries
-from .resource_provider import OPERATIONS, ResourceProvider, Service, settles
+from .resource_operations import OPERATIONS, settles
+from .resource_provider import ResourceProvider, Service
 from .sagemaker.service import to_json
 
 TESTED_VERSION = "1.5.33"
