@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
@@ -28,6 +29,7 @@ from .scaling_engine import Place, Scalable, ScalingEngine, Target
 
 NextCron = Callable[[str, dt.datetime], dt.datetime | None]
 _KEY = ("ServiceNamespace", "ResourceId", "ScalableDimension")
+_PATIENCE_SECONDS, _TICK_SECONDS = 60, 0.1
 _HOST = "http://application-autoscaling.{region}.amazonaws.com/"
 
 
@@ -69,14 +71,20 @@ class ApplicationAutoScaling:
         return answer
 
     def alarm_fired(self, policy_arn: str, alarm: dict[str, Any], value: float | None) -> None:
-        """Carry out the policy that is an action of an alarm; one that is gone is no longer carried out."""
+        """Carry out the policy that is an action of an alarm; one that is gone is no longer carried out.
+
+        A resource that is changing is waited for: AWS invokes the action again as long as the alarm is in its state.
+        """
         region, account = policy_arn.split(":")[3:5]
         place = (account, region)
         with self._lock:
             found = self._answer("DescribeScalingPolicies", {"ServiceNamespace": "sagemaker"}, account, region)
         policy = next((item for item in found["ScalingPolicies"] if item["PolicyARN"] == policy_arn), None)
-        if policy is not None:
-            self._engine.carry_out(place, policy, alarm, value)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while policy is not None and not self._engine.carry_out(place, policy, alarm, value):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_TICK_SECONDS)
 
     def targets(self, place: Place) -> list[Target]:
         """The scalable targets of SageMaker's."""
@@ -139,6 +147,14 @@ class ApplicationAutoScaling:
 
     def _put_policy(self, request: dict[str, Any], place: Place) -> dict[str, Any]:
         self._needs_target(request, place)
+        tracking = request.get("TargetTrackingScalingPolicyConfiguration")
+        if (
+            tracking is not None
+            and len({"PredefinedMetricSpecification", "CustomizedMetricSpecification"} & set(tracking)) != 1
+        ):
+            raise validation_error(
+                "Exactly one of the predefined and the customized metric specification must be given"
+            )
         before = self._policy(request, place)
         self._answer("PutScalingPolicy", request, *place)
         if before is not None:

@@ -122,6 +122,16 @@ _KINDS = {
     "Model": "model",
     "OptimizationJob": "optimization-job",
 }
+# Operations on two resources, and what the second is; and those whose name does not end in the kind.
+_OTHER_KINDS = {
+    "CreateEndpoint": ("EndpointConfig",),
+    "UpdateEndpoint": ("EndpointConfig",),
+    "CreateInferenceComponent": ("Endpoint",),
+}
+_ALTERATIONS = {
+    "UpdateEndpointWeightsAndCapacities": "UpdateEndpoint",
+    "UpdateInferenceComponentRuntimeConfig": "UpdateInferenceComponent",
+}
 _ROLE_MEMBERS = ("RoleArn", "ExecutionRoleArn")
 
 
@@ -146,6 +156,9 @@ def needed_permissions(
         return
     resource = _named_resource(operation, request, f"{prefix}:{account}")
     yield Permission(f"sagemaker:{operation}", resource)
+    for kind in _OTHER_KINDS.get(operation, ()):
+        name = str(request.get(f"{kind}Name")).lower()
+        yield Permission(f"sagemaker:{operation}", f"{prefix}:{account}:{_KINDS[kind]}/{name}")
     if operation.startswith("Create") and request.get("Tags"):
         yield Permission("sagemaker:AddTags", resource)
     for member in _ROLE_MEMBERS:
@@ -156,8 +169,9 @@ def needed_permissions(
 def _named_resource(operation: str, request: Mapping[str, Any], prefix: str) -> str:
     if request.get("ResourceArn"):
         return str(request["ResourceArn"])
+    ending = _ALTERATIONS.get(operation, operation)
     for kind, path in _KINDS.items():
         name = request.get(f"{kind}Name")
-        if operation.endswith(kind) and name:
+        if ending.endswith(kind) and name:
             return f"{prefix}:{path}/{str(name).lower()}"
     return "*"

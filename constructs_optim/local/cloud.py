@@ -59,9 +59,11 @@ class LocalCloud:
             port: default: a free one.
             region: default: us-west-2, the region of the bundled JumpStart documents.
             job_seconds: how long an optimization job is STARTING and INPROGRESS. Default: 3 and 5 seconds.
-            endpoint_seconds: how long an endpoint takes to create or update. Default: 1 second.
-            time_scale: how long waits of state machines take, and those before Lambda repeats an invocation that
-                failed, against AWS's. Default: 1, as on AWS.
+            endpoint_seconds: how long the instances of an endpoint, and the copies of a component, take to launch.
+                Default: 1 second.
+            time_scale: how long waits take, against AWS's: those of state machines, those before Lambda repeats an
+                invocation that failed, those of deployments (baking, time limits) and cooldowns and rates of scaling.
+                Default: 1, as on AWS.
             hub_folders: more documents, as ``<folder>/<model id>/<version>.json``. Default: none.
             enforce_iam: whether Lambda functions, state machines and SageMaker may do only what their roles' policies
                 allow. Whoever uses :meth:`environment` stays an administrator. Default: they may do everything.
@@ -184,6 +186,20 @@ class LocalCloud:
     def jobs(self) -> list[dict[str, Any]]:
         """Every optimization job: ``{"name", "status", "history": [{"status", "time"}]}``."""
         return self._control("GET", "jobs")
+
+    def deployments(self, resource: str | None = None) -> list[dict[str, Any]]:
+        """Every creation, update and scaling of endpoints and inference components, with the stages it went through.
+
+        Each is ``{"resource", "kind", "outcome", "reason", "history"}``: ``endpoint/<name>`` or
+        ``inference-component/<name>``; Creating, Updating or Scaling; ``done``, ``rolled back``, ``rollback failed`` or
+        None while it is under way; and a stage is ``{"status", "rolling_back", "new", "old", "time"}`` with the
+        instances (or copies) of the new and the old fleet by variant. A stage is there whether or not anybody looked.
+
+        Args:
+            resource: those of one resource. Default: all.
+        """
+        found = self._control("GET", "deployments")
+        return [deployment for deployment in found if resource in (None, deployment["resource"])]
 
     def calls(self, operation: str | None = None) -> list[dict[str, Any]]:
         """The calls of SageMaker and Application Auto Scaling: ``{"service", "operation", "request", "outcome"}``."""

@@ -1,7 +1,7 @@
-"""The local cloud's own interface: faults, calls, jobs and their history, and what roles were allowed.
+"""The local cloud's own interface: faults, calls, jobs and deployments with their history, and what roles were allowed.
 
 ``GET/POST/DELETE /_constructs_optim/faults`` · ``GET /_constructs_optim/calls[?operation=...]`` ·
-``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` ·
+``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` · ``GET /_constructs_optim/deployments`` ·
 ``GET /_constructs_optim/authorizations[?role=...]``
 """
 
@@ -80,6 +80,8 @@ class Control:
                 return self._function_calls.to_json()
             case "GET", "jobs":
                 return self._sagemaker.jobs()
+            case "GET", "deployments":
+                return self._sagemaker.deployments()
             case method, path:
                 raise ApiError("UnknownOperationException", f"{method} {path} is not there", 404)
 

@@ -15,7 +15,8 @@ from typing import Any
 from .api_error import ApiError, validation_error
 from .authorization import access_denied, needed_permissions
 from .ministack_iam import EnforcedRoles, keep_boundaries
-from .resource_provider import OPERATIONS, ResourceProvider, Service
+from .resource_operations import OPERATIONS, settles
+from .resource_provider import ResourceProvider, Service
 from .sagemaker.service import to_json
 
 TESTED_VERSION = "1.5.33"
@@ -123,6 +124,10 @@ def application(services: dict[str, Service], roles: EnforcedRoles | None = None
     blocks = stacks._runs_on_worker_thread
     # Endpoints take time to come into service; waiting for them must not hold the event loop up.
     stacks._runs_on_worker_thread = lambda type_name: type_name in OPERATIONS or blocks(type_name)
+    sends_back = stacks._sends_back_failed_update
+    # What fails after its update has begun may have changed, and AWS sends it back like all that did (an ECS service,
+    # whose update fails while it stabilizes, is updated to its old task definition).
+    stacks._sends_back_failed_update = lambda type_name: settles(type_name) or sends_back(type_name)
     return ministack_app.app
 
 

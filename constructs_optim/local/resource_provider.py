@@ -10,18 +10,17 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from .api_error import ApiError
 from .api_model import ApiModel
+from .resource_operations import OPERATIONS, SAGEMAKER, SCALING, Properties, settles
 
-_SETTLING_SECONDS = 300
+# As long as a deployment may take (MaximumExecutionTimeoutInSeconds).
+_SETTLING_SECONDS = 28_800
 _LONGEST_NAME = 63
 _STABLE = ("InService", "Failed", "UpdateRollbackFailed")
-
-Properties = dict[str, Any]
 
 
 class Service(Protocol):
@@ -32,137 +31,6 @@ class Service(Protocol):
     def invoke(self, operation: str, request: dict[str, Any], *, account: str, region: str) -> dict[str, Any]:
         """Carry an operation out."""
         ...
-
-
-@dataclass(frozen=True)
-class Operations:
-    """How a type's life is spelled in its service's API.
-
-    Attributes:
-        service: the service's name.
-        create: operation that creates.
-        delete: operation that deletes.
-        update: operation that updates in place; None where every change replaces.
-        describe: operation that tells name and ``status_member``.
-        name: property that names the resource, made up where it is not given.
-        arn: member of the create operation's answer that has the ARN; None where there is none.
-        delete_members: members of the delete request, taken from the properties.
-        status_member: member of its answer that has the status; None where creating is immediate.
-        reference: what ``Ref`` gives, from properties and ARN.
-        normalize: what turns the properties into the request's.
-        parts: what the template says inside the resource and the API keeps beside it.
-    """
-
-    service: str
-    create: str
-    delete: str
-    update: str | None = None
-    describe: str | None = None
-    name: str | None = None
-    arn: str | None = None
-    delete_members: tuple[str, ...] = ()
-    status_member: str | None = None
-    reference: Callable[[Properties, str], str] = field(default=lambda properties, arn: arn)
-    normalize: Callable[[Properties], Properties] = field(default=dict)
-    parts: Parts | None = None
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Things that a template lists in a property, and that have operations of their own.
-
-    Attributes:
-        member: the property.
-        name: the member of each that names it.
-        put: operation that creates or changes one.
-        delete: operation that deletes one.
-        shared: properties that name what they belong to.
-    """
-
-    member: str
-    name: str
-    put: str
-    delete: str
-    shared: tuple[str, ...]
-
-
-def _target(properties: Properties) -> str:
-    return "|".join(str(properties[name]) for name in ("ResourceId", "ScalableDimension", "ServiceNamespace"))
-
-
-def _policy(properties: Properties) -> Properties:
-    request = dict(properties)
-    target = request.pop("ScalingTargetId", None)
-    if target:
-        resource, dimension, namespace = target.split("|")
-        request |= {"ResourceId": resource, "ScalableDimension": dimension, "ServiceNamespace": namespace}
-    return request
-
-
-_TARGET_MEMBERS = ("ServiceNamespace", "ResourceId", "ScalableDimension")
-_SAGEMAKER, _SCALING = "sagemaker", "application-autoscaling"
-OPERATIONS: dict[str, Operations] = {
-    "AWS::SageMaker::Model": Operations(
-        _SAGEMAKER,
-        "CreateModel",
-        "DeleteModel",
-        describe="DescribeModel",
-        name="ModelName",
-        arn="ModelArn",
-        delete_members=("ModelName",),
-    ),
-    "AWS::SageMaker::EndpointConfig": Operations(
-        _SAGEMAKER,
-        "CreateEndpointConfig",
-        "DeleteEndpointConfig",
-        describe="DescribeEndpointConfig",
-        name="EndpointConfigName",
-        arn="EndpointConfigArn",
-        delete_members=("EndpointConfigName",),
-    ),
-    "AWS::SageMaker::Endpoint": Operations(
-        _SAGEMAKER,
-        "CreateEndpoint",
-        "DeleteEndpoint",
-        update="UpdateEndpoint",
-        describe="DescribeEndpoint",
-        name="EndpointName",
-        arn="EndpointArn",
-        delete_members=("EndpointName",),
-        status_member="EndpointStatus",
-    ),
-    "AWS::SageMaker::InferenceComponent": Operations(
-        _SAGEMAKER,
-        "CreateInferenceComponent",
-        "DeleteInferenceComponent",
-        update="UpdateInferenceComponent",
-        describe="DescribeInferenceComponent",
-        name="InferenceComponentName",
-        arn="InferenceComponentArn",
-        delete_members=("InferenceComponentName",),
-        status_member="InferenceComponentStatus",
-    ),
-    "AWS::ApplicationAutoScaling::ScalableTarget": Operations(
-        _SCALING,
-        "RegisterScalableTarget",
-        "DeregisterScalableTarget",
-        update="RegisterScalableTarget",
-        delete_members=_TARGET_MEMBERS,
-        parts=Parts(
-            "ScheduledActions", "ScheduledActionName", "PutScheduledAction", "DeleteScheduledAction", _TARGET_MEMBERS
-        ),
-        reference=lambda properties, arn: _target(properties),
-    ),
-    "AWS::ApplicationAutoScaling::ScalingPolicy": Operations(
-        _SCALING,
-        "PutScalingPolicy",
-        "DeleteScalingPolicy",
-        update="PutScalingPolicy",
-        arn="PolicyARN",
-        delete_members=("PolicyName", *_TARGET_MEMBERS),
-        normalize=_policy,
-    ),
-}
 
 
 class ResourceError(ValueError):
@@ -211,11 +79,18 @@ class ResourceProvider:
         """Update a resource in place, or replace it where its schema says so."""
         self._check(new)
         if any(old.get(name) != new.get(name) for name in self._schema["create_only"]):
+            if self._never_left(physical_id, old, new):
+                return self._identity(
+                    {**new, **self._names(physical_id, new)}, {self._operations.arn or "": physical_id}
+                )
             return self.create(logical_id or physical_id, new, stack_name)
         given = {**new, **self._names(physical_id, new)}
         self._retag(physical_id, old.get("Tags") or [], new.get("Tags") or [])
         if self._operations.update is None or not self._differs(old, new):
             return self._identity(given, {self._operations.arn or "": physical_id})
+        if settles(self._type):
+            # It may be scaling, and what is changing is not updated.
+            self._stable(given[str(self._operations.name)])
         answer = self._call(self._operations.update, self._operations.normalize(given))
         self._settle(given, physical_id)
         self._put_parts(old, given)
@@ -225,6 +100,14 @@ class ResourceProvider:
     def delete(self, physical_id: str, properties: Properties) -> None:
         """Delete a resource; one that is gone is deleted."""
         self._remove({**properties, **self._names(physical_id, properties)})
+
+    def _never_left(self, physical_id: str, old: Properties, new: Properties) -> bool:
+        """Whether a replacement that failed is sent back: the resource is still the one that was to be replaced."""
+        name = self._operations.name or ""
+        there, left, wanted = (
+            str(n or "").lower() for n in (physical_id.rpartition("/")[2], old.get(name), new.get(name))
+        )
+        return settles(self._type) and ((left != "" and left != there) or (wanted != "" and wanted == there))
 
     def _retag(self, arn: str, old: list[dict[str, str]], new: list[dict[str, str]]) -> None:
         """Bring a resource's tags up to date, for the types whose ``Ref`` is the ARN that tags are kept under."""
@@ -288,7 +171,7 @@ class ResourceProvider:
 
     @property
     def _service_name(self) -> str:
-        return {_SAGEMAKER: "SageMaker", _SCALING: "ApplicationAutoScaling"}[self._operations.service]
+        return {SAGEMAKER: "SageMaker", SCALING: "ApplicationAutoScaling"}[self._operations.service]
 
     def _put_parts(self, old: Properties, new: Properties) -> None:
         parts = self._operations.parts

@@ -7,6 +7,7 @@ Sources: Application Auto Scaling user guide, "Scheduled scaling", "Cooldown per
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -125,15 +126,25 @@ class ScalingEngine:
         more = {"NextToken": str(start + most)} if start + most < len(rows) else {}
         return {"ScalingActivities": rows[start : start + most], **more}
 
-    def carry_out(self, place: Place, policy: Mapping[str, Any], alarm: Mapping[str, Any], value: float | None) -> None:
-        """Do what a policy asks for when its alarm has gone off; ``value`` is the datapoint, if there was one."""
+    def carry_out(self, place: Place, policy: Mapping[str, Any], alarm: Mapping[str, Any], value: float | None) -> bool:
+        """Do what a policy asks for when its alarm has gone off.
+
+        Args:
+            place: account and region.
+            policy: as DescribeScalingPolicies has it.
+            alarm: as DescribeAlarms has it.
+            value: the datapoint that set it off, if there was one.
+
+        Returns:
+            False while the resource cannot be scaled, because it is changing.
+        """
         with self._lock:
             target = self._target(place, policy)
             if target is None:
-                return
+                return True
             capacity = self._resources.capacity(target["ResourceId"], account=place[0], region=place[1])
             if capacity is None:
-                return
+                return False
             above = str(alarm.get("ComparisonOperator", "Greater")).startswith("Greater")
             config = policy.get("StepScalingPolicyConfiguration")
             if config is not None:
@@ -158,6 +169,7 @@ class ScalingEngine:
                     f"{policy['PolicyName']}"
                 )
                 self._scale_within(place, target, capacity, wanted, cooldowns, cause)
+            return True
 
     def _scale_within(
         self, place: Place, target: Target, capacity: int, wanted: int, cooldowns: tuple[float, ...], cause: str
@@ -185,15 +197,20 @@ class ScalingEngine:
             memory.last_out, memory.last_in = ((now, limited), memory.last_in) if out else (memory.last_out, now)
 
     def _run(self) -> None:
+        pause: float | None = None
         while True:
-            self._awake.wait()
-            with self._lock:
-                if not self._tick(dt.datetime.now(dt.UTC)):
-                    self._awake.clear()
-            threading.Event().wait(_TICK_SECONDS)
+            self._awake.wait(pause)
+            self._awake.clear()
+            try:
+                with self._lock:
+                    pause = self._tick(dt.datetime.now(dt.UTC))
+            except Exception:
+                # What goes wrong with one target must not end the scaling of all others.
+                logging.getLogger(__name__).exception("scaling went wrong")
+                pause = _PAUSE_SECONDS
 
-    def _tick(self, now: dt.datetime) -> bool:
-        """One look at everything; whether there is anything to look at again."""
+    def _tick(self, now: dt.datetime) -> float | None:
+        """One look at everything; how many seconds to wait until the next, None for until something changes."""
         for place in self._places:
             self._note_due(place, now)
             for action in self._registry.scheduled(place):
@@ -206,8 +223,10 @@ class ScalingEngine:
         for (place, resource, dimension), memory in list(self._memory.items()):
             if memory.waiting and now >= memory.not_before:
                 self._bring_into_range(place, {"ResourceId": resource, "ScalableDimension": dimension}, memory)
-        waiting = any(memory.waiting for memory in self._memory.values())
-        return waiting or any(due is not None for _, due in self._due.values())
+        if any(memory.waiting for memory in self._memory.values()):
+            return _TICK_SECONDS
+        dues = [due for _, due in self._due.values() if due is not None]
+        return max(_TICK_SECONDS, (min(dues) - now).total_seconds()) if dues else None
 
     def _note_due(self, place: Place, now: dt.datetime) -> None:
         actions = {(place, action["ScheduledActionARN"]): action for action in self._registry.scheduled(place)}

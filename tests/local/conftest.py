@@ -28,6 +28,13 @@ def cloud() -> Iterator[LocalCloud]:
 
 
 @pytest.fixture(scope="session")
+def brisk() -> Iterator[LocalCloud]:
+    """A local cloud in which a thousand seconds of a deployment's or a policy's waits are one."""
+    with LocalCloud(job_seconds=(0.3, 0.3), endpoint_seconds=0.1, time_scale=0.001) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def sagemaker(cloud: LocalCloud) -> Any:
     return cloud.client("sagemaker")
 
@@ -35,8 +42,8 @@ def sagemaker(cloud: LocalCloud) -> Any:
 @pytest.fixture(autouse=True)
 def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    if "cloud" in request.fixturenames:
-        request.getfixturevalue("cloud").clear_faults()
+    for name in {"cloud", "brisk"} & set(request.fixturenames):
+        request.getfixturevalue(name).clear_faults()
 
 
 def until(look: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float = 20) -> Any:

@@ -75,3 +75,55 @@ def test_a_dimension_that_is_none_is_refused(scaling: Any) -> None:
 def test_calls_are_logged_like_those_of_sagemaker(cloud: LocalCloud, scaling: Any) -> None:
     scaling.describe_scalable_targets(ServiceNamespace="sagemaker")
     assert cloud.calls("DescribeScalableTargets")[-1]["service"] == "application-autoscaling"
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [({"MinCapacity": 3, "MaxCapacity": 2}, "Maximum capacity"), ({"MaxCapacity": 2}, "MinCapacity and MaxCapacity")],
+)
+def test_a_range_that_is_none_is_refused(scaling: Any, limits: dict[str, int], said: str) -> None:
+    with pytest.raises(ClientError, match=said):
+        scaling.register_scalable_target(**TARGET, **limits)
+
+
+@pytest.mark.parametrize("schedule", ["at(tomorrow)", "cron(0 8)", "every(5 minutes)"])
+def test_a_schedule_that_is_none_is_refused(scaling: Any, schedule: str) -> None:
+    scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=4)
+    with pytest.raises(ClientError, match="Invalid schedule"):
+        scaling.put_scheduled_action(**TARGET, ScheduledActionName="odd", Schedule=schedule)
+    scaling.deregister_scalable_target(**TARGET)
+
+
+def test_policies_and_schedules_need_a_registered_target(scaling: Any) -> None:
+    for call, more in (
+        (scaling.put_scheduled_action, {"ScheduledActionName": "a", "Schedule": "rate(1 hour)"}),
+        (scaling.put_scaling_policy, {"PolicyName": "p", "PolicyType": "StepScaling"}),
+        (scaling.delete_scheduled_action, {"ScheduledActionName": "a"}),
+    ):
+        with pytest.raises(ClientError) as caught:
+            call(**TARGET, **more)
+        assert caught.value.response["Error"]["Code"] == "ObjectNotFoundException"
+
+
+def test_a_policy_tracks_one_metric(scaling: Any) -> None:
+    scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=4)
+    with pytest.raises(ClientError, match="Exactly one"):
+        scaling.put_scaling_policy(
+            **TARGET,
+            PolicyName="blind",
+            PolicyType="TargetTrackingScaling",
+            TargetTrackingScalingPolicyConfiguration={"TargetValue": 1.0},
+        )
+    scaling.deregister_scalable_target(**TARGET)
+
+
+def test_a_policy_that_is_put_again_keeps_its_arn(scaling: Any) -> None:
+    scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=4)
+    policy = {
+        "PolicyName": "again",
+        "PolicyType": "StepScaling",
+        "StepScalingPolicyConfiguration": {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": []},
+    }
+    made = [scaling.put_scaling_policy(**TARGET, **policy)["PolicyARN"] for _ in range(2)]
+    assert made[0] == made[1]
+    scaling.deregister_scalable_target(**TARGET)

@@ -106,6 +106,61 @@ def test_a_session_may_do_what_its_role_allows_and_nothing_else(guarded: LocalCl
     assert denied["resource"].endswith("optimization-job/other")
 
 
+def test_an_alarm_is_watched_under_the_models_role_and_needs_its_permission(guarded: LocalCloud) -> None:
+    sagemaker, cloudwatch = guarded.client("sagemaker"), guarded.client("cloudwatch")
+    cloudwatch.put_metric_alarm(
+        AlarmName="guard",
+        Namespace="N",
+        MetricName="M",
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+    )
+    pull = [allow("ecr:GetAuthorizationToken", "*"), allow(PULL, REPOSITORY)]
+    watch = allow("cloudwatch:DescribeAlarms", f"arn:aws:cloudwatch:us-west-2:{ACCOUNT}:alarm:guard")
+    policy = {"TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}}
+    deployment = {
+        "BlueGreenUpdatePolicy": policy,
+        "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "guard"}]},
+    }
+    for name, statements, arrives in (("blind", pull, False), ("watchful", [*pull, watch], True)):
+        role = Role(guarded, *statements)
+        sagemaker.create_model(ModelName=name, ExecutionRoleArn=role.arn, PrimaryContainer={"Image": IMAGE})
+        for config in (name, f"{name}-2"):
+            make_config(sagemaker, config, name)
+        sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+        assert settled(sagemaker, name)["EndpointStatus"] == "InService"
+        sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=f"{name}-2", DeploymentConfig=deployment)
+        endpoint = settled(sagemaker, name)
+        assert endpoint["EndpointConfigName"] == (f"{name}-2" if arrives else name)
+        assert ("to perform: cloudwatch:DescribeAlarms" in endpoint.get("FailureReason", "")) != arrives
+
+
+def test_scaling_and_updating_take_permission_for_the_resources_they_are_about(guarded: LocalCloud) -> None:
+    arn = f"arn:aws:sagemaker:us-west-2:{ACCOUNT}"
+    role = Role(
+        guarded,
+        allow("sagemaker:UpdateEndpointWeightsAndCapacities", f"{arn}:endpoint/mine"),
+        allow("sagemaker:UpdateInferenceComponentRuntimeConfig", f"{arn}:inference-component/mine"),
+        allow("sagemaker:UpdateEndpoint", f"{arn}:endpoint/mine"),
+        allow("application-autoscaling:DescribeScalingActivities", "*"),
+    )
+    client = role.client("sagemaker")
+    capacities = {"DesiredWeightsAndCapacities": [{"VariantName": "AllTraffic", "DesiredInstanceCount": 2}]}
+    copies = {"DesiredRuntimeConfig": {"CopyCount": 2}}
+    for call, key, more in (
+        (client.update_endpoint_weights_and_capacities, "EndpointName", capacities),
+        (client.update_inference_component_runtime_config, "InferenceComponentName", copies),
+    ):
+        assert "Could not find" in refused(call, **{key: "mine"}, **more)[1]
+        assert refused(call, **{key: "yours"}, **more)[0] == "AccessDeniedException"
+    code, message = refused(client.update_endpoint, EndpointName="mine", EndpointConfigName="other")
+    assert (code, "endpoint-config/other" in message) == ("AccessDeniedException", True)
+    role.client("application-autoscaling").describe_scaling_activities(ServiceNamespace="sagemaker")
+
+
 def test_an_administrator_may_do_everything_and_is_not_recorded(guarded: LocalCloud) -> None:
     before = len(guarded.authorizations())
     guarded.client("sagemaker").list_models()

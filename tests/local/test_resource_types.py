@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from botocore.exceptions import ClientError
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.resource_provider import OPERATIONS, schemas
+from constructs_optim.local.resource_operations import OPERATIONS
+from constructs_optim.local.resource_provider import schemas
 
 from .conftest import ROLE, until
 from .test_hosting import IMAGE
@@ -192,6 +194,20 @@ def test_a_changed_name_replaces_the_endpoint(cloud: LocalCloud, sagemaker: Any)
     stack.delete()
 
 
+def test_a_failed_replacement_leaves_the_endpoint_there_was(cloud: LocalCloud, sagemaker: Any) -> None:
+    stack = Stack(cloud, "FailedRename")
+    resources = hosting()
+    resources["Endpoint"]["Properties"]["EndpointName"] = "lasting-name"
+    assert stack.deploy(resources) == "CREATE_COMPLETE"
+    cloud.inject("endpoint_fails", count=1)
+    resources["Endpoint"]["Properties"]["EndpointName"] = "failing-name"
+    assert stack.deploy(resources) == "UPDATE_ROLLBACK_COMPLETE"
+    assert sagemaker.describe_endpoint(EndpointName="lasting-name")["EndpointStatus"] == "InService"
+    with pytest.raises(ClientError, match="Could not find"):
+        sagemaker.describe_endpoint(EndpointName="failing-name")
+    stack.delete()
+
+
 def test_scaling_is_registered_updated_in_place_and_taken_away(cloud: LocalCloud) -> None:
     stack, client = Stack(cloud, "Scaled"), cloud.client("application-autoscaling")
     assert stack.deploy({**hosting(), **scaling()}) == "CREATE_COMPLETE"
@@ -293,3 +309,55 @@ def test_a_resource_that_is_gone_already_is_no_obstacle_to_deleting_the_stack(
     assert stack.deploy(hosting()) == "CREATE_COMPLETE"
     sagemaker.delete_endpoint(EndpointName=stack.physical_id("Endpoint").rpartition("/")[2])
     stack.delete()
+
+
+def test_what_stands_beside_an_endpoint_is_made_and_deleted_with_it(cloud: LocalCloud) -> None:
+    role = {"Version": "2012-10-17", "Statement": []}
+    key_policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "kms:*"}]}
+    function = f"arn:aws:lambda:us-west-2:000000000000:function:{uuid.uuid4().hex}"
+    topic = {"Ref": "Topic"}
+    resources = {
+        "Key": {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": key_policy}},
+        "Topic": {"Type": "AWS::SNS::Topic"},
+        "Queue": {"Type": "AWS::SQS::Queue"},
+        "Subscription": {
+            "Type": "AWS::SNS::Subscription",
+            "Properties": {"TopicArn": topic, "Protocol": "sqs", "Endpoint": {"Fn::GetAtt": ["Queue", "Arn"]}},
+        },
+        "Log": {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 7}},
+        "Dashboard": {"Type": "AWS::CloudWatch::Dashboard", "Properties": {"DashboardBody": '{"widgets": []}'}},
+        "Role": {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": role}},
+        "Rule": {"Type": "AWS::Events::Rule", "Properties": {"ScheduleExpression": "rate(1 day)"}},
+        "Schedule": {
+            "Type": "AWS::Scheduler::Schedule",
+            "Properties": {
+                "ScheduleExpression": "rate(1 day)",
+                "FlexibleTimeWindow": {"Mode": "OFF"},
+                "Target": {"Arn": function, "RoleArn": {"Fn::GetAtt": ["Role", "Arn"]}},
+            },
+        },
+        "Alarm": {
+            "Type": "AWS::CloudWatch::Alarm",
+            "Properties": {
+                "AlarmName": "told",
+                "Namespace": "AWS/SageMaker",
+                "MetricName": "Invocation5XXErrors",
+                "Statistic": "Sum",
+                "Period": 60,
+                "EvaluationPeriods": 1,
+                "Threshold": 1,
+                "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+                "AlarmActions": [topic],
+            },
+        },
+    }
+    stack, cloudwatch = Stack(cloud, "Beside"), cloud.client("cloudwatch")
+    assert stack.deploy(resources, {"Queue": {"Ref": "Queue"}}) == "CREATE_COMPLETE", stack.reasons()
+    cloudwatch.set_alarm_state(AlarmName="told", StateValue="ALARM", StateReason="a test")
+    queue = stack.outputs()["Queue"]
+    (message,) = until(
+        lambda: cloud.client("sqs").receive_message(QueueUrl=queue).get("Messages", []), lambda messages: bool(messages)
+    )
+    assert json.loads(json.loads(message["Body"])["Message"])["NewStateValue"] == "ALARM"
+    stack.delete()
+    assert not cloudwatch.describe_alarms(AlarmNames=["told"])["MetricAlarms"]

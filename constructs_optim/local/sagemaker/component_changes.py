@@ -55,6 +55,8 @@ class Change:
         """Start it."""
         at, component = now(), self._component
         self._deployment = Deployment(self._plan, self, at)
+        name = component["InferenceComponentName"]
+        self._endpoints.history.add(f"inference-component/{name}", self.kind, self._deployment)
         component["RuntimeConfig"]["DesiredCopyCount"] = self._number
         if self._fresh is not None:
             others = {key: value for key, value in component.items() if key not in _SPECIFICATIONS}

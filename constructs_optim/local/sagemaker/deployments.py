@@ -98,7 +98,9 @@ class Deployment:
         self.reason: str | None = None
         self.outcome: str | None = None
         self.rolling_back = False
+        self.history: list[dict[str, Any]] = []
         self._plan, self._world, self._stages, self._index = plan, world, plan.stages, 0
+        self._note()
 
     @property
     def stage(self) -> Stage:
@@ -142,11 +144,26 @@ class Deployment:
         self._since, self._index = end, self._index + 1
         if self._index >= len(self._stages):
             self._end()
+        else:
+            self._note()
         return True
 
     def _turn_back(self, at: dt.datetime, reason: str) -> None:
         self.rolling_back, self.reason = True, reason
         self._stages, self._index, self._since = self._plan.back(self.stage), 0, at
+        self._note()
+
+    def _note(self) -> None:
+        stage = self.stage
+        self.history.append(
+            {
+                "status": stage.status,
+                "rolling_back": self.rolling_back,
+                "new": dict(stage.new),
+                "old": dict(stage.old),
+                "time": self._since.timestamp(),
+            }
+        )
 
     def _end(self) -> None:
         if not self.rolling_back:
@@ -155,6 +172,30 @@ class Deployment:
         failed = self._world.restored()
         self.outcome = "rollback failed" if failed else "rolled back"
         self.reason = f"{self.reason} {failed}" if failed else self.reason
+
+
+class History:
+    """The deployments of an account and region, in the order they began."""
+
+    def __init__(self) -> None:
+        self._deployments: list[tuple[str, str, Deployment]] = []
+
+    def add(self, resource: str, kind: str, deployment: Deployment) -> None:
+        """Keep a deployment."""
+        self._deployments.append((resource, kind, deployment))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Each deployment with the stages it went through."""
+        return [
+            {
+                "resource": resource,
+                "kind": kind,
+                "outcome": deployment.outcome,
+                "reason": deployment.reason,
+                "history": list(deployment.history),
+            }
+            for resource, kind, deployment in self._deployments
+        ]
 
 
 def plan(config: Mapping[str, Any], old: Counts, new: Counts, pace: Pace, unit: str = "instance(s)") -> Plan:

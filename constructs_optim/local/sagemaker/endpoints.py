@@ -18,7 +18,7 @@ from ..alarms import Alarms
 from ..api_error import validation_error
 from ..faults import Faults
 from . import deployments
-from .deployments import Deployment, NotYet, Pace, Stage
+from .deployments import Deployment, History, NotYet, Pace, Stage
 from .execution import refusal
 from .fleets import NO_CAPACITY, Instance, launch, models, pool_summaries, shrunk
 from .hosting import Hosting, could_not_find, exists, only
@@ -35,6 +35,7 @@ class Endpoints:
     def __init__(self, hosting: Hosting, faults: Faults, pace: Pace, alarms: Alarms) -> None:
         self.hosting, self.faults, self.pace, self.alarms = hosting, faults, pace, alarms
         scope = hosting.scope
+        self.history = History()
         self.records = Records(could_not_find("endpoint", scope, "endpoint"), exists("endpoint", scope, "endpoint"))
 
     def create(self, request: Record) -> Record:
@@ -232,6 +233,7 @@ class _Change:
     def begin(self, plan: deployments.Plan) -> None:
         at = now()
         self.deployment = Deployment(plan, self, at)
+        self._endpoints.history.add(f"endpoint/{self._endpoint['EndpointName']}", self.kind, self.deployment)
         status = "Creating" if self.kind == "Creating" else "Updating"
         self._endpoint |= {"EndpointStatus": status, "LastModifiedTime": at, "_change": self}
 

@@ -93,6 +93,11 @@ class SageMaker:
         with self._lock:
             return [job for regional in self._scopes.values() for job in regional.jobs.to_json()]
 
+    def deployments(self) -> list[dict[str, Any]]:
+        """Every change of an endpoint or an inference component, with the stages it went through."""
+        with self._lock:
+            return [deployment for regional in self._scopes.values() for deployment in regional.deployments()]
+
     def _regional(self, account: str, region: str) -> _Regional:
         key = (account, region)
         if key not in self._scopes:
@@ -168,6 +173,11 @@ class _Regional:
                 return component["RuntimeConfig"]["DesiredCopyCount"] if component is not None and ready else None
             case _:
                 return None
+
+    def deployments(self) -> list[dict[str, Any]]:
+        """What the endpoints and components went through, up to now."""
+        self.components.settle_all()
+        return self.endpoints.history.to_json()
 
     def _describe_endpoint(self, request: Record) -> Record:
         # Managed instances come and go with the copies of the components on them.

@@ -1,0 +1,165 @@
+"""Alarms, metric math and scaling decisions, as functions of their data."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.local.alarm_evaluation import evaluated, problems
+from constructs_optim.local.metric_math import MathError, evaluate
+from constructs_optim.local.scaling_decisions import due_after, stepped, tracked
+
+NOW = 6_000.0
+# The periods that end with the one before NOW's, oldest first.
+TIMES = [5640, 5700, 5760, 5820, 5880, 5940]
+M1, M2 = dict(zip(TIMES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], strict=True)), {5880: 10.0, 5940: 20.0}
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("m1 + m2", {5880: 15.0, 5940: 26.0}),
+        ("100*(m2/m1)", {5880: 200.0, 5940: 2000 / 6}),
+        ("m2 / 0", {}),
+        ("-m2 ^ 2", {5880: -100.0, 5940: -400.0}),
+        ("IF(m1 > 5, m2, 0)", {5640: 0, 5700: 0, 5760: 0, 5820: 0, 5880: 0, 5940: 20.0}),
+        ("IF(m1 > 5 AND m2 >= 20, 1)", {5940: 1}),
+        ("IF(m1 > 5 || m1 < 2, 1)", {5640: 1, 5940: 1}),
+        ("FILL(m2, 0) + 1", {5640: 1, 5700: 1, 5760: 1, 5820: 1, 5880: 11.0, 5940: 21.0}),
+        ("FILL(m2, REPEAT)", {5880: 10.0, 5940: 20.0}),
+        ("SUM([m1, m2])", {5640: 1.0, 5700: 2.0, 5760: 3.0, 5820: 4.0, 5880: 15.0, 5940: 26.0}),
+        ("SUM(METRICS()) - m1", {5640: 0, 5700: 0, 5760: 0, 5820: 0, 5880: 10.0, 5940: 20.0}),
+        ("MAX(m2) - m2", {5880: 10.0, 5940: 0.0}),
+        ("RATE(m2) * PERIOD(m2)", {5940: 10.0}),
+        ("AVG(METRICS('m2'))", {5880: 10.0, 5940: 20.0}),
+    ],
+)
+def test_an_expression_comes_to_a_series(expression: str, expected: dict[int, float]) -> None:
+    assert evaluate(expression, {"m1": M1, "m2": M2}, TIMES, 60) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("m1 +", "is not a metric math expression"),
+        ("m3 + 1", "m3 is no id"),
+        ("SEARCH('x', 'Sum', 60)", "SEARCH"),
+        ("[m1, m2]", "several time series"),
+        ("m1.__class__", "is not known here"),
+        ("(lambda: 1)()", "is not known here"),
+    ],
+)
+def test_what_is_no_expression_or_is_not_known_is_refused(expression: str, said: str) -> None:
+    with pytest.raises(MathError, match=said):
+        evaluate(expression, {"m1": M1, "m2": M2}, TIMES, 60)
+
+
+def alarm(**more: Any) -> dict[str, Any]:
+    return {
+        "ComparisonOperator": "GreaterThanThreshold",
+        "Threshold": 0.5,
+        "Period": 60,
+        "EvaluationPeriods": 3,
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    ("datapoints", "missing", "breaching", "ignored", "not_breaching"),
+    # After the user guide, "Configuring how CloudWatch alarms treat missing data": three out of three, newest last.
+    [
+        ("0 0 0", "OK", "OK", "OK", "OK"),
+        ("- - 0", "OK", "OK", "OK", "OK"),
+        ("X X X", "ALARM", "ALARM", "ALARM", "ALARM"),
+        ("- - X", "ALARM", "ALARM", "OK", "OK"),
+        ("0 X X", "OK", "OK", "OK", "OK"),
+        ("X X -", "ALARM", "ALARM", "OK", "OK"),
+        ("- - -", None, None, None, None),
+    ],
+)
+def test_missing_data_is_treated_as_the_alarm_says(
+    datapoints: str, missing: str | None, breaching: str | None, ignored: str | None, not_breaching: str | None
+) -> None:
+    values = zip(TIMES[-3:], datapoints.split(), strict=True)
+    series = {at: 1.0 if value == "X" else 0.0 for at, value in values if value != "-"}
+    for treatment, expected in zip(
+        ("missing", "breaching", "ignore", "notBreaching"), (missing, breaching, ignored, not_breaching), strict=True
+    ):
+        found = evaluated(alarm(TreatMissingData=treatment, StateValue="OK"), lambda *_: series, NOW)
+        assert (found.state if found else None) == expected, treatment
+
+
+def test_m_out_of_n_datapoints_are_enough_for_an_alarm() -> None:
+    series = {5820: 1.0, 5880: 0.0, 5940: 1.0}
+    for least, state in ((2, "ALARM"), (3, "OK")):
+        found = evaluated(alarm(DatapointsToAlarm=least), lambda *_: series, NOW)
+        assert found is not None
+        assert found.state == state
+
+
+def test_the_period_under_way_counts_once_it_has_a_datapoint() -> None:
+    series = {6000: 1.0, 5940: 0.0}
+    found = evaluated(alarm(EvaluationPeriods=1), lambda *_: series, NOW)
+    assert found is not None
+    assert (found.state, found.value) == ("ALARM", 1.0)
+
+
+def test_metrics_of_an_alarm_have_one_that_returns_data_and_ids_that_exist() -> None:
+    found = problems([{"Id": "a", "Expression": "b + 1"}, {"Id": "c", "Expression": "1", "ReturnData": True}])
+    assert found == [
+        "Exactly one element of the metrics list should return data",
+        "Expression of a refers to b, which is no id",
+    ]
+
+
+STEPS = [
+    {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 10, "ScalingAdjustment": 10},
+    {"MetricIntervalLowerBound": 10, "ScalingAdjustment": 30},
+]
+
+
+@pytest.mark.parametrize(("breach", "expected"), [(0, 11), (9.9, 11), (10, 13), (1000, 13), (-1, None)])
+def test_a_step_is_chosen_by_how_far_the_threshold_is_exceeded(breach: float, expected: int | None) -> None:
+    config = {"AdjustmentType": "PercentChangeInCapacity", "StepAdjustments": STEPS}
+    assert stepped(config, 10, breach, above=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("adjustment", "least", "expected"), [(10, 0, 4), (-10, 0, 2), (10, 2, 5), (150, 0, 7), (-50, 0, 2)]
+)
+def test_a_percentage_of_a_capacity_is_rounded_as_the_guide_says(adjustment: int, least: int, expected: int) -> None:
+    config = {
+        "AdjustmentType": "PercentChangeInCapacity",
+        "MinAdjustmentMagnitude": least,
+        "StepAdjustments": [{"ScalingAdjustment": adjustment}],
+    }
+    assert stepped(config, 3, 1, above=True) == expected
+
+
+@given(capacity=st.integers(1, 1000), value=st.floats(0, 1000), target=st.floats(0.1, 1000))
+def test_tracking_a_target_leaves_the_metric_at_or_below_it(capacity: int, value: float, target: float) -> None:
+    wanted = tracked(target, capacity, value)
+    assert wanted is not None
+    assert capacity * value <= wanted * target * (1 + 1e-9)
+    assert (wanted - 1) * target <= capacity * value * (1 + 1e-9)
+
+
+def test_tracking_cannot_leave_zero() -> None:
+    assert tracked(1.0, 0, 100.0) is None
+
+
+def test_schedules_are_due_in_their_time_zone() -> None:
+    noon = dt.datetime(2026, 7, 1, 12, tzinfo=dt.UTC)
+
+    def due(schedule: str, **more: Any) -> dt.datetime | None:
+        return due_after({"Schedule": schedule, **more}, noon, 0.5, lambda cron, after: after + dt.timedelta(hours=1))
+
+    assert due("at(2026-07-01T09:30:00)", Timezone="America/New_York") == noon + dt.timedelta(hours=1, minutes=30)
+    assert due("at(2026-07-01T09:30:00)") is None
+    assert due("rate(2 minutes)") == noon + dt.timedelta(minutes=1)
+    assert due("cron(0 13 * * ? *)") == noon + dt.timedelta(hours=1)
+    assert due("rate(1 day)", EndTime=noon.timestamp() + 60) is None

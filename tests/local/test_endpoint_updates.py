@@ -1,0 +1,398 @@
+"""Updates of endpoints: blue/green and rolling, watched by alarms, and rolled back."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from constructs_optim.local.cloud import LocalCloud
+
+from .conftest import plain_client, until
+from .test_hosting import make_config, make_model, settled
+from .test_resource_types import Stack, hosting
+
+CANARY = {"Type": "CANARY", "CanarySize": {"Type": "INSTANCE_COUNT", "Value": 1}, "WaitIntervalInSeconds": 300}
+LINEAR = {"Type": "LINEAR", "LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 50}, "WaitIntervalInSeconds": 200}
+AT_ONCE = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
+
+
+@pytest.fixture
+def sagemaker(brisk: LocalCloud) -> Any:
+    return brisk.client("sagemaker")
+
+
+@pytest.fixture
+def cloudwatch(brisk: LocalCloud) -> Any:
+    return brisk.client("cloudwatch")
+
+
+def blue_green(routing: dict[str, Any], *, termination: int = 300, alarms: tuple[str, ...] = ()) -> dict[str, Any]:
+    policy = {"TrafficRoutingConfiguration": routing, "TerminationWaitInSeconds": termination}
+    return {"BlueGreenUpdatePolicy": policy, **watching(alarms)}
+
+
+def rolling(batch: int = 1, *, wait: int = 200, alarms: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+    size = {"Type": "INSTANCE_COUNT", "Value": batch}
+    return {
+        "RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": wait, **more},
+        **watching(alarms),
+    }
+
+
+def watching(alarms: tuple[str, ...]) -> dict[str, Any]:
+    return {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": name} for name in alarms]}} if alarms else {}
+
+
+def serving(sagemaker: Any, name: str, count: int = 3, **more: Any) -> None:
+    """An endpoint in service, and a second configuration of the same size to move to."""
+    make_model(sagemaker, name)
+    make_config(sagemaker, name, name, count=count)
+    make_config(sagemaker, f"{name}-2", name, count=count)
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name, **more)
+    assert settled(sagemaker, name)["EndpointStatus"] == "InService"
+
+
+def make_alarm(cloudwatch: Any, name: str, **more: Any) -> str:
+    given = {
+        "Namespace": "AWS/SageMaker",
+        "MetricName": "Invocation5XXErrors",
+        "Statistic": "Sum",
+        "Period": 60,
+        **more,
+    }
+    if "Metrics" in more:
+        given = more
+    cloudwatch.put_metric_alarm(
+        AlarmName=name,
+        EvaluationPeriods=1,
+        Threshold=1.0,
+        ComparisonOperator="GreaterThanOrEqualToThreshold",
+        **given,
+    )
+    return name
+
+
+def trip(cloudwatch: Any, name: str, state: str = "ALARM") -> None:
+    cloudwatch.set_alarm_state(AlarmName=name, StateValue=state, StateReason="a test")
+
+
+def ended(sagemaker: Any, name: str) -> dict[str, Any]:
+    """The endpoint once its update has come to an end, whichever."""
+    return until(
+        lambda: sagemaker.describe_endpoint(EndpointName=name),
+        lambda endpoint: endpoint["EndpointStatus"] not in ("Updating", "RollingBack"),
+    )
+
+
+def stages(cloud: LocalCloud, name: str) -> list[tuple[str, int, int]]:
+    """What its last update went through: what was done, and how many instances of the new and the old fleet served."""
+    history = cloud.deployments(f"endpoint/{name}")[-1]["history"]
+    return [(stage["status"], stage["new"]["AllTraffic"], stage["old"]["AllTraffic"]) for stage in history]
+
+
+def stage(endpoint: dict[str, Any]) -> tuple[str, str, int, int]:
+    """Its status, what is being done, and how many instances of the new and the old fleet serve."""
+    pending = endpoint.get("PendingDeploymentSummary", {}).get("ProductionVariants", [{}])[0]
+    done = pending.get("VariantStatus", [{}])[0].get("Status", "")
+    old = endpoint["ProductionVariants"][0]["CurrentInstanceCount"]
+    return endpoint["EndpointStatus"], done, pending.get("CurrentInstanceCount", 0), old
+
+
+def update(sagemaker: Any, name: str, config: dict[str, Any], **more: Any) -> None:
+    sagemaker.update_endpoint(
+        EndpointName=name, EndpointConfigName=f"{name}-2", **({"DeploymentConfig": config} if config else {}), **more
+    )
+
+
+def baking(sagemaker: Any, name: str) -> dict[str, Any]:
+    return until(lambda: sagemaker.describe_endpoint(EndpointName=name), lambda e: stage(e)[1] == "Baking")
+
+
+def test_a_canary_bakes_before_the_rest_of_the_traffic_follows(brisk: LocalCloud, sagemaker: Any) -> None:
+    serving(sagemaker, "canary")
+    update(sagemaker, "canary", blue_green({**CANARY, "WaitIntervalInSeconds": 2000}))
+    canary = baking(sagemaker, "canary")
+    assert stage(canary) == ("Updating", "Baking", 1, 3)
+    summary = canary["PendingDeploymentSummary"]
+    assert summary["EndpointConfigName"] == "canary-2"
+    assert summary["ProductionVariants"][0]["VariantStatus"][0]["StatusMessage"] == (
+        "Baking for 2000 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity of 1 instance(s)."
+    )
+    assert canary["EndpointConfigName"] == "canary"
+    done = ended(sagemaker, "canary")
+    assert done["EndpointConfigName"] == "canary-2"
+    assert "PendingDeploymentSummary" not in done
+    assert stages(brisk, "canary") == [
+        ("Creating", 0, 3),
+        ("ActivatingTraffic", 1, 3),
+        ("Baking", 1, 3),
+        ("ActivatingTraffic", 3, 3),
+        ("Baking", 3, 3),
+        ("Deleting", 3, 3),
+    ]
+
+
+def test_linear_traffic_moves_in_steps_of_equal_size(brisk: LocalCloud, sagemaker: Any) -> None:
+    serving(sagemaker, "linear", count=4)
+    update(sagemaker, "linear", blue_green(LINEAR, termination=200))
+    ended(sagemaker, "linear")
+    assert [counts for status, *counts in stages(brisk, "linear") if status == "Baking"] == [[2, 4], [4, 4]]
+
+
+def test_a_rolling_update_ends_old_instances_as_new_ones_come(brisk: LocalCloud, sagemaker: Any) -> None:
+    serving(sagemaker, "rolling", count=4)
+    update(sagemaker, "rolling", rolling(2))
+    assert ended(sagemaker, "rolling")["EndpointConfigName"] == "rolling-2"
+    seen = stages(brisk, "rolling")
+    assert [counts for status, *counts in seen if status == "Baking"] == [[2, 4], [4, 2]]
+    assert all(new + old <= 6 for _, new, old in seen)
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("at-once-trips", blue_green(AT_ONCE, alarms=("at-once-trips",), termination=3000)),
+        ("canary-trips", blue_green({**CANARY, "WaitIntervalInSeconds": 3000}, alarms=("canary-trips",))),
+        ("rolling-trips", rolling(1, wait=3000, alarms=("rolling-trips",))),
+    ],
+)
+def test_an_alarm_that_trips_while_a_deployment_bakes_rolls_it_back(
+    brisk: LocalCloud, sagemaker: Any, cloudwatch: Any, name: str, config: dict[str, Any]
+) -> None:
+    make_alarm(cloudwatch, name)
+    serving(sagemaker, name)
+    update(sagemaker, name, config)
+    baking(sagemaker, name)
+    trip(cloudwatch, name)
+    endpoint = ended(sagemaker, name)
+    assert (endpoint["EndpointStatus"], endpoint["EndpointConfigName"]) == ("InService", name)
+    assert endpoint["FailureReason"] == f"The alarm {name} went into ALARM while the deployment was baking."
+    assert endpoint["ProductionVariants"][0]["CurrentInstanceCount"] == 3
+    deployment = brisk.deployments(f"endpoint/{name}")[-1]
+    assert deployment["outcome"] == "rolled back"
+    assert [stage["rolling_back"] for stage in deployment["history"]][-1]
+
+
+def test_a_rollback_of_a_rolling_update_brings_the_old_instances_back_in_its_own_batches(
+    brisk: LocalCloud, sagemaker: Any, cloudwatch: Any
+) -> None:
+    make_alarm(cloudwatch, "halfway")
+    serving(sagemaker, "halfway", count=4)
+    back = {"Type": "INSTANCE_COUNT", "Value": 1}
+    # The second batch of two bakes when the alarm trips: two old instances are gone by then.
+    update(sagemaker, "halfway", rolling(2, wait=1500, alarms=("halfway",), RollbackMaximumBatchSize=back))
+    until(lambda: stages(brisk, "halfway")[-1], lambda last: last == ("Baking", 4, 2))
+    trip(cloudwatch, "halfway")
+    assert ended(sagemaker, "halfway")["ProductionVariants"][0]["CurrentInstanceCount"] == 4
+    history = brisk.deployments("endpoint/halfway")[-1]["history"]
+    back = [(s["status"], s["new"]["AllTraffic"], s["old"]["AllTraffic"]) for s in history if s["rolling_back"]]
+    assert back == [("Creating", 4, 2), ("Creating", 3, 3), ("Deleting", 0, 4)]
+
+
+def test_an_alarm_that_has_recovered_before_anybody_looked_counts_all_the_same(sagemaker: Any, cloudwatch: Any) -> None:
+    make_alarm(cloudwatch, "blip")
+    serving(sagemaker, "blip")
+    update(sagemaker, "blip", blue_green(AT_ONCE, alarms=("blip",), termination=600))
+    baking(sagemaker, "blip")
+    trip(cloudwatch, "blip")
+    trip(cloudwatch, "blip", "OK")
+    assert settled(sagemaker, "blip")["EndpointConfigName"] == "blip"
+
+
+def test_an_alarm_without_data_lets_a_deployment_pass(sagemaker: Any, cloudwatch: Any) -> None:
+    make_alarm(cloudwatch, "silent")
+    serving(sagemaker, "silent")
+    update(sagemaker, "silent", blue_green(AT_ONCE, alarms=("silent",)))
+    endpoint = settled(sagemaker, "silent")
+    assert endpoint["EndpointConfigName"] == "silent-2"
+    assert "FailureReason" not in endpoint
+
+
+def test_metric_data_of_the_endpoint_trips_its_alarm_and_that_of_another_does_not(
+    sagemaker: Any, cloudwatch: Any
+) -> None:
+    def dimensions(name: str) -> list[dict[str, str]]:
+        return [{"Name": "EndpointName", "Value": name}, {"Name": "VariantName", "Value": "AllTraffic"}]
+
+    def fail(name: str) -> None:
+        datum = {"MetricName": "Invocation5XXErrors", "Value": 5.0, "Dimensions": dimensions(name)}
+        cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
+
+    make_alarm(cloudwatch, "errors", Dimensions=dimensions("erring"))
+    serving(sagemaker, "erring")
+    update(sagemaker, "erring", blue_green(AT_ONCE, alarms=("errors",), termination=3000))
+    baking(sagemaker, "erring")
+    fail("another")
+    assert stage(sagemaker.describe_endpoint(EndpointName="erring"))[1] == "Baking"
+    fail("erring")
+    assert "errors" in settled(sagemaker, "erring")["FailureReason"]
+
+
+def test_an_alarm_about_an_expression_is_evaluated(cloudwatch: Any) -> None:
+    def metric(id: str, name: str) -> dict[str, Any]:
+        stat = {"Metric": {"Namespace": "Rates", "MetricName": name}, "Period": 60, "Stat": "Sum"}
+        return {"Id": id, "MetricStat": stat, "ReturnData": False}
+
+    rate = {"Id": "rate", "Expression": "100 * FILL(errors, 0) / calls", "ReturnData": True}
+    make_alarm(cloudwatch, "rate", Metrics=[metric("errors", "Errors"), metric("calls", "Calls"), rate])
+
+    def state(errors: float, calls: float) -> str:
+        data = [{"MetricName": "Errors", "Value": errors}, {"MetricName": "Calls", "Value": calls}]
+        cloudwatch.put_metric_data(Namespace="Rates", MetricData=data)
+        (alarm,) = cloudwatch.describe_alarms(AlarmNames=["rate"])["MetricAlarms"]
+        assert alarm["Metrics"][2]["Expression"] == rate["Expression"]
+        return alarm["StateValue"]
+
+    assert state(0, 1000) == "OK"
+    assert state(50, 1000) == "ALARM"
+    with pytest.raises(ClientError, match="refers to nothing"):
+        make_alarm(cloudwatch, "broken", Metrics=[{"Id": "x", "Expression": "nothing + 1"}])
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (blue_green({**CANARY, "CanarySize": {"Type": "INSTANCE_COUNT", "Value": 2}}), "less than or equal to 50%"),
+        (blue_green({**CANARY, "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 51}}), "less than or equal to 50%"),
+        (blue_green({**LINEAR, "LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 9}}), "between 10% and 50%"),
+        (blue_green({"Type": "LINEAR", "WaitIntervalInSeconds": 0}), "LinearStepSize is required"),
+        (rolling(2), "between 5% and 50%"),
+        ({**blue_green(AT_ONCE), **rolling(1)}, "Only one update policy"),
+        (blue_green(AT_ONCE, alarms=("no-such-alarm",)), "Could not find the CloudWatch alarm no-such-alarm"),
+        (blue_green(AT_ONCE, alarms=tuple(f"alarm-{n}" for n in range(11))), "less than or equal to 10"),
+        (rolling(1, MaximumExecutionTimeoutInSeconds=599), "600"),
+    ],
+)
+def test_a_deployment_that_the_api_forbids_is_refused(brisk: LocalCloud, config: dict[str, Any], said: str) -> None:
+    client = plain_client(brisk, parameter_validation=False)
+    if not any(endpoint["EndpointName"] == "strict" for endpoint in client.list_endpoints()["Endpoints"]):
+        serving(client, "strict")
+    with pytest.raises(ClientError, match=said) as caught:
+        update(client, "strict", config)
+    assert caught.value.response["Error"]["Code"] == "ValidationException"
+    assert client.describe_endpoint(EndpointName="strict")["EndpointStatus"] == "InService"
+
+
+def test_a_deployment_configuration_given_at_creation_is_reused_when_it_is_retained(
+    brisk: LocalCloud, sagemaker: Any
+) -> None:
+    serving(sagemaker, "retained", DeploymentConfig=rolling(1))
+    update(sagemaker, "retained", {}, RetainDeploymentConfig=True)
+    ended(sagemaker, "retained")
+    assert ("Baking", 1, 3) in stages(brisk, "retained")
+    assert sagemaker.describe_endpoint(EndpointName="retained")["LastDeploymentConfig"] == rolling(1)
+
+
+def test_an_excluded_property_is_not_retained(sagemaker: Any) -> None:
+    serving(sagemaker, "excluded", count=1)
+    desired = [{"VariantName": "AllTraffic", "DesiredInstanceCount": 5, "DesiredWeight": 0.5}]
+    sagemaker.update_endpoint_weights_and_capacities(EndpointName="excluded", DesiredWeightsAndCapacities=desired)
+    settled(sagemaker, "excluded")
+    excluded = [{"VariantPropertyType": "DesiredInstanceCount"}]
+    update(sagemaker, "excluded", {}, RetainAllVariantProperties=True, ExcludeRetainedVariantProperties=excluded)
+    (variant,) = settled(sagemaker, "excluded")["ProductionVariants"]
+    assert (variant["CurrentInstanceCount"], variant["CurrentWeight"]) == (1, 0.5)
+
+
+def test_a_deployment_that_takes_too_long_rolls_back(sagemaker: Any) -> None:
+    serving(sagemaker, "slow")
+    update(sagemaker, "slow", rolling(1, wait=500, MaximumExecutionTimeoutInSeconds=600))
+    endpoint = settled(sagemaker, "slow")
+    assert endpoint["EndpointConfigName"] == "slow"
+    assert "MaximumExecutionTimeoutInSeconds" in endpoint["FailureReason"]
+
+
+def test_an_update_can_be_made_to_fail_and_its_rollback_as_well(brisk: LocalCloud, sagemaker: Any) -> None:
+    serving(sagemaker, "doomed")
+    brisk.inject("update_fails", count=1, reason="The container crashed.")
+    update(sagemaker, "doomed", {})
+    endpoint = settled(sagemaker, "doomed")
+    assert (endpoint["EndpointConfigName"], endpoint["FailureReason"]) == ("doomed", "The container crashed.")
+    brisk.inject("update_fails", count=1)
+    brisk.inject("rollback_fails", count=1, reason="Nothing is left.")
+    update(sagemaker, "doomed", rolling(1))
+    last = ended(sagemaker, "doomed")
+    assert last["EndpointStatus"] == "UpdateRollbackFailed"
+    assert last["FailureReason"].endswith("ping health check. Nothing is left.")
+    # An update is the way out.
+    update(sagemaker, "doomed", {})
+    done = ended(sagemaker, "doomed")
+    assert (done["EndpointStatus"], done["EndpointConfigName"]) == ("InService", "doomed-2")
+    assert "FailureReason" not in done
+
+
+def test_an_endpoint_is_neither_updated_nor_scaled_nor_deleted_while_it_changes(sagemaker: Any) -> None:
+    serving(sagemaker, "busy")
+    update(sagemaker, "busy", blue_green(AT_ONCE, termination=3000))
+    for operation, more in (
+        ("update_endpoint", {"EndpointConfigName": "busy"}),
+        ("update_endpoint_weights_and_capacities", {"DesiredWeightsAndCapacities": [{"VariantName": "AllTraffic"}]}),
+        ("delete_endpoint", {}),
+    ):
+        with pytest.raises(ClientError, match="in-progress"):
+            getattr(sagemaker, operation)(EndpointName="busy", **more)
+
+
+def test_an_update_needs_the_configuration_it_may_have_to_go_back_to(sagemaker: Any) -> None:
+    serving(sagemaker, "rootless")
+    sagemaker.delete_endpoint_config(EndpointConfigName="rootless")
+    with pytest.raises(ClientError, match=r'Could not find endpoint configuration ".*rootless"'):
+        update(sagemaker, "rootless", {})
+
+
+def test_a_stack_whose_new_endpoint_trips_an_alarm_rolls_back_with_the_services_reason(
+    brisk: LocalCloud, sagemaker: Any, cloudwatch: Any
+) -> None:
+    def resources(image: str) -> dict[str, Any]:
+        made = hosting(image=image)
+        made["Alarm"] = {
+            "Type": "AWS::CloudWatch::Alarm",
+            "Properties": {
+                "AlarmName": "stack-alarm",
+                "EvaluationPeriods": 1,
+                "Threshold": 1,
+                "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+                "Metrics": [
+                    {
+                        "Id": "errors",
+                        "ReturnData": False,
+                        "MetricStat": {
+                            "Metric": {"Namespace": "AWS/SageMaker", "MetricName": "Invocation5XXErrors"},
+                            "Period": "60",
+                            "Stat": "Sum",
+                        },
+                    },
+                    {"Id": "rate", "Expression": "FILL(errors, 0)"},
+                ],
+            },
+        }
+        alarms = [{"AlarmName": {"Ref": "Alarm"}}]
+        made["Endpoint"]["Properties"]["DeploymentConfig"] = {
+            "BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": AT_ONCE, "TerminationWaitInSeconds": "1000"},
+            "AutoRollbackConfiguration": {"Alarms": alarms},
+        }
+        return made
+
+    stack, image = Stack(brisk, "Guarded"), "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1"
+    assert stack.deploy(resources(image)) == "CREATE_COMPLETE"
+    trip(cloudwatch, "stack-alarm")
+    assert stack.deploy(resources(image.replace(":1", ":2"))) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "The alarm stack-alarm went into ALARM" in stack.reasons()
+    endpoint = sagemaker.describe_endpoint(EndpointName=stack.physical_id("Endpoint").rpartition("/")[2])
+    assert endpoint["ProductionVariants"][0]["DeployedImages"][0]["SpecifiedImage"] == image
+    trip(cloudwatch, "stack-alarm", "OK")
+    assert stack.deploy(resources(image.replace(":1", ":3"))) == "UPDATE_COMPLETE"
+    stack.delete()
+    assert not cloudwatch.describe_alarms(AlarmNames=["stack-alarm"])["MetricAlarms"]
+
+
+def test_a_deployments_start_is_told(sagemaker: Any) -> None:
+    serving(sagemaker, "dated")
+    before = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
+    update(sagemaker, "dated", {})
+    summary = sagemaker.describe_endpoint(EndpointName="dated")["PendingDeploymentSummary"]
+    assert before < summary["StartTime"] < dt.datetime.now(dt.UTC)
+    assert summary["ProductionVariants"][0]["InstanceType"] == "ml.g5.12xlarge"

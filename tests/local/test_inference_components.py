@@ -1,0 +1,370 @@
+"""Inference components: where their copies run, and the instances that come and go with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.sagemaker.fleets import hardware
+from constructs_optim.recipe.catalog import instances
+
+from .conftest import ROLE, until
+from .test_endpoint_updates import make_alarm, trip, watching
+from .test_hosting import IMAGE, gone, settled
+from .test_resource_types import Stack
+
+FOUR_GPUS, ONE_GPU = "ml.g5.12xlarge", "ml.g5.2xlarge"
+SETTLED = ("InService", "Failed")
+
+
+@pytest.fixture
+def sagemaker(brisk: LocalCloud) -> Any:
+    return brisk.client("sagemaker")
+
+
+def endpoint(sagemaker: Any, name: str, *types: str, count: int = 1, managed: tuple[int, int] | None = None) -> None:
+    """An endpoint for components, in service."""
+    pools = [{"InstanceType": type_name, "Priority": place} for place, type_name in enumerate(types, 1)]
+    variant: dict[str, Any] = {"VariantName": "AllTraffic", "InitialInstanceCount": count}
+    variant |= {"InstancePools": pools} if len(types) > 1 else {"InstanceType": (*types, FOUR_GPUS)[0]}
+    if managed is not None:
+        low, high = managed
+        scaling = {"Status": "ENABLED", "MinInstanceCount": low, "MaxInstanceCount": high}
+        variant["ManagedInstanceScaling"] = scaling
+    sagemaker.create_endpoint_config(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    assert settled(sagemaker, name)["EndpointStatus"] == "InService"
+
+
+def needing(accelerators: float, memory: int = 1024, image: str = IMAGE, **more: Any) -> dict[str, Any]:
+    requirements = {"NumberOfAcceleratorDevicesRequired": accelerators, "MinMemoryRequiredInMb": memory}
+    return {"Container": {"Image": image}, "ComputeResourceRequirements": requirements, **more}
+
+
+def adapter(base: str) -> dict[str, Any]:
+    return {"BaseInferenceComponentName": base, "Container": {"ArtifactUrl": "s3://adapters/one.tar.gz"}}
+
+
+def create(sagemaker: Any, name: str, on: str, specification: Any, copies: int | None = 1) -> dict[str, Any]:
+    kind = "Specifications" if isinstance(specification, list) else "Specification"
+    sagemaker.create_inference_component(
+        InferenceComponentName=name,
+        EndpointName=on,
+        VariantName="AllTraffic",
+        **{kind: specification},
+        **({"RuntimeConfig": {"CopyCount": copies}} if copies is not None else {}),
+    )
+    return component(sagemaker, name)
+
+
+def component(sagemaker: Any, name: str) -> dict[str, Any]:
+    return until(
+        lambda: sagemaker.describe_inference_component(InferenceComponentName=name),
+        lambda found: found["InferenceComponentStatus"] in SETTLED,
+    )
+
+
+def scale(sagemaker: Any, name: str, copies: int) -> dict[str, Any]:
+    sagemaker.update_inference_component_runtime_config(
+        InferenceComponentName=name, DesiredRuntimeConfig={"CopyCount": copies}
+    )
+    return component(sagemaker, name)
+
+
+def delete(sagemaker: Any, name: str) -> None:
+    sagemaker.delete_inference_component(InferenceComponentName=name)
+    gone(lambda: sagemaker.describe_inference_component(InferenceComponentName=name))
+
+
+def instance_count(sagemaker: Any, name: str) -> int:
+    return sagemaker.describe_endpoint(EndpointName=name)["ProductionVariants"][0]["CurrentInstanceCount"]
+
+
+def test_the_hardware_is_what_the_catalog_says() -> None:
+    catalog = {item.name: (item.accelerator_count, item.vcpu, item.memory_mib) for item in instances.by_name().values()}
+    assert {name: (room.accelerators, room.cores, room.memory) for name, room in hardware().items()} == catalog
+
+
+def test_components_share_the_accelerators_until_there_are_none_left(sagemaker: Any) -> None:
+    endpoint(sagemaker, "shared")
+    assert create(sagemaker, "chat", "shared", needing(2))["RuntimeConfig"]["CurrentCopyCount"] == 1
+    create(sagemaker, "code", "shared", needing(2))
+    failed = create(sagemaker, "third", "shared", needing(1))
+    assert failed["InferenceComponentStatus"] == "Failed"
+    assert failed["FailureReason"].startswith(
+        "There is not enough hardware resources on the instances for this endpoint"
+    )
+    delete(sagemaker, "code")
+    delete(sagemaker, "third")
+    assert create(sagemaker, "third", "shared", needing(1))["InferenceComponentStatus"] == "InService"
+
+
+@pytest.mark.parametrize("specification", [needing(5), needing(1, memory=10_000_000)])
+def test_a_component_that_fits_on_no_instance_fails(sagemaker: Any, specification: dict[str, Any]) -> None:
+    name = f"giant-{specification['ComputeResourceRequirements']['MinMemoryRequiredInMb']}"
+    endpoint(sagemaker, name, managed=(1, 4))
+    assert create(sagemaker, name, name, specification)["InferenceComponentStatus"] == "Failed"
+    assert instance_count(sagemaker, name) == 1
+
+
+def test_copies_that_find_no_room_leave_those_that_run(sagemaker: Any) -> None:
+    endpoint(sagemaker, "full")
+    create(sagemaker, "filling", "full", needing(2))
+    found = scale(sagemaker, "filling", 3)
+    assert found["InferenceComponentStatus"] == "InService"
+    assert (found["RuntimeConfig"]["DesiredCopyCount"], found["RuntimeConfig"]["CurrentCopyCount"]) == (3, 2)
+    assert "not enough hardware resources" in found["FailureReason"]
+
+
+def test_managed_instances_come_and_go_with_the_copies_down_to_zero_and_back(sagemaker: Any) -> None:
+    endpoint(sagemaker, "breathing", ONE_GPU, managed=(0, 3))
+    create(sagemaker, "breath", "breathing", needing(1))
+    assert instance_count(sagemaker, "breathing") == 1
+    scale(sagemaker, "breath", 3)
+    assert instance_count(sagemaker, "breathing") == 3
+    found = scale(sagemaker, "breath", 0)
+    assert found["InferenceComponentStatus"] == "InService"
+    assert found["RuntimeConfig"] == {"DesiredCopyCount": 0, "CurrentCopyCount": 0}
+    assert instance_count(sagemaker, "breathing") == 0
+    assert settled(sagemaker, "breathing")["EndpointStatus"] == "InService"
+    assert scale(sagemaker, "breath", 1)["RuntimeConfig"]["CurrentCopyCount"] == 1
+    assert instance_count(sagemaker, "breathing") == 1
+    assert "not enough hardware" in scale(sagemaker, "breath", 4)["FailureReason"]
+    delete(sagemaker, "breath")
+    assert instance_count(sagemaker, "breathing") == 0
+
+
+def test_managed_instances_stay_at_their_minimum_and_fall_over_to_another_pool(
+    brisk: LocalCloud, sagemaker: Any
+) -> None:
+    endpoint(sagemaker, "kept", "ml.g6e.2xlarge", ONE_GPU, managed=(1, 2))
+    brisk.inject("no_capacity", instance_type="ml.g6e.2xlarge")
+    found = create(sagemaker, "keeping", "kept", needing(1), copies=2)
+    assert found["RuntimeConfig"]["PlacementStatus"] == [
+        {"InstanceType": ONE_GPU, "CurrentCopyCount": 1},
+        {"InstanceType": "ml.g6e.2xlarge", "CurrentCopyCount": 1},
+    ]
+    scale(sagemaker, "keeping", 0)
+    assert instance_count(sagemaker, "kept") == 1
+
+
+def test_specifications_differ_by_instance_type(brisk: LocalCloud, sagemaker: Any) -> None:
+    endpoint(sagemaker, "varied", FOUR_GPUS, ONE_GPU)
+    both = [needing(4, InstanceType=FOUR_GPUS), needing(1, InstanceType=ONE_GPU)]
+    found = create(sagemaker, "varying", "varied", both)
+    assert "Specification" not in found
+    assert [item["InstanceType"] for item in found["Specifications"]] == [FOUR_GPUS, ONE_GPU]
+    assert found["RuntimeConfig"]["PlacementStatus"] == [{"InstanceType": FOUR_GPUS, "CurrentCopyCount": 1}]
+
+
+@pytest.mark.parametrize(("strategy", "spread"), [("SPREAD", [1, 1]), ("BINPACK", [2])])
+def test_copies_are_placed_as_their_strategy_says(sagemaker: Any, strategy: str, spread: list[int]) -> None:
+    name = strategy.lower()
+    endpoint(sagemaker, name, managed=(1, 2), count=2)
+    create(sagemaker, name, name, needing(1, SchedulingConfig={"PlacementStrategy": strategy}), copies=2)
+    # Instances without a copy end.
+    assert instance_count(sagemaker, name) == len(spread)
+
+
+def test_an_adapter_runs_in_its_base_and_goes_before_it(sagemaker: Any) -> None:
+    endpoint(sagemaker, "adapted")
+    create(sagemaker, "base", "adapted", needing(4), copies=1)
+    found = create(sagemaker, "lora", "adapted", adapter("base"), copies=None)
+    assert found["InferenceComponentStatus"] == "InService"
+    assert found["RuntimeConfig"]["CurrentCopyCount"] == 1
+    with pytest.raises(ClientError, match="lora"):
+        sagemaker.delete_inference_component(InferenceComponentName="base")
+    with pytest.raises(ClientError, match="is an adapter"):
+        scale(sagemaker, "lora", 2)
+    delete(sagemaker, "lora")
+    delete(sagemaker, "base")
+
+
+def test_an_adapter_needs_its_base_in_service(sagemaker: Any) -> None:
+    endpoint(sagemaker, "baseless")
+    with pytest.raises(ClientError, match="Could not find inference component"):
+        create(sagemaker, "orphan", "baseless", adapter("nobody"))
+    create(sagemaker, "too-large", "baseless", needing(8))
+    with pytest.raises(ClientError, match="must be InService"):
+        create(sagemaker, "orphan", "baseless", adapter("too-large"))
+
+
+@pytest.mark.parametrize(
+    ("specification", "said"),
+    [
+        ({"Container": {"Image": IMAGE}}, "ComputeResourceRequirements is required"),
+        ({"ComputeResourceRequirements": {"MinMemoryRequiredInMb": 128}}, "ModelName or an Image"),
+        ([needing(1), needing(1)], "InstanceType of its own"),
+        ([needing(1, InstanceType="ml.p5.48xlarge")], "no instances of type ml.p5.48xlarge"),
+        ({**needing(1), "ModelName": "no-such-model"}, "Could not find model"),
+        ({**adapter("steady"), **needing(1)}, "must be omitted"),
+        ({"BaseInferenceComponentName": "steady"}, "ArtifactUrl"),
+    ],
+)
+def test_a_specification_that_the_api_forbids_is_refused(sagemaker: Any, specification: Any, said: str) -> None:
+    if not sagemaker.list_inference_components(NameContains="steady")["InferenceComponents"]:
+        endpoint(sagemaker, "steadfast")
+        create(sagemaker, "steady", "steadfast", needing(1))
+    with pytest.raises(ClientError, match=said) as caught:
+        create(sagemaker, "refused", "steadfast", specification)
+    assert caught.value.response["Error"]["Code"] == "ValidationException"
+
+
+def test_an_endpoint_with_a_model_of_its_own_takes_no_components(sagemaker: Any) -> None:
+    sagemaker.create_model(ModelName="own", PrimaryContainer={"Image": IMAGE})
+    variant = {"VariantName": "AllTraffic", "InstanceType": FOUR_GPUS, "InitialInstanceCount": 1, "ModelName": "own"}
+    sagemaker.create_endpoint_config(EndpointConfigName="own", ProductionVariants=[variant])
+    sagemaker.create_endpoint(EndpointName="own", EndpointConfigName="own")
+    settled(sagemaker, "own")
+    with pytest.raises(ClientError, match="Inference Components are not supported in this Endpoint"):
+        create(sagemaker, "guest", "own", needing(1))
+
+
+def test_a_component_in_a_transient_state_is_left_alone(sagemaker: Any) -> None:
+    endpoint(sagemaker, "transient")
+    sagemaker.create_inference_component(
+        InferenceComponentName="coming",
+        EndpointName="transient",
+        VariantName="AllTraffic",
+        Specification=needing(1),
+        RuntimeConfig={"CopyCount": 1},
+    )
+    with pytest.raises(ClientError, match="while it is in state CREATE_IN_PROGRESS"):
+        sagemaker.delete_inference_component(InferenceComponentName="coming")
+    component(sagemaker, "coming")
+
+
+def test_an_update_renews_the_copies_in_batches(brisk: LocalCloud, sagemaker: Any) -> None:
+    endpoint(sagemaker, "renewed")
+    create(sagemaker, "renewing", "renewed", needing(1), copies=2)
+    update(sagemaker, "renewing", "lmi:2", rolling())
+    found = component(sagemaker, "renewing")
+    assert found["Specification"]["Container"]["DeployedImage"]["SpecifiedImage"] == "lmi:2"
+    assert found["RuntimeConfig"]["CurrentCopyCount"] == 2
+    assert found["LastDeploymentConfig"] == rolling()
+    history = brisk.deployments("inference-component/renewing")[-1]["history"]
+    baked = [(stage["new"]["copies"], stage["old"]["copies"]) for stage in history if stage["status"] == "Baking"]
+    assert baked == [(1, 2), (2, 1)]
+
+
+def test_a_rolling_update_needs_room_for_a_batch_beside_the_old_copies(sagemaker: Any) -> None:
+    endpoint(sagemaker, "crowded")
+    create(sagemaker, "crowd", "crowded", needing(2), copies=2)
+    update(sagemaker, "crowd", "lmi:2", rolling())
+    found = component(sagemaker, "crowd")
+    assert "not enough hardware resources" in found["FailureReason"]
+    assert found["Specification"]["Container"]["DeployedImage"]["SpecifiedImage"] == IMAGE
+    # Without a rolling update, the old copies make way.
+    update(sagemaker, "crowd", "lmi:2", {})
+    found = component(sagemaker, "crowd")
+    assert found["Specification"]["Container"]["DeployedImage"]["SpecifiedImage"] == "lmi:2"
+    assert "FailureReason" not in found
+
+
+def test_an_alarm_rolls_an_update_of_a_component_back(brisk: LocalCloud, sagemaker: Any) -> None:
+    cloudwatch = brisk.client("cloudwatch")
+    make_alarm(cloudwatch, "copy-errors")
+    endpoint(sagemaker, "tripping")
+    create(sagemaker, "tripped", "tripping", needing(1), copies=2)
+    update(sagemaker, "tripped", "lmi:2", rolling(wait=2000, alarms=("copy-errors",)))
+    until(
+        lambda: brisk.deployments("inference-component/tripped")[-1]["history"][-1]["status"],
+        lambda status: status == "Baking",
+    )
+    trip(cloudwatch, "copy-errors")
+    found = component(sagemaker, "tripped")
+    assert found["InferenceComponentStatus"] == "InService"
+    assert "copy-errors" in found["FailureReason"]
+    assert found["Specification"]["Container"]["DeployedImage"]["SpecifiedImage"] == IMAGE
+    assert found["RuntimeConfig"]["CurrentCopyCount"] == 2
+
+
+def test_a_failing_update_of_a_component_leaves_the_old_one(brisk: LocalCloud, sagemaker: Any) -> None:
+    endpoint(sagemaker, "failing")
+    create(sagemaker, "fails", "failing", needing(1))
+    brisk.inject("update_fails", count=1, reason="The new container crashed.")
+    update(sagemaker, "fails", "lmi:2", {})
+    found = component(sagemaker, "fails")
+    assert found["FailureReason"] == "The new container crashed."
+    assert found["Specification"]["Container"]["DeployedImage"]["SpecifiedImage"] == IMAGE
+
+
+def test_copies_follow_an_endpoint_to_its_new_instances(sagemaker: Any) -> None:
+    endpoint(sagemaker, "moving", ONE_GPU)
+    create(sagemaker, "mover", "moving", needing(1))
+    variant = {"VariantName": "AllTraffic", "InstanceType": "ml.g6e.2xlarge", "InitialInstanceCount": 1}
+    sagemaker.create_endpoint_config(EndpointConfigName="moved", ExecutionRoleArn=ROLE, ProductionVariants=[variant])
+    sagemaker.update_endpoint(EndpointName="moving", EndpointConfigName="moved")
+    settled(sagemaker, "moving")
+    placed = component(sagemaker, "mover")["RuntimeConfig"]["PlacementStatus"]
+    assert placed == [{"InstanceType": "ml.g6e.2xlarge", "CurrentCopyCount": 1}]
+
+
+def test_components_are_listed_by_endpoint_and_outlive_it(sagemaker: Any) -> None:
+    endpoint(sagemaker, "mortal")
+    create(sagemaker, "survivor", "mortal", needing(1))
+    (listed,) = sagemaker.list_inference_components(EndpointNameEquals="mortal")["InferenceComponents"]
+    assert listed["InferenceComponentName"] == "survivor"
+    sagemaker.delete_endpoint(EndpointName="mortal")
+    assert component(sagemaker, "survivor")["InferenceComponentStatus"] == "InService"
+    delete(sagemaker, "survivor")
+
+
+def test_a_stack_with_a_base_and_its_adapters_is_made_changed_and_deleted(brisk: LocalCloud, sagemaker: Any) -> None:
+    def resources(image: str, copies: int) -> dict[str, Any]:
+        variant = {"VariantName": "AllTraffic", "InstanceType": FOUR_GPUS, "InitialInstanceCount": 1}
+        on = {"EndpointName": {"Fn::GetAtt": ["Endpoint", "EndpointName"]}, "VariantName": "AllTraffic"}
+        return {
+            "Config": {
+                "Type": "AWS::SageMaker::EndpointConfig",
+                "Properties": {"ExecutionRoleArn": ROLE, "ProductionVariants": [variant]},
+            },
+            "Endpoint": {
+                "Type": "AWS::SageMaker::Endpoint",
+                "Properties": {"EndpointConfigName": {"Fn::GetAtt": ["Config", "EndpointConfigName"]}},
+            },
+            "Base": {
+                "Type": "AWS::SageMaker::InferenceComponent",
+                "Properties": {
+                    **on,
+                    "InferenceComponentName": "stack-base",
+                    "Specification": needing(1, image=image),
+                    "RuntimeConfig": {"CopyCount": copies},
+                    "DeploymentConfig": rolling(),
+                },
+            },
+            "Adapter": {
+                "Type": "AWS::SageMaker::InferenceComponent",
+                "DependsOn": "Base",
+                "Properties": {**on, "InferenceComponentName": "stack-lora", "Specification": adapter("stack-base")},
+            },
+        }
+
+    stack = Stack(brisk, "Adapters")
+    assert stack.deploy(resources(IMAGE, 2)) == "CREATE_COMPLETE", stack.reasons()
+    assert stack.deploy(resources("lmi:2", 2)) == "UPDATE_COMPLETE", stack.reasons()
+    base = component(sagemaker, "stack-base")
+    assert base["Specification"]["Container"]["DeployedImage"]["SpecifiedImage"] == "lmi:2"
+    assert stack.deploy(resources("lmi:2", 9)) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "not enough hardware resources" in stack.reasons()
+    assert component(sagemaker, "stack-base")["RuntimeConfig"]["CurrentCopyCount"] == 2
+    stack.delete()
+    assert not sagemaker.list_inference_components(NameContains="stack-")["InferenceComponents"]
+
+
+def rolling(*, wait: int = 100, alarms: tuple[str, ...] = ()) -> dict[str, Any]:
+    size = {"Type": "CAPACITY_PERCENT", "Value": 50}
+    return {"RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": wait}, **watching(alarms)}
+
+
+def update(sagemaker: Any, name: str, image: str, deployment: dict[str, Any]) -> None:
+    before = sagemaker.describe_inference_component(InferenceComponentName=name)["Specification"]
+    requirements = before["ComputeResourceRequirements"]
+    sagemaker.update_inference_component(
+        InferenceComponentName=name,
+        Specification={"Container": {"Image": image}, "ComputeResourceRequirements": requirements},
+        **({"DeploymentConfig": deployment} if deployment else {}),
+    )

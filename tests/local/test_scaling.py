@@ -1,0 +1,372 @@
+"""Application Auto Scaling at work: ranges, schedules, step and target tracking policies, and what suspends them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from constructs_optim.local.cloud import LocalCloud
+
+from .conftest import until
+from .test_endpoint_updates import serving
+from .test_inference_components import ONE_GPU, create, endpoint, instance_count, needing
+from .test_resource_types import Stack, hosting
+
+COPIES = "sagemaker:inference-component:DesiredCopyCount"
+INSTANCES = "sagemaker:variant:DesiredInstanceCount"
+
+
+@pytest.fixture
+def sagemaker(brisk: LocalCloud) -> Any:
+    return brisk.client("sagemaker")
+
+
+@pytest.fixture
+def cloudwatch(brisk: LocalCloud) -> Any:
+    return brisk.client("cloudwatch")
+
+
+@pytest.fixture
+def scaling(brisk: LocalCloud) -> Any:
+    return brisk.client("application-autoscaling")
+
+
+def variant(name: str) -> dict[str, str]:
+    return target(f"endpoint/{name}/variant/AllTraffic", INSTANCES)
+
+
+def copies_of(name: str) -> dict[str, str]:
+    return target(f"inference-component/{name}", COPIES)
+
+
+def target(resource: str, dimension: str) -> dict[str, str]:
+    return {"ServiceNamespace": "sagemaker", "ResourceId": resource, "ScalableDimension": dimension}
+
+
+def instances(sagemaker: Any, name: str, wanted: int) -> None:
+    until(
+        lambda: sagemaker.describe_endpoint(EndpointName=name)["ProductionVariants"][0]["CurrentInstanceCount"],
+        lambda count: count == wanted,
+    )
+
+
+def copies(sagemaker: Any, name: str, wanted: int) -> None:
+    until(
+        lambda: sagemaker.describe_inference_component(InferenceComponentName=name)["RuntimeConfig"],
+        lambda config: config["CurrentCopyCount"] == wanted,
+    )
+
+
+def step_policy(scaling: Any, of: dict[str, str], adjustment: int, *, kind: str = "ChangeInCapacity") -> str:
+    bound = "MetricIntervalLowerBound" if adjustment >= 0 else "MetricIntervalUpperBound"
+    steps = [{bound: 0.0, "ScalingAdjustment": adjustment}]
+    made = scaling.put_scaling_policy(
+        **of,
+        PolicyName=f"step-{adjustment}",
+        PolicyType="StepScaling",
+        StepScalingPolicyConfiguration={"AdjustmentType": kind, "StepAdjustments": steps, "Cooldown": 0},
+    )
+    return made["PolicyARN"]
+
+
+def alarm(cloudwatch: Any, name: str, policy: str, *, above: bool = True, dimensions: Any = ()) -> None:
+    cloudwatch.put_metric_alarm(
+        AlarmName=name,
+        Namespace="AWS/SageMaker",
+        MetricName=f"Metric-{name}",
+        Statistic="Maximum",
+        Period=10,
+        EvaluationPeriods=1,
+        Threshold=1.0,
+        ComparisonOperator="GreaterThanOrEqualToThreshold" if above else "LessThanThreshold",
+        AlarmActions=[policy],
+        Dimensions=list(dimensions),
+    )
+
+
+def put(cloudwatch: Any, metric: str, value: float, **dimensions: str) -> None:
+    named = [{"Name": name, "Value": of} for name, of in dimensions.items()]
+    datum = {"MetricName": metric, "Value": value, "Dimensions": named}
+    cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
+
+
+def causes(scaling: Any, of: dict[str, str]) -> list[str]:
+    return [activity["Cause"] for activity in scaling.describe_scaling_activities(**of)["ScalingActivities"]]
+
+
+def test_a_registered_target_is_brought_into_its_range(sagemaker: Any, scaling: Any) -> None:
+    serving(sagemaker, "ranged", count=1)
+    scaling.register_scalable_target(**variant("ranged"), MinCapacity=2, MaxCapacity=6)
+    instances(sagemaker, "ranged", 2)
+    assert causes(scaling, variant("ranged")) == ["minimum capacity was set to 2"]
+    scaling.register_scalable_target(**variant("ranged"), MinCapacity=1, MaxCapacity=1)
+    instances(sagemaker, "ranged", 1)
+    activity = scaling.describe_scaling_activities(**variant("ranged"))["ScalingActivities"][0]
+    assert activity["Description"] == "Setting desired instance count to 1."
+    assert activity["StatusCode"] == "Successful"
+
+
+def test_a_target_waits_for_an_endpoint_that_is_changing(sagemaker: Any, scaling: Any) -> None:
+    serving(sagemaker, "awaited", count=1)
+    sagemaker.update_endpoint(EndpointName="awaited", EndpointConfigName="awaited-2")
+    scaling.register_scalable_target(**variant("awaited"), MinCapacity=3, MaxCapacity=6)
+    instances(sagemaker, "awaited", 3)
+    assert sagemaker.describe_endpoint(EndpointName="awaited")["EndpointConfigName"] == "awaited-2"
+
+
+def test_a_step_policy_is_carried_out_when_its_alarm_goes_off(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
+    serving(sagemaker, "stepped", count=1)
+    of = variant("stepped")
+    scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=4)
+    alarm(cloudwatch, "stepped-out", step_policy(scaling, of, 2))
+    alarm(cloudwatch, "stepped-in", step_policy(scaling, of, -1), above=False)
+    cloudwatch.set_alarm_state(AlarmName="stepped-out", StateValue="ALARM", StateReason="a test")
+    instances(sagemaker, "stepped", 3)
+    cloudwatch.set_alarm_state(AlarmName="stepped-in", StateValue="ALARM", StateReason="a test")
+    instances(sagemaker, "stepped", 2)
+    assert causes(scaling, of) == [
+        "monitor alarm stepped-in in state ALARM triggered policy step--1",
+        "monitor alarm stepped-out in state ALARM triggered policy step-2",
+    ]
+
+
+def test_a_policy_waits_for_an_endpoint_that_is_changing(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
+    serving(sagemaker, "stepped-late", count=1)
+    of = variant("stepped-late")
+    scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=4)
+    alarm(cloudwatch, "stepped-late", step_policy(scaling, of, 1))
+    sagemaker.update_endpoint(
+        EndpointName="stepped-late", EndpointConfigName="stepped-late-2", RetainAllVariantProperties=True
+    )
+    cloudwatch.set_alarm_state(AlarmName="stepped-late", StateValue="ALARM", StateReason="a test")
+    instances(sagemaker, "stepped-late", 2)
+    assert sagemaker.describe_endpoint(EndpointName="stepped-late")["EndpointConfigName"] == "stepped-late-2"
+
+
+def test_a_policy_scales_to_its_targets_limits_and_no_further(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
+    serving(sagemaker, "limited", count=1)
+    of = variant("limited")
+    scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=3)
+    alarm(cloudwatch, "limit", step_policy(scaling, of, 50, kind="ExactCapacity"))
+    cloudwatch.set_alarm_state(AlarmName="limit", StateValue="ALARM", StateReason="a test")
+    instances(sagemaker, "limited", 3)
+    cloudwatch.set_alarm_state(AlarmName="limit", StateValue="OK", StateReason="a test")
+    cloudwatch.set_alarm_state(AlarmName="limit", StateValue="ALARM", StateReason="a test")
+    found = until(
+        lambda: scaling.describe_scaling_activities(**of, IncludeNotScaledActivities=True)["ScalingActivities"],
+        lambda activities: len(activities) == 2,
+    )
+    (reason,) = found[0]["NotScaledReasons"]
+    assert (reason["Code"], reason["MaxCapacity"]) == ("AlreadyAtMaxCapacity", 3)
+
+
+def test_copies_go_to_zero_and_an_alarm_of_requests_without_capacity_brings_one_back(
+    sagemaker: Any, scaling: Any, cloudwatch: Any
+) -> None:
+    endpoint(sagemaker, "sleepy", ONE_GPU, managed=(0, 2))
+    create(sagemaker, "sleeper", "sleepy", needing(1))
+    of = copies_of("sleeper")
+    scaling.register_scalable_target(**of, MinCapacity=0, MaxCapacity=2)
+    tracking = {
+        "TargetValue": 5.0,
+        "ScaleInCooldown": 0,
+        "ScaleOutCooldown": 0,
+        "PredefinedMetricSpecification": {
+            "PredefinedMetricType": "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"
+        },
+    }
+    scaling.put_scaling_policy(
+        **of,
+        PolicyName="concurrency",
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration=tracking,
+    )
+    requests = "ConcurrentRequestsPerCopy"
+    put(cloudwatch, requests, 0.0, InferenceComponentName="sleeper")
+    copies(sagemaker, "sleeper", 0)
+    assert instance_count(sagemaker, "sleepy") == 0
+    # Target tracking cannot leave zero, however many requests there are.
+    put(cloudwatch, requests, 50.0, InferenceComponentName="sleeper")
+    named = [{"Name": "InferenceComponentName", "Value": "sleeper"}]
+    alarm(cloudwatch, "NoCapacity", step_policy(scaling, of, 1), dimensions=named)
+    put(cloudwatch, "Metric-NoCapacity", 1.0, InferenceComponentName="sleeper")
+    copies(sagemaker, "sleeper", 1)
+    assert instance_count(sagemaker, "sleepy") == 1
+    assert causes(scaling, of) == [
+        "monitor alarm NoCapacity in state ALARM triggered policy step-1",
+        "monitor alarm TargetTracking-inference-component/sleeper-AlarmLow-concurrency in state ALARM triggered policy "
+        "concurrency",
+    ]
+
+
+def test_target_tracking_follows_its_metric_in_proportion_and_cleans_up_its_alarms(
+    sagemaker: Any, scaling: Any, cloudwatch: Any
+) -> None:
+    serving(sagemaker, "tracked", count=2)
+    of = variant("tracked")
+    scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=10)
+    specification = {"PredefinedMetricType": "SageMakerVariantConcurrentRequestsPerModelHighResolution"}
+    made = scaling.put_scaling_policy(
+        **of,
+        PolicyName="concurrency",
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration={
+            "TargetValue": 8.0,
+            "ScaleOutCooldown": 0,
+            "PredefinedMetricSpecification": specification,
+        },
+    )
+    names = [found["AlarmName"] for found in made["Alarms"]]
+    assert len(cloudwatch.describe_alarms(AlarmNames=names)["MetricAlarms"]) == 2
+    assert scaling.describe_scaling_policies(**of)["ScalingPolicies"][0]["Alarms"] == made["Alarms"]
+    put(cloudwatch, "ConcurrentRequestsPerModel", 20.0, EndpointName="another", VariantName="AllTraffic")
+    put(cloudwatch, "ConcurrentRequestsPerModel", 20.0, EndpointName="tracked", VariantName="AllTraffic")
+    instances(sagemaker, "tracked", 5)
+    scaling.deregister_scalable_target(**of)
+    assert not cloudwatch.describe_alarms(AlarmNames=names)["MetricAlarms"]
+    assert not scaling.describe_scaling_policies(**of)["ScalingPolicies"]
+
+
+def test_what_is_suspended_does_not_scale(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
+    serving(sagemaker, "suspended", count=2)
+    of = variant("suspended")
+    state = {"DynamicScalingOutSuspended": True, "DynamicScalingInSuspended": False}
+    scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=4, SuspendedState=state)
+    alarm(cloudwatch, "suspended-out", step_policy(scaling, of, 1))
+    alarm(cloudwatch, "suspended-in", step_policy(scaling, of, -1), above=False)
+    cloudwatch.set_alarm_state(AlarmName="suspended-out", StateValue="ALARM", StateReason="a test")
+    cloudwatch.set_alarm_state(AlarmName="suspended-in", StateValue="ALARM", StateReason="a test")
+    instances(sagemaker, "suspended", 1)
+    assert causes(scaling, of) == ["monitor alarm suspended-in in state ALARM triggered policy step--1"]
+
+
+def test_a_cooldown_holds_scaling_in_back_and_scaling_out_does_not_wait_for_it(
+    sagemaker: Any, scaling: Any, cloudwatch: Any
+) -> None:
+    serving(sagemaker, "cooled", count=3)
+    of = variant("cooled")
+    scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=4)
+    steps = [{"MetricIntervalUpperBound": 0.0, "ScalingAdjustment": -1}]
+    # Eight hours, which are half a minute here.
+    config = {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": steps, "Cooldown": 28_800}
+    made = scaling.put_scaling_policy(
+        **of, PolicyName="in", PolicyType="StepScaling", StepScalingPolicyConfiguration=config
+    )
+    alarm(cloudwatch, "cool-in", made["PolicyARN"], above=False)
+    alarm(cloudwatch, "cool-out", step_policy(scaling, of, 2))
+    cloudwatch.set_alarm_state(AlarmName="cool-in", StateValue="ALARM", StateReason="a test")
+    instances(sagemaker, "cooled", 2)
+    cloudwatch.set_alarm_state(AlarmName="cool-in", StateValue="OK", StateReason="a test")
+    cloudwatch.set_alarm_state(AlarmName="cool-in", StateValue="ALARM", StateReason="a test")
+    cloudwatch.set_alarm_state(AlarmName="cool-out", StateValue="ALARM", StateReason="a test")
+    instances(sagemaker, "cooled", 4)
+    assert causes(scaling, of) == [
+        "monitor alarm cool-out in state ALARM triggered policy step-2",
+        "monitor alarm cool-in in state ALARM triggered policy in",
+    ]
+
+
+def test_a_scheduled_action_changes_the_range_when_it_is_due(sagemaker: Any, scaling: Any) -> None:
+    serving(sagemaker, "planned", count=1)
+    of = variant("planned")
+    scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=4)
+    soon = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=2)
+    action = {"MinCapacity": 3, "MaxCapacity": 5}
+    scaling.put_scheduled_action(
+        **of,
+        ScheduledActionName="morning",
+        Schedule=f"at({soon:%Y-%m-%dT%H:%M:%S})",
+        ScalableTargetAction=action,
+    )
+    # Fifty minutes, which are three seconds here.
+    scaling.put_scheduled_action(
+        **of,
+        ScheduledActionName="night",
+        Schedule="rate(50 minutes)",
+        StartTime=soon + dt.timedelta(seconds=1),
+        ScalableTargetAction={"MinCapacity": 0, "MaxCapacity": 1},
+    )
+    instances(sagemaker, "planned", 3)
+    (registered,) = scaling.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[of["ResourceId"]])[
+        "ScalableTargets"
+    ]
+    assert (registered["MinCapacity"], registered["MaxCapacity"]) == (3, 5)
+    instances(sagemaker, "planned", 1)
+    assert causes(scaling, of)[-1] == "scheduled action name morning was triggered; minimum capacity was set to 3"
+    scaling.deregister_scalable_target(**of)
+    assert not scaling.describe_scheduled_actions(ServiceNamespace="sagemaker")["ScheduledActions"]
+
+
+def test_a_stack_scales_by_schedule_and_by_an_alarm_that_names_its_policy(
+    brisk: LocalCloud, sagemaker: Any, scaling: Any, cloudwatch: Any
+) -> None:
+    def resources(*schedules: str, suspended: bool = False) -> dict[str, Any]:
+        actions = [
+            {"ScheduledActionName": f"action-{n}", "Schedule": schedule, "ScalableTargetAction": {"MinCapacity": "2"}}
+            for n, schedule in enumerate(schedules)
+        ]
+        return {
+            **hosting(),
+            "Target": {
+                "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
+                "Properties": {
+                    "MinCapacity": 1,
+                    "MaxCapacity": 4,
+                    "ResourceId": {"Fn::Sub": "endpoint/${Endpoint.EndpointName}/variant/AllTraffic"},
+                    "ScalableDimension": INSTANCES,
+                    "ServiceNamespace": "sagemaker",
+                    "ScheduledActions": actions,
+                    "SuspendedState": {"ScheduledScalingSuspended": suspended},
+                },
+            },
+            "Policy": {
+                "Type": "AWS::ApplicationAutoScaling::ScalingPolicy",
+                "Properties": {
+                    "PolicyName": "out",
+                    "PolicyType": "StepScaling",
+                    "ScalingTargetId": {"Ref": "Target"},
+                    "StepScalingPolicyConfiguration": {
+                        "AdjustmentType": "ExactCapacity",
+                        "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 4}],
+                    },
+                },
+            },
+            "Alarm": {
+                "Type": "AWS::CloudWatch::Alarm",
+                "Properties": {
+                    "AlarmName": "stack-out",
+                    "Namespace": "AWS/SageMaker",
+                    "MetricName": "Backlog",
+                    "Statistic": "Sum",
+                    "Period": 60,
+                    "EvaluationPeriods": 1,
+                    "Threshold": 1,
+                    "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+                    "AlarmActions": [{"Ref": "Policy"}],
+                },
+            },
+        }
+
+    def schedules() -> dict[str, str]:
+        of = scaling.describe_scheduled_actions(ServiceNamespace="sagemaker")["ScheduledActions"]
+        return {action["ScheduledActionName"]: action["Schedule"] for action in of}
+
+    stack = Stack(brisk, "Scheduled")
+    assert stack.deploy(resources("cron(0 8 * * ? *)", "cron(0 20 * * ? *)")) == "CREATE_COMPLETE", stack.reasons()
+    assert schedules() == {"action-0": "cron(0 8 * * ? *)", "action-1": "cron(0 20 * * ? *)"}
+    assert stack.deploy(resources("rate(10 minutes)", suspended=True)) == "UPDATE_COMPLETE", stack.reasons()
+    assert schedules() == {"action-0": "rate(10 minutes)"}
+    name = stack.physical_id("Endpoint").rpartition("/")[2]
+    until(lambda: sagemaker.describe_endpoint(EndpointName=name)["EndpointStatus"], lambda s: s == "InService")
+    instances(sagemaker, name, 1)
+    assert stack.deploy(resources("rate(10 minutes)")) == "UPDATE_COMPLETE", stack.reasons()
+    instances(sagemaker, name, 2)
+    cloudwatch.set_alarm_state(AlarmName="stack-out", StateValue="ALARM", StateReason="a test")
+    instances(sagemaker, name, 4)
+    stack.delete()
+    assert not scaling.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[f"endpoint/{name}"])[
+        "ScalableTargets"
+    ]
+    assert "action-0" not in schedules()
