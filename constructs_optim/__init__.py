@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .constructs.artifact_store import ArtifactStore, IArtifactStore
+    from .constructs.async_inference import AsyncInference
+    from .constructs.dashboard_evaluation import EvaluatedModel
+    from .constructs.data_capture import DataCapture
+    from .constructs.endpoint_alarms import EndpointAlarms
+    from .constructs.endpoint_base import IOptimizedEndpoint
     from .constructs.endpoint_dashboard import EndpointDashboard
     from .constructs.endpoint_scaling import EndpointScaling
+    from .constructs.fleet_dashboard import FleetDashboard, FleetEndpoint
+    from .constructs.inference_component import InferenceComponent, LoraAdapter
+    from .constructs.instance_pool import Pool
     from .constructs.optimization_job import OptimizationJob
     from .constructs.optimized_artifact import OptimizedArtifact
     from .constructs.optimized_endpoint import OptimizedEndpoint
+    from .constructs.served_model import ServedModel
+    from .constructs.update_policy import UpdatePolicy
     from .recipe import (
         Compilation,
         Model,
@@ -26,42 +36,83 @@ if TYPE_CHECKING:
         SpeculativeDecoding,
         Violation,
     )
+    from .recipe.alarms import Alarms, AlarmSettings
+    from .recipe.hosting import Adapters, CapacityReservation, Observability, Routing
+    from .recipe.scaling import ScalingStep
 
 _HOMES = {
+    "Adapters": ".recipe.hosting",
+    "AlarmSettings": ".recipe.alarms",
+    "Alarms": ".recipe.alarms",
     "ArtifactStore": ".constructs.artifact_store",
+    "AsyncInference": ".constructs.async_inference",
+    "CapacityReservation": ".recipe.hosting",
     "Compilation": ".recipe",
-    "PreOptimized": ".recipe",
-    "Sharding": ".recipe",
-    "SpeculativeDecoding": ".recipe",
+    "DataCapture": ".constructs.data_capture",
+    "EndpointAlarms": ".constructs.endpoint_alarms",
     "EndpointDashboard": ".constructs.endpoint_dashboard",
     "EndpointScaling": ".constructs.endpoint_scaling",
+    "EvaluatedModel": ".constructs.dashboard_evaluation",
+    "FleetDashboard": ".constructs.fleet_dashboard",
+    "FleetEndpoint": ".constructs.fleet_dashboard",
     "IArtifactStore": ".constructs.artifact_store",
+    "IOptimizedEndpoint": ".constructs.endpoint_base",
+    "InferenceComponent": ".constructs.inference_component",
+    "LoraAdapter": ".constructs.inference_component",
     "Model": ".recipe",
+    "Observability": ".recipe.hosting",
     "OptimizationJob": ".constructs.optimization_job",
     "OptimizedArtifact": ".constructs.optimized_artifact",
     "OptimizedEndpoint": ".constructs.optimized_endpoint",
     "Plan": ".recipe",
+    "Pool": ".constructs.instance_pool",
+    "PreOptimized": ".recipe",
     "Quantization": ".recipe",
     "RecipeError": ".recipe",
+    "Routing": ".recipe.hosting",
+    "ScalingStep": ".recipe.scaling",
+    "ServedModel": ".constructs.served_model",
+    "Sharding": ".recipe",
+    "SpeculativeDecoding": ".recipe",
+    "UpdatePolicy": ".constructs.update_policy",
     "Violation": ".recipe",
 }
 
 __all__ = [
+    "Adapters",
+    "AlarmSettings",
+    "Alarms",
     "ArtifactStore",
+    "AsyncInference",
+    "CapacityReservation",
     "Compilation",
+    "DataCapture",
+    "EndpointAlarms",
     "EndpointDashboard",
     "EndpointScaling",
+    "EvaluatedModel",
+    "FleetDashboard",
+    "FleetEndpoint",
     "IArtifactStore",
+    "IOptimizedEndpoint",
+    "InferenceComponent",
+    "LoraAdapter",
     "Model",
+    "Observability",
     "OptimizationJob",
     "OptimizedArtifact",
     "OptimizedEndpoint",
     "Plan",
+    "Pool",
     "PreOptimized",
     "Quantization",
     "RecipeError",
+    "Routing",
+    "ScalingStep",
+    "ServedModel",
     "Sharding",
     "SpeculativeDecoding",
+    "UpdatePolicy",
     "Violation",
 ]
 

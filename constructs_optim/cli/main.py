@@ -6,6 +6,7 @@ import typer
 
 from .artifacts import artifacts_app
 from .catalog import catalog_command
+from .dashboard import dashboard_app
 from .endpoint import endpoint_app
 from .jobs import jobs_app
 from .plan import plan_command
@@ -34,5 +35,8 @@ app.command("plan")(plan_command)
 app.command("catalog")(catalog_command)
 app.add_typer(jobs_app, name="jobs", help="The account's optimization jobs: list, watch, stop.")
 app.add_typer(artifacts_app, name="artifacts", help="A store's artifacts: list, show, verify, prune.")
+app.add_typer(
+    dashboard_app, name="dashboard", help="A synthesized app's dashboards: preview them, record their metrics."
+)
 app.add_typer(endpoint_app, name="endpoint", help="An endpoint's capacity: show, stop, start.")
 app.add_typer(local_app, name="local", help="A local cloud to try the library on, without an AWS account.")

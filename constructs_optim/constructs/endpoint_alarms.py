@@ -113,6 +113,11 @@ class EndpointAlarms(Construct):
         }
 
     @property
+    def alarm_arns(self) -> list[str]:
+        """Their ARNs (tokens), for a dashboard."""
+        return [resource.attr_arn for _, resource in self._alarms.values()]
+
+    @property
     def rollback_alarm_names(self) -> list[str]:
         """The names of those that say a deployment has broken the endpoint: errors, latency and lost capacity."""
         names = self.alarm_names

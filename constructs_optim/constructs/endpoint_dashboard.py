@@ -1,34 +1,102 @@
-"""An endpoint's CloudWatch dashboard: what a person on call looks at first.
-
-Source of the metric names: Amazon SageMaker developer guide, "Amazon SageMaker AI metrics in Amazon CloudWatch".
-"""
+"""An endpoint's CloudWatch dashboard: what a person on call looks at first."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
+from aws_cdk import Stack, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from constructs_optim.recipe import Plan
+from constructs_optim.recipe import Plan, pricing
+from constructs_optim.recipe.metrics import PUBLISHING_SECONDS
 
-_INVOCATIONS = "AWS/SageMaker"
-_INSTANCES = "/aws/sagemaker/Endpoints"
-_WIDTH, _HEIGHT = 8, 6
+from . import dashboard_segments as segments
+from .dashboard_body import dashboard_body, pseudo_parameters, region
+from .dashboard_evaluation import EvaluatedModel, evaluation
+from .dashboard_graph import Place
+from .dashboard_segments import JobHistory, ScalingRange
+from .dashboard_widget import Segment, Widget
+from .optimization_service import OptimizationService
+from .served_model import ServedModel
+
+if TYPE_CHECKING:
+    from .optimization_job import OptimizationJob
+    from .optimized_artifact import OptimizedArtifact
+
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})")
 
 
 class EndpointDashboard(Construct):
-    """Traffic, latency, concurrency, errors and accelerators of one endpoint."""
+    """Traffic, latency, concurrency, errors, accelerators, scaling, jobs, price and evaluations of one endpoint.
 
-    def __init__(self, scope: Construct, id: str, *, endpoint_name: str, variant_name: str, plan: Plan) -> None:
+    What there is nothing to show of is left out: graphs of GPUs where there are none, prices where none was stated,
+    evaluations until ``show_evaluation``. docs/dashboards.md shows one.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        endpoint_name: str,
+        variant_name: str,
+        plan: Plan | None = None,
+        artifact: OptimizationJob | OptimizedArtifact | None = None,
+        dashboard_name: str | None = None,
+        discount: float = 0,
+        inference_component_name: str | None = None,
+        instance_price_per_hour: float | None = None,
+        instance_type: str | None = None,
+        publishing_seconds: int = PUBLISHING_SECONDS,
+    ) -> None:
+        """Declare the dashboard.
+
+        Args:
+            scope: the construct to create it in.
+            id: its id in that scope.
+            endpoint_name: the endpoint's name; may be a token.
+            variant_name: the production variant's name.
+            plan: what the recipe came to. Default: that of ``artifact``.
+            artifact: what is served; with it, the dashboard has the history of its jobs. Default: not known.
+            dashboard_name: default: CloudFormation makes one up.
+            discount: what a savings plan takes off the price, as a share. Default: 0.
+            inference_component_name: the inference component that serves the model; may be a token. Default: none.
+            instance_price_per_hour: what one instance costs in an hour, in US dollars. Default: no live costs, and
+                the prices that an evaluation published.
+            instance_type: what the endpoint runs on. Default: that of ``plan``.
+            publishing_seconds: how often instances report their utilization (``MetricsConfig`` of the endpoint
+                configuration), by which they are counted. Default: 60.
+
+        Raises:
+            ValueError: for a price that is not above zero, or a discount that is no share.
+        """
+        pricing.check_price(instance_price_per_hour, discount)
         super().__init__(scope, id)
-        body = {"start": "-PT3H", "periodOverride": "inherit", "widgets": _widgets(variant_name, plan)}
+        self._plan = plan or (artifact.plan if artifact is not None else None)
+        self._artifact = artifact
+        key = artifact.artifact_key if artifact is not None and artifact.plan.jobs else None
+        self._served = ServedModel(
+            endpoint_name,
+            variant_name,
+            inference_component_name,
+            instance_type=instance_type or (self._plan.instance_type if self._plan is not None else None),
+            artifact_key=key or (self._plan.artifact_key if self._plan is not None else None),
+            publishing_seconds=publishing_seconds,
+        )
+        self._price, self._discount = instance_price_per_hour, discount
+        self._alarms: list[str] = []
+        self._deployments: list[tuple[str, str]] = []
+        self._scaling: ScalingRange | None = None
+        self._evaluation: tuple[EvaluatedModel | None, str, tuple[int, ...]] | None = None
+        self._more: list[Segment] = []
+        self._components: dict[str, ServedModel] = {}
+        self._history = _history(artifact)
         self._resource = cloudwatch.CfnDashboard(
-            self,
-            "Resource",
-            # One string with a placeholder reads, in a template and its diff, like the dashboard that it is.
-            dashboard_body=_substituted(json.dumps(body, separators=(",", ":")), endpoint_name),
+            self, "Resource", dashboard_body=self._body(), dashboard_name=dashboard_name
         )
 
     @property
@@ -36,92 +104,188 @@ class EndpointDashboard(Construct):
         """The dashboard's name (a token)."""
         return self._resource.ref
 
+    @property
+    def served(self) -> ServedModel:
+        """What the dashboard is of."""
+        return self._served
 
-def _substituted(body: str, endpoint_name: str) -> str:
-    from aws_cdk import Fn
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """What it shows, from top to bottom."""
+        served, place = self._served, self._place
+        bucket = self._artifact.artifact_store.bucket_name if self._artifact is not None else None
+        shown = [
+            segments.heading(served, place, self._plan, bucket=bucket, stack_region=Stack.of(self).region),
+            segments.alarms(self._alarms),
+            segments.traffic(served, place),
+            segments.concurrency(served, place, self._scaling),
+            segments.errors(served, place),
+            segments.accelerators(served, place),
+            segments.host(served, place),
+            segments.scaling(served, place, self._scaling),
+            segments.cost(served, place),
+            *self._compared(),
+            *([segments.history(self._history, place.region)] if self._history is not None else []),
+            *self._more,
+        ]
+        return tuple(segment for segment in shown if segment.widgets)
 
-    return Fn.sub(body, {"EndpointName": endpoint_name})
+    @property
+    def widgets(self) -> Mapping[str, Widget]:
+        """Its widgets by name, to take singly.
+
+        ``widgets["model_latency"].to_widget()`` is one for an ``aws_cloudwatch.Dashboard``, and ``.to_json()`` what
+        the body of a ``CfnDashboard`` holds.
+        """
+        return MappingProxyType({widget.name: widget for segment in self.segments for widget in segment.widgets})
+
+    def add_alarms(self, *alarm_arns: str) -> EndpointDashboard:
+        """Show the state of alarms, below the heading. Names may be tokens; up to a hundred stand in one widget."""
+        self._alarms += [arn for arn in alarm_arns if arn not in self._alarms]
+        return self._changed()
+
+    def add_segment(self, name: str, title: str, *widgets: Widget) -> EndpointDashboard:
+        """Show widgets of your own, at the end.
+
+        Args:
+            name: of the segment.
+            title: the heading above them.
+            widgets: from left to right, in as many rows as they take.
+
+        Raises:
+            ValueError: where the dashboard has a widget of one of their names.
+        """
+        self._more.append(Segment(name, title, widgets))
+        return self._changed()
+
+    def add_deployment(self, at: str, label: str = "deployment") -> EndpointDashboard:
+        """Mark a time in every graph over time.
+
+        The time comes from whoever deploys, for instance from the pipeline: it is text of the template, so a clock
+        that is read at synth would change the stack each time.
+
+        Args:
+            at: when, in ISO 8601 with a time zone: ``2026-11-21T14:00:00Z``. May be a token.
+            label: what is written beside it, for instance a release. Default: ``deployment``.
+
+        Raises:
+            ValueError: for what is no such time.
+        """
+        if not Token.is_unresolved(at) and not _TIME.fullmatch(at):
+            raise ValueError(f"at is {at!r}, and it has to be a time with its zone: 2026-11-21T14:00:00Z (ISO 8601)")
+        self._deployments.append((at, label))
+        return self._changed()
+
+    def show_component(self, name: str, served: ServedModel) -> EndpointDashboard:
+        """Show one more inference component of the endpoint: its traffic, concurrency and errors.
+
+        Args:
+            name: what it is called; its widgets are taken by names that begin with it.
+            served: what it serves.
+        """
+        self._components[name] = served
+        return self._changed()
+
+    def show_scaling(
+        self, *, min_capacity: int, max_capacity: int, targets: Mapping[str, float] | None = None
+    ) -> EndpointDashboard:
+        """Draw the limits of scaling into the graph of instances or copies, and targets into those of their metrics.
+
+        Args:
+            min_capacity: the fewest instances or copies.
+            max_capacity: the most.
+            targets: by ``concurrent_requests`` or ``invocations_per_copy``. Default: none.
+        """
+        self._scaling = ScalingRange(min_capacity, max_capacity, tuple((targets or {}).items()))
+        return self._changed()
+
+    def show_evaluation(
+        self, *, concurrencies: Sequence[int], baseline: EvaluatedModel | None = None, label: str = "optimized"
+    ) -> EndpointDashboard:
+        """Show what evaluations measured of this endpoint, beside those of a baseline.
+
+        Args:
+            concurrencies: the numbers of users that were simulated.
+            baseline: what to compare with: another endpoint, or another artifact on this one. Default: nothing.
+            label: what this endpoint is called in the comparison. Default: ``optimized``.
+
+        Raises:
+            ValueError: without a concurrency above zero, or where an artifact's key is not known.
+        """
+        if not concurrencies or min(concurrencies) < 1:
+            raise ValueError(
+                f"concurrencies is {list(concurrencies)}: name those of the evaluation, for instance [1, 8]"
+            )
+        unknown = [
+            name
+            for name, served in ((label, self._served), *([(baseline.label, baseline.served)] if baseline else []))
+            if served.artifact_key is None
+        ]
+        if unknown:
+            raise ValueError(
+                f"an evaluation's metrics are published under an artifact's key, and that of {' and '.join(unknown)} "
+                "is not known: give ServedModel(..., artifact_key=...), or the dashboard its artifact"
+            )
+        self._evaluation = (baseline, label, tuple(sorted(set(concurrencies))))
+        return self._changed()
+
+    def show_costs(self, *, instance_price_per_hour: float, discount: float = 0) -> EndpointDashboard:
+        """Show what the running instances cost, and evaluations' prices at this price instead of what was published.
+
+        Args:
+            instance_price_per_hour: what one instance costs in an hour, in US dollars.
+            discount: what a savings plan takes off, as a share. Default: 0.
+
+        Raises:
+            ValueError: for a price that is not above zero, or a discount that is no share.
+        """
+        pricing.check_price(instance_price_per_hour, discount)
+        self._price, self._discount = instance_price_per_hour, discount
+        return self._changed()
+
+    def _compared(self) -> list[Segment]:
+        if self._evaluation is None:
+            return []
+        baseline, label, concurrencies = self._evaluation
+        this = EvaluatedModel(label, self._served, self._price)
+        return evaluation([baseline, this] if baseline is not None else [this], concurrencies, self._place)
+
+    @property
+    def _place(self) -> Place:
+        return Place(region(), None, tuple(self._deployments), self._price, self._discount)
+
+    def _changed(self) -> EndpointDashboard:
+        self._resource.dashboard_body = self._body()
+        return self
+
+    def _body(self) -> str:
+        served = self._served
+        names = {served.endpoint_name: "EndpointName", served.variant_name: "VariantName"}
+        if served.inference_component_name is not None:
+            names[served.inference_component_name] = "InferenceComponentName"
+        for number, component in enumerate(self._components.values(), 1):
+            if component.inference_component_name is not None:
+                names[component.inference_component_name] = f"InferenceComponentName{number}"
+        if served.artifact_key is not None:
+            names[served.artifact_key] = "ArtifactKey"
+        if self._artifact is not None:
+            names[self._artifact.artifact_store.bucket_name] = "ArtifactBucket"
+        if self._history is not None:
+            names |= {group: f"LogGroup{number}" for number, group in enumerate(self._history.log_groups, 1)}
+        return dashboard_body(self.segments, names)
 
 
-def _widgets(variant_name: str, plan: Plan) -> list[dict[str, Any]]:
-    title = {
-        "type": "text",
-        "x": 0,
-        "y": 0,
-        "width": 24,
-        "height": 2,
-        "properties": {"markdown": _heading(plan)},
-    }
-    graphs = [
-        _graph(
-            "Invocations a minute",
-            variant_name,
-            _INVOCATIONS,
-            [("Invocations", "Sum"), ("InvocationsPerInstance", "Sum")],
-        ),
-        _graph(
-            "Model latency (µs)",
-            variant_name,
-            _INVOCATIONS,
-            [("ModelLatency", s) for s in ("p50", "p90", "p99")],
-        ),
-        _graph(
-            "Overhead latency (µs)",
-            variant_name,
-            _INVOCATIONS,
-            [("OverheadLatency", s) for s in ("p50", "p99")],
-        ),
-        _graph(
-            "Concurrent requests per model",
-            variant_name,
-            _INVOCATIONS,
-            [("ConcurrentRequestsPerModel", "Maximum")],
-        ),
-        _graph(
-            "Errors",
-            variant_name,
-            _INVOCATIONS,
-            [(name, "Sum") for name in ("Invocation4XXErrors", "Invocation5XXErrors", "MidStreamErrors")],
-        ),
-        _graph(
-            "GPU utilization (%)",
-            variant_name,
-            _INSTANCES,
-            [("GPUUtilization", "Average"), ("GPUUtilization", "Maximum")],
-        ),
-        _graph("GPU memory (%)", variant_name, _INSTANCES, [("GPUMemoryUtilization", "Maximum")]),
-        _graph(
-            "CPU and memory (%)",
-            variant_name,
-            _INSTANCES,
-            [("CPUUtilization", "Average"), ("MemoryUtilization", "Average")],
-        ),
-        _graph("Disk (%)", variant_name, _INSTANCES, [("DiskUtilization", "Maximum")]),
-    ]
-    for index, graph in enumerate(graphs):
-        graph |= {"x": index % 3 * _WIDTH, "y": 2 + index // 3 * _HEIGHT}
-    return [title, *graphs]
-
-
-def _heading(plan: Plan) -> str:
-    described = plan.description
-    return f"## ${{EndpointName}}\n{described['Model']} · {', '.join(described['Techniques'])} · {plan.instance_type}"
-
-
-def _graph(title: str, variant_name: str, namespace: str, metrics: list[tuple[str, str]]) -> dict[str, Any]:
-    dimensions = ["EndpointName", "${EndpointName}", "VariantName", variant_name]
-    return {
-        "type": "metric",
-        "width": _WIDTH,
-        "height": _HEIGHT,
-        "properties": {
-            "title": title,
-            "view": "timeSeries",
-            "region": "${AWS::Region}",
-            "period": 60,
-            "metrics": [
-                [namespace, name, *dimensions, {"stat": stat, "label": f"{name} {stat}"}] for name, stat in metrics
-            ],
-            "yAxis": {"left": {"min": 0}},
-        },
-    }
+def _history(artifact: OptimizationJob | OptimizedArtifact | None) -> JobHistory | None:
+    if artifact is None or not artifact.plan.jobs:
+        return None
+    found = artifact.artifacts
+    made = dict(found) if isinstance(found, Mapping) else dict(enumerate(found))
+    known = {place: artifact.plan.jobs[place].artifact_key or each.key for place, each in made.items()}
+    known[len(artifact.plan.jobs) - 1] = artifact.artifact_key
+    references = [Stack.of(artifact).resolve(each.key) for each in made.values()]
+    return JobHistory(
+        log_groups=OptimizationService.of(artifact).log_group_names(of_references=isinstance(found, Mapping)),
+        stack_id=pseudo_parameters()["AWS::StackId"],
+        logical_ids=tuple(reference["Ref"] for reference in references),
+        artifact_keys=tuple(known.values()),
+    )

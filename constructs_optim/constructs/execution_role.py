@@ -143,6 +143,15 @@ class ExecutionRole(Construct):
             description="What SageMaker may do for optimization jobs and the models they yield",
         )
         self.role_arn = self._role.attr_arn
+        self._imported: iam.IRole | None = None
+
+    @property
+    def role(self) -> iam.IRole:
+        """The role as one that other constructs can grant things to."""
+        if self._imported is None:
+            # Its own statements stay in its own property: whatever others grant is a policy beside them.
+            self._imported = iam.Role.from_role_name(self, "Role", self._role.ref)
+        return self._imported
 
     def permit(self, statements: list[Statement]) -> None:
         """Add what a plan needs."""
@@ -152,10 +161,27 @@ class ExecutionRole(Construct):
 
 @dataclass(frozen=True)
 class GrantedRole:
-    """What SageMaker assumes; ``policy`` is what was attached to a role that the user brought."""
+    """What SageMaker assumes: the stack's own role, or one that the user brought, with the policy attached to it."""
 
     arn: str
+    own: ExecutionRole | None = None
+    given: iam.IRole | None = None
     policy: iam.Policy | None = None
+
+    def permit(self, statements: list[Statement]) -> None:
+        """Add what is needed besides a plan."""
+        if self.own is not None:
+            self.own.permit(statements)
+        elif self.policy is not None:
+            self.policy.add_statements(*(_policy_statement(statement) for statement in statements))
+            acknowledge_wildcards(self.policy, statements)
+
+    @property
+    def role(self) -> iam.IRole:
+        """The role, to grant it things."""
+        found = self.given if self.own is None else self.own.role
+        assert found is not None  # noqa: S101 - a role that is not the stack's own was given
+        return found
 
 
 def granted_role(
@@ -164,8 +190,14 @@ def granted_role(
     """Give ``role`` what a plan needs, or the stack's own execution role where none is given."""
     if role is None:
         default.permit(statements)
-        return GrantedRole(default.role_arn)
-    return GrantedRole(role.role_arn, attach_to_given_role(scope, "Permissions", role, statements))
+        return GrantedRole(default.role_arn, own=default)
+    policy = attach_to_given_role(scope, "Permissions", role, statements)
+    return GrantedRole(role.role_arn, given=role, policy=policy)
+
+
+def own_role(scope: Construct, role: iam.IRole | None, default: ExecutionRole) -> GrantedRole:
+    """The role of an endpoint that has no model of its own, and so no plan that needs anything."""
+    return granted_role(scope, role, [], default=default)
 
 
 def attach_to_given_role(scope: Construct, id: str, role: iam.IRole, statements: list[Statement]) -> iam.Policy:

@@ -41,6 +41,7 @@ class Handler(Construct):
     ) -> None:
         super().__init__(scope, id)
         log_group = log_group_of(self)
+        self.log_group_name = log_group.ref
         self._policy = PolicyBuilder()
         self._policy.add(
             [

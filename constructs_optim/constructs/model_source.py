@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aws_cdk import Fn, Stack, Token
+from aws_cdk import CfnResource, Fn, Stack, Token
 
 from constructs_optim.recipe import Model
-from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, HubSource, S3Source, Source
+from constructs_optim.recipe.plan_data import ArtifactSource, ContainerPlan, HubDraftSource, HubSource, S3Source, Source
 
 from .permissions import Statement, sub
 
@@ -38,6 +38,29 @@ class Artifact:
     uri: str
     image: str
     job_name: str
+
+
+@dataclass(frozen=True)
+class StartupTimeouts:
+    """How many seconds downloading and loading a model may take; tokens where the hub's document says."""
+
+    download: float
+    startup: float
+
+    @staticmethod
+    def of_hub(resource: CfnResource) -> StartupTimeouts:
+        """Those that the custom resource read in the document."""
+        return StartupTimeouts(
+            Token.as_number(resource.get_att("ModelDataDownloadTimeout")),
+            Token.as_number(resource.get_att("ContainerStartupTimeout")),
+        )
+
+    @staticmethod
+    def of(container: ContainerPlan) -> StartupTimeouts:
+        """Those of the plan."""
+        return StartupTimeouts(
+            container.model_data_download_timeout_seconds, container.container_startup_timeout_seconds
+        )
 
 
 def properties(source: Source, artifacts: Sequence[Artifact] | Mapping[int, Artifact] = ()) -> dict[str, Any]:
@@ -126,6 +149,13 @@ def _location(source: S3Source) -> tuple[str, str]:
         return Fn.select(2, Fn.split("/", source.uri)), ""
     bucket, _, prefix = source.uri.removeprefix("s3://").partition("/")
     return bucket, f"{prefix.rstrip('/')}/" if prefix.strip("/") else ""
+
+
+def object_arn(uri: str) -> dict[str, Any]:
+    """The ARN of the object that an S3 URI names; the URI may be a token."""
+    if Token.is_unresolved(uri):
+        return _s3_arn(Fn.select(1, Fn.split("s3://", uri)))
+    return _s3_arn(uri.removeprefix("s3://"))
 
 
 def _s3_arn(*parts: str) -> dict[str, Any]:

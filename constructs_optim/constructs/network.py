@@ -47,3 +47,14 @@ class Network:
         """A ``VpcConfig`` property in the spelling of the API (``SecurityGroupIds``) or of a construct."""
         subnets_name = "Subnets" if security_groups_name[0].isupper() else "subnets"
         return {security_groups_name: list(self.security_group_ids), subnets_name: list(self.subnet_ids)}
+
+
+def shared_security_groups(
+    scope: Construct, vpc: ec2.IVpc | None, given: Sequence[ec2.ISecurityGroup] | None
+) -> Sequence[ec2.ISecurityGroup] | None:
+    """The security groups that all models of an endpoint share: a new one where a VPC comes without any."""
+    if vpc is None or given is not None:
+        return given
+    from aws_cdk import aws_ec2
+
+    return [aws_ec2.SecurityGroup(scope, "SecurityGroup", vpc=vpc)]

@@ -12,14 +12,14 @@ from constructs import Construct
 
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.keys import sha256
-from constructs_optim.recipe.plan_data import ArtifactSource, OptimizationJobPlan
+from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, OptimizationJobPlan
 from constructs_optim.recipe.techniques import Technique
 
 from . import model_source
 from .artifact_store import ArtifactStore, IArtifactStore
 from .container_registry import ContainerRegistry
 from .execution_role import execution_statements, granted_role
-from .model_source import Artifact
+from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
 from .stack_plan import plan_for, shown
@@ -122,12 +122,13 @@ class OptimizationJob(Construct):
         service = OptimizationService.of(self)
         statements = execution_statements(self.plan, self.artifact_store, registry, in_vpc=self.network is not None)
         granted = granted_role(self, role, statements, default=service.execution_role)
-        self.role_arn = granted.arn
+        self.execution_role, self.role_arn = granted, granted.arn
         service.permit(self.plan, self.artifact_store, role_arn=self.role_arn)
 
         self._service = service
         self._permissions = granted.policy
         self._artifacts: list[Artifact] = []
+        self.startup_timeouts = StartupTimeouts.of(self.plan.container)
         seconds = int((timeout or _LONGEST_WAIT).to_seconds())
         for place, job in enumerate(self.plan.jobs):
             # A chain's later jobs are told apart by what they do; the first has the ids of one that is alone.
@@ -179,6 +180,8 @@ class OptimizationJob(Construct):
         )
         if isinstance(job.source, ArtifactSource):
             resource.add_metadata("cfn-lint", SIGNALLED_VALUES)
+        if isinstance(job.source, HubSource):
+            self.startup_timeouts = StartupTimeouts.of_hub(resource)
         if self._permissions is not None:
             resource.node.add_dependency(self._permissions)
         if handle is None:

@@ -117,6 +117,12 @@ class OptimizationService(Construct):
         existing = stack.node.try_find_child(_ID)
         return existing if isinstance(existing, OptimizationService) else OptimizationService(stack, _ID)
 
+    def log_group_names(self, *, of_references: bool) -> tuple[str, ...]:
+        """Where the handlers log that make artifacts, or those that refer to artifacts by key (tokens)."""
+        if of_references:
+            return (self._artifacts.log_group_name,) if self._artifacts is not None else ()
+        return self.jobs.handler.log_group_name, self.jobs.watcher.log_group_name
+
     def permit(self, plan: Plan, store: IArtifactStore, *, role_arn: Arn) -> None:
         """Let the handlers carry out ``plan``: look its sources up, pass the job its role, use the store."""
         artifacts = artifact_statements(store)

@@ -18,7 +18,7 @@ from . import model_source
 from .artifact_store import IArtifactStore
 from .container_registry import ContainerRegistry
 from .execution_role import execution_statements, granted_role
-from .model_source import Artifact
+from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
 from .stack_plan import plan_for, shown
@@ -96,7 +96,7 @@ class OptimizedArtifact(Construct):
             self.plan, artifact_store, registry, in_vpc=self.network is not None, runs_jobs=False
         )
         granted = granted_role(self, role, statements, default=service.execution_role)
-        self.role_arn = granted.arn
+        self.execution_role, self.role_arn = granted, granted.arn
         resource = CfnResource(
             self, "Resource", type="Custom::OptimizedArtifact", properties=self._properties(artifact_key, service)
         )
@@ -110,6 +110,7 @@ class OptimizedArtifact(Construct):
             job_name=resource.get_att("JobName").to_string(),
         )
         self._key = artifact_key
+        self.startup_timeouts = StartupTimeouts.of(self.plan.container)
 
     @property
     def artifacts(self) -> Mapping[int, Artifact]:

@@ -3,37 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Duration, Fn
+import jsii
+from aws_cdk import Annotations, Duration, RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from constructs_optim.recipe import Model, Plan
-from constructs_optim.recipe.plan_data import ComponentPlan
+from constructs_optim.recipe import Model
+from constructs_optim.recipe.alarms import Alarms
+from constructs_optim.recipe.hosting import (
+    Adapters,
+    CapacityReservation,
+    Component,
+    Observability,
+    Routing,
+)
+from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.scaling import scaling_defaults
 from constructs_optim.recipe.techniques import Technique
 
+from .alarming import Alarming, follow_scaling
 from .artifact_store import IArtifactStore
+from .async_inference import AsyncInference
+from .component_hosting import ComponentHosting, refuse
+from .data_capture import DataCapture
+from .endpoint_alarms import EndpointAlarms
+from .endpoint_base import EndpointBase
+from .endpoint_configuration import EndpointOptions, configuration_properties, variant_properties
 from .endpoint_dashboard import EndpointDashboard
-from .endpoint_scaling import ComponentTarget, EndpointScaling, VariantTarget
-from .optimization_job import OptimizationJob
-from .optimized_artifact import OptimizedArtifact
-from .optimized_model import optimized_model
-from .stack_plan import shown
+from .endpoint_metrics import EndpointMetrics
+from .endpoint_models import EndpointModels
+from .endpoint_recipes import listed, pool_scope, pools_of, pools_of_component, recipes_of
+from .endpoint_scaling import EndpointScaling, VariantTarget
+from .execution_role import own_role
+from .hosted_model import HostedModel, Surroundings, host
+from .inference_component import InferenceComponent, Needs
+from .instance_pool import Pool
+from .network import shared_security_groups
+from .optimization_service import OptimizationService
+from .physical_names import physical_name
+from .served_model import ServedModel
+from .update_policy import UpdatePolicy, deployment_config
 
 if TYPE_CHECKING:
+    from aws_cdk import aws_cloudwatch as cloudwatch
     from aws_cdk import aws_ec2 as ec2
+    from aws_cdk import aws_kms as kms
 
-_INVOKE_ACTIONS = ["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"]
 
-
-class OptimizedEndpoint(Construct):
+@jsii.implements(iam.IGrantable)
+class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
     """A SageMaker endpoint that serves a model after its techniques were applied.
 
-    A changed recipe makes a new artifact, a new model and a new endpoint configuration, and the endpoint moves over;
-    the old artifact stays in the store. Names are left to CloudFormation unless they are given.
+    A changed recipe makes a new artifact, a new model and a new endpoint configuration, and the endpoint moves over as
+    its update policy says; when one of its alarms goes off meanwhile, it goes back. The old artifact stays in the
+    store.
     """
 
     def __init__(
@@ -41,18 +69,43 @@ class OptimizedEndpoint(Construct):
         scope: Construct,
         id: str,
         *,
-        model: Model,
-        techniques: Sequence[Technique],
-        instance_type: str,
+        model: Model | None = None,
+        techniques: Sequence[Technique] | None = None,
+        instance_type: str | None = None,
+        instance_pools: Sequence[Pool] | None = None,
+        adapters: Adapters | None = None,
+        alarm_actions: Sequence[cloudwatch.IAlarmAction] = (),
+        alarms: Alarms | None = None,
         artifact_key: str | None = None,
         artifact_store: IArtifactStore | None = None,
+        async_inference: AsyncInference | None = None,
+        capacity_reservation: CapacityReservation | None = None,
+        container_startup_timeout: Duration | None = None,
+        data_capture: DataCapture | None = None,
+        discount: float = 0,
+        encryption_key: kms.IKey | None = None,
         endpoint_name: str | None = None,
         environment: Mapping[str, str] | None = None,
-        initial_instance_count: int = 1,
+        inference_ami_version: str | None = None,
+        inference_component: bool | None = None,
+        initial_instance_count: int | None = None,
+        instance_price_per_hour: float | None = None,
+        instance_provision_timeout: Duration | None = None,
+        max_instance_count: int | None = None,
         max_runtime: Duration | None = None,
+        min_instance_count: int | None = None,
+        model_data_download_timeout: Duration | None = None,
+        network_isolation: bool | None = None,
+        observability: Observability | None = None,
+        ok_actions: Sequence[cloudwatch.IAlarmAction] = (),
+        removal_policy: RemovalPolicy | None = None,
         role: iam.IRole | None = None,
+        rollback_alarms: Sequence[cloudwatch.IAlarm] = (),
+        routing: Routing | None = None,
         timeout: Duration | None = None,
+        update_policy: UpdatePolicy | None = None,
         variant_name: str = "AllTraffic",
+        volume_size: Size | None = None,
         vpc: ec2.IVpc | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] | None = None,
@@ -62,21 +115,59 @@ class OptimizedEndpoint(Construct):
         Args:
             scope: the construct to create it in.
             id: its id in that scope.
-            model: where the weights come from.
+            model: where the weights come from. Default: none of its own; ``add_component`` brings models.
             techniques: what to do with them, in order.
             instance_type: what the endpoint runs on, for instance ``ml.g5.12xlarge``.
+            instance_pools: instead of ``techniques`` and ``instance_type``, up to five instance types, the preferred
+                first, each with the techniques for it; one that has no capacity gives way to the next.
+            adapters: that the model's container loads LoRA adapters. Default: it does not.
+            alarm_actions: what alarms do when something is wrong, 5 at most. Default: they only show their state.
+            alarms: which alarms there are, and how they are tuned; the endpoint's own updates are rolled back by those
+                on errors, latency and lost capacity. Default: all but the one on latency, which needs a threshold;
+                ``Alarms.none()`` for none.
             artifact_key: the key of an artifact that is in ``artifact_store``, 64 hexadecimal digits; of the last job
                 where the recipe has several. May be a token. No job runs then, and the deployment fails with what is
                 known of the artifact where it is not there. Default: jobs make what is not in the store.
             artifact_store: where artifacts are kept; one that may only be read goes with ``artifact_key``. Default: one
                 store for the whole stack.
-            endpoint_name: default: CloudFormation makes one up.
+            async_inference: that requests are queued and answered in S3. Default: they are answered at once.
+            capacity_reservation: a reservation that the instances are launched into. Default: none.
+            container_startup_timeout: how long loading the model may take, 1 minute to 1 hour. Default: what the
+                model's JumpStart document says, and 1 hour for other models.
+            data_capture: that requests and responses are kept in S3. Default: they are not.
+            discount: what a savings plan takes off that price, as a share. Default: 0.
+            encryption_key: the KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
+            endpoint_name: default: one made of the stack's name and the endpoint's place in it.
             environment: more environment variables for the model's container. Default: none.
-            initial_instance_count: instances to start with. Default: 1.
+            inference_ami_version: the instances' machine image. Default: the service's choice.
+            inference_component: whether the model is served as an inference component: others can be added then, it
+                scales by copies, to none as well, and requests name it. Default: only where nothing else will do.
+            initial_instance_count: instances to start with. Default: 1, and with inference components as many as
+                their copies take.
+            instance_price_per_hour: what one instance costs in an hour, in US dollars, for the dashboard's costs.
+                Default: no live costs, and the prices that an evaluation published.
+            instance_provision_timeout: how long SageMaker looks for an instance, 5 minutes to 1 hour. Default: the
+                service's own.
+            max_instance_count: the most instances that SageMaker launches for inference components. Default: what
+                their copies take, and one more for updates.
             max_runtime: how long the optimization job may run. Default: 10 hours.
+            min_instance_count: the fewest that it keeps. Default: what the fewest copies take.
+            model_data_download_timeout: how long downloading the model may take, 1 minute to 1 hour. Default: as for
+                ``container_startup_timeout``.
+            network_isolation: whether the model's container is cut off from the network. Default: wherever the
+                techniques allow it.
+            observability: metrics beyond the usual ones. Default: none.
+            ok_actions: what alarms do when all is right again, 5 at most. Default: nothing.
+            removal_policy: what becomes of endpoint, configuration and model when they are removed from the stack.
+                Default: they are deleted.
             role: what SageMaker assumes for job and model. Default: one execution role for the whole stack.
+            rollback_alarms: alarms besides its own that roll an update back. Default: none.
+            routing: how requests are spread. Default: to where the fewest requests wait.
             timeout: how long the deployment waits for the artifact, at most 12 hours. Default: 12 hours.
+            update_policy: how the endpoint moves to a changed configuration. Default: all at once, with the old fleet
+                kept for 10 minutes.
             variant_name: name of the production variant. Default: ``AllTraffic``.
+            volume_size: size of each instance's volume, for types without NVMe disks. Default: the service's own.
             vpc: the VPC that job and model reach the network through. Default: none.
             vpc_subnets: which of its subnets. Default: the private ones.
             security_groups: default: a new one without ingress.
@@ -85,115 +176,227 @@ class OptimizedEndpoint(Construct):
             RecipeError: with every rule the recipe breaks; no resource has been added then.
             ValueError: when what is given does not go together, or ``artifact_key`` is not the key of this recipe.
         """
-        super().__init__(scope, id)
+        pools = pools_of(model, techniques, instance_type, instance_pools, artifact_key)
+        recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
+        self._options = EndpointOptions(
+            async_inference=async_inference,
+            capacity_reservation=capacity_reservation,
+            container_startup_timeout=container_startup_timeout,
+            data_capture=data_capture,
+            encryption_key=encryption_key,
+            inference_ami_version=inference_ami_version,
+            initial_instance_count=initial_instance_count,
+            instance_provision_timeout=instance_provision_timeout,
+            max_instance_count=max_instance_count,
+            min_instance_count=min_instance_count,
+            model_data_download_timeout=model_data_download_timeout,
+            observability=observability,
+            routing=routing,
+            update_policy=update_policy if update_policy is not None else UpdatePolicy.all_at_once(),
+            variant_name=variant_name,
+            volume_size=volume_size,
+        )
+        self._hosting = self._options.hosting(
+            instance_types=tuple(pool.instance_type for pool in pools),
+            pooled=instance_pools is not None,
+            has_model=model is not None,
+            techniques=tuple(technique for pool in pools for technique in listed(pool.techniques)),
+            inference_component=inference_component,
+            endpoint_name=endpoint_name,
+            rollback_alarms=len(rollback_alarms),
+            adapter_settings=adapters,
+        )
+        refuse([*(violation for recipe in recipes for violation in recipe.violations(scope)), *check(self._hosting)])
+        self._literal_name = endpoint_name if endpoint_name is not None else physical_name(scope, id)
+        super().__init__(scope, id, physical_name=self._literal_name)
+        for advice in warnings(self._hosting):
+            Annotations.of(self).add_warning_v2(advice.id, advice.message)
+
         self.variant_name = variant_name
-        given: dict[str, Any] = {
-            "model": model,
-            "techniques": techniques,
-            "instance_type": instance_type,
-            "environment": environment,
-            "role": role,
-            "vpc": vpc,
-            "vpc_subnets": vpc_subnets,
-            "security_groups": security_groups,
-        }
-        self.artifact: OptimizationJob | OptimizedArtifact
-        if artifact_key is None:
-            self.artifact = OptimizationJob(
-                self, "Optimization", artifact_store=artifact_store, max_runtime=max_runtime, timeout=timeout, **given
-            )
-        else:
-            store = _store_of_reference(artifact_key, artifact_store, max_runtime, timeout)
-            # Not under the job's id: CloudFormation does not change the type of a resource.
-            self.artifact = OptimizedArtifact(
-                self, "Artifact", artifact_key=artifact_key, artifact_store=store, **given
-            )
-        container = self.plan.container
-        model_name = optimized_model(self, "Model", self.artifact)
-        variant: dict[str, Any] = {
-            "containerStartupHealthCheckTimeoutInSeconds": container.container_startup_timeout_seconds,
-            "initialInstanceCount": initial_instance_count,
-            "initialVariantWeight": 1,
-            "instanceType": instance_type,
-            "modelDataDownloadTimeoutInSeconds": container.model_data_download_timeout_seconds,
-            "modelName": model_name,
-            "routingConfig": {"routingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
-            "variantName": variant_name,
-        }
-        component = container.component
-        if component is not None:
-            # An endpoint of components has instances only; the model and its timeouts are the component's.
-            variant = {
-                name: value
-                for name, value in variant.items()
-                if name in ("initialInstanceCount", "instanceType", "routingConfig", "variantName")
-            }
-        config = sagemaker.CfnEndpointConfig(
-            self,
-            "Config",
-            execution_role_arn=self.artifact.role_arn if component is not None else None,
-            production_variants=[variant],
+        self._rollback_alarm_names = [alarm.alarm_name for alarm in rollback_alarms]
+        self._around = Surroundings(
+            artifact_store=artifact_store,
+            role=role,
+            vpc=vpc,
+            vpc_subnets=vpc_subnets,
+            security_groups=shared_security_groups(self, vpc, security_groups),
+            max_runtime=max_runtime,
+            timeout=timeout,
+            network_isolation=network_isolation,
         )
+        self._models = [host(pool_scope(self, recipe), recipe, self._around) for recipe in recipes]
+        self._role = (
+            self._models[0].artifact.execution_role
+            if self._models
+            else own_role(self, role, OptimizationService.of(self).execution_role)
+        )
+        self._role.permit(self._options.statements())
+        self._config = sagemaker.CfnEndpointConfig(self, "Config", **self._configuration())
+        self._alarming = Alarming(alarms, tuple(alarm_actions), tuple(ok_actions))
+        self.alarms: EndpointAlarms | None = None
+        if self._models and not self._hosting.serves_components:
+            self.alarms = self._alarming.watch(self, self._literally_served, self._models)
+            # Once the model is there, the endpoint is minutes away: until then nothing is wrong.
+            self.alarms.node.add_dependency(self._config)
         self._endpoint = sagemaker.CfnEndpoint(
-            self, "Resource", endpoint_config_name=config.attr_endpoint_config_name, endpoint_name=endpoint_name
-        )
-        self._endpoint_name = self._endpoint.attr_endpoint_name
-        self._component = self._add_component(component, model_name) if component is not None else None
-        self._scaling: EndpointScaling | None = None
-        self._dashboard = EndpointDashboard(
-            self, "Dashboard", endpoint_name=self._endpoint_name, variant_name=variant_name, plan=self.plan
-        )
-
-    def _add_component(self, component: ComponentPlan, model_name: str) -> sagemaker.CfnInferenceComponent:
-        container = self.plan.container
-        return sagemaker.CfnInferenceComponent(
             self,
-            "Component",
-            endpoint_name=self._endpoint_name,
-            runtime_config={"copyCount": 1},
-            specification={
-                "computeResourceRequirements": {
-                    "minMemoryRequiredInMb": component.memory_mib,
-                    "numberOfAcceleratorDevicesRequired": component.accelerators,
-                },
-                "modelName": model_name,
-                "startupParameters": {
-                    "containerStartupHealthCheckTimeoutInSeconds": container.container_startup_timeout_seconds,
-                    "modelDataDownloadTimeoutInSeconds": container.model_data_download_timeout_seconds,
-                },
-            },
-            variant_name=self.variant_name,
+            "Resource",
+            deployment_config=self._deployment_config(),
+            endpoint_config_name=self._config.attr_endpoint_config_name,
+            endpoint_name=self._literal_name,
         )
+        self._components = ComponentHosting(
+            self._hosting,
+            self._options,
+            self._endpoint.attr_endpoint_name,
+            self._literal_name,
+            self._alarming,
+            self._rollback_alarm_names,
+            on_change=self._follow_components,
+        )
+        self.component: InferenceComponent | None = None
+        if self._models and self._hosting.serves_components:
+            needs = [Needs.of(model, None, None, 1) for model in self._models]
+            self.component = self._add(self, "Component", "model", self._models, needs, adapters)
+        self._scaling: EndpointScaling | None = None
+        if removal_policy is not None:
+            self.apply_removal_policy(removal_policy)
 
-    @property
-    def inference_component_name(self) -> str | None:
-        """The inference component's name (a token), which requests must name; None where a variant serves the model."""
-        # The resource type has no attribute for a name that CloudFormation made up: the ARN ends in it.
-        return Fn.select(1, Fn.split("/", self._component.ref)) if self._component is not None else None
+        self._dashboard = EndpointDashboard(
+            self,
+            "Dashboard",
+            endpoint_name=self.endpoint_name,
+            variant_name=variant_name,
+            artifact=self._models[0].artifact if self._models else None,
+            discount=discount,
+            inference_component_name=self.inference_component_name,
+            instance_price_per_hour=instance_price_per_hour,
+            instance_type=self._hosting.instance_types[0] if len(self._hosting.instance_types) == 1 else None,
+        )
+        alarms_shown = self.alarms if self.component is None else self.component.alarms
+        if alarms_shown is not None:
+            self._dashboard.add_alarms(*alarms_shown.alarm_arns)
 
-    @property
-    def plan(self) -> Plan:
-        """What the recipe came to: jobs, container and artifact key."""
-        return self.artifact.plan
+    def add_component(
+        self,
+        id: str,
+        *,
+        model: Model,
+        techniques: Sequence[Technique] | None = None,
+        instance_pools: Sequence[Pool] | None = None,
+        accelerators: int | None = None,
+        adapters: Adapters | None = None,
+        artifact_key: str | None = None,
+        copies: int = 1,
+        environment: Mapping[str, str] | None = None,
+        memory: Size | None = None,
+    ) -> InferenceComponent:
+        """Serve one more model on the endpoint's instances.
 
-    @property
-    def job(self) -> OptimizationJob:
-        """What makes the artifact. ``artifact`` is what is served, whether a job of this stack makes it or not.
+        Args:
+            id: its id in this endpoint.
+            model: where the weights come from.
+            techniques: what to do with them, in order, for the endpoint's instance type.
+            instance_pools: instead of ``techniques``, on an endpoint with pools: the techniques for each of its types.
+            accelerators: accelerators (NeuronCores on Inferentia and Trainium) of each copy. Default: the plan's
+                tensor parallel degree.
+            adapters: that the model's container loads LoRA adapters. Default: it does not.
+            artifact_key: as for the endpoint.
+            copies: how many there are to begin with. Default: 1.
+            environment: more environment variables for the model's container. Default: none.
+            memory: host memory of each copy. Default: half of the memory that goes with its accelerators.
 
         Raises:
-            ValueError: with ``artifact_key``: the artifact is of another stack's making.
+            RecipeError: with every rule that is broken, for instance where the copies do not fit the instances.
+            ValueError: when what is given does not go together.
         """
-        if not isinstance(self.artifact, OptimizationJob):
-            raise ValueError(
-                f"{self.node.path} refers to an artifact by its key, and no job of its own makes it: use .artifact, "
-                "which has artifact_key, model_data_uri, image_uri and job_name"
-            )
-        return self.artifact
+        pools = pools_of_component(self._hosting, techniques, instance_pools, artifact_key)
+        recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
+        asked = replace(
+            self._hosting,
+            components=(Component(f"add_component({id!r})", 1, 128, copies),),
+            techniques=(*self._hosting.techniques, *(t for pool in pools for t in listed(pool.techniques))),
+            adapter_settings=adapters,
+        )
+        refuse([*(violation for recipe in recipes for violation in recipe.violations(self)), *check(asked)])
+        place = Construct(self, id)
+        models = [host(pool_scope(place, recipe), recipe, self._around) for recipe in recipes]
+        needs = [Needs.of(one, accelerators, memory, copies) for one in models]
+        component = self._add(place, "Component", f"add_component({id!r})", models, needs, adapters)
+        self._dashboard.show_component(id, component.served).add_alarms(*component.alarms.alarm_arns)
+        return component
+
+    def _add(
+        self,
+        scope: Construct,
+        id: str,
+        label: str,
+        models: Sequence[HostedModel],
+        needs: Sequence[Needs],
+        adapters: Adapters | None,
+    ) -> InferenceComponent:
+        return self._components.add(
+            scope,
+            id,
+            label=label,
+            models=models,
+            needs=needs,
+            loads_adapters=adapters is not None,
+        )
+
+    def _configuration(self) -> dict[str, Any]:
+        components = self._hosting.serves_components
+        return configuration_properties(
+            self._options,
+            self._variant((self._hosting.initial_instance_count, self._hosting.initial_instance_count)),
+            role_arn=self._role.arn if components else None,
+            isolated=self._around.network_isolation if components else None,
+        )
+
+    def _variant(self, managed: tuple[int, int]) -> dict[str, Any]:
+        range_ = managed if self._hosting.serves_components else None
+        return variant_properties(self._options, self._hosting, self._models, range_)
+
+    def _deployment_config(self) -> dict[str, Any]:
+        own = self.alarms.rollback_alarm_names if self.alarms is not None else []
+        return deployment_config(self._options.update_policy.settings, [*self._rollback_alarm_names, *own])
+
+    def _follow_components(self) -> None:
+        """Write what the components take and watch into the configuration and the endpoint."""
+        variants: Any = [self._variant(self._components.managed_range())]
+        self._config.production_variants = variants
+        # The rules have counted those that were given; what the service takes beside them is the components'.
+        names = [*self._rollback_alarm_names, *self._components.rollback_alarm_names_of_all()][:MOST_ROLLBACK_ALARMS]
+        self._endpoint.deployment_config = deployment_config(  # pyright: ignore[reportAttributeAccessIssue]
+            self._options.update_policy.settings, names
+        )
+
+    @property
+    def _literally_served(self) -> ServedModel:
+        """What serves the model, by names that alarms can have before the endpoint is there."""
+        return ServedModel(
+            self._literal_name,
+            self.variant_name,
+            instance_type=self._hosting.instance_types[0] if len(self._hosting.instance_types) == 1 else None,
+            artifact_key=self._first.artifact_key,
+            publishing_seconds=self._options.publishing_seconds,
+        )
+
+    @property
+    def served(self) -> ServedModel:
+        """What serves the endpoint's own model, as CloudWatch knows it.
+
+        Raises:
+            ValueError: for an endpoint without a model of its own.
+        """
+        if self.component is not None:
+            return self.component.served
+        return replace(self._literally_served, endpoint_name=self.endpoint_name)
 
     @property
     def endpoint_name(self) -> str:
         """The endpoint's name (a token)."""
-        return self._endpoint_name
+        return self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
 
     @property
     def endpoint_arn(self) -> str:
@@ -201,61 +404,39 @@ class OptimizedEndpoint(Construct):
         return self._endpoint.ref
 
     @property
+    def inference_component_name(self) -> str | None:
+        """The inference component's name (a token), which requests must name; None where a variant serves the model."""
+        return self.component.inference_component_name if self.component is not None else None
+
+    @property
     def dashboard(self) -> EndpointDashboard:
         """The endpoint's CloudWatch dashboard."""
         return self._dashboard
 
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
-        """Let Application Auto Scaling choose the number of instances, or of an inference component's copies.
+        """Let Application Auto Scaling choose the number of instances, or of its inference component's copies.
 
         From then on an update of the endpoint keeps the number that scaling has set.
 
         Args:
-            max_capacity: the most instances.
-            min_capacity: the fewest instances. Default: 1.
+            max_capacity: the most instances, or copies.
+            min_capacity: the fewest. Copies may go to 0; a variant keeps an instance. Default: 1.
 
         Raises:
             ValueError: when the range is none, or the endpoint is scaled already.
         """
+        if self.component is not None:
+            return self.component.auto_scale(max_capacity=max_capacity, min_capacity=min_capacity)
         if self._scaling is not None:
             raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
-        component = self.inference_component_name
         self._scaling = EndpointScaling(
             self,
             "Scaling",
-            target=VariantTarget(self._endpoint_name, self.variant_name)
-            if component is None
-            else ComponentTarget(component),
+            target=VariantTarget(self._endpoint.attr_endpoint_name, self.variant_name),
             min_capacity=min_capacity,
             max_capacity=max_capacity,
             defaults=scaling_defaults(self.plan),
+            on_change=follow_scaling(self.alarms),
         )
         self._endpoint.add_property_override("RetainAllVariantProperties", True)
         return self._scaling
-
-    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` invoke this endpoint, with or without response streaming."""
-        return iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=_INVOKE_ACTIONS,
-            resource_arns=[self.endpoint_arn, *([self._component.ref] if self._component is not None else [])],
-        )
-
-
-def _store_of_reference(
-    artifact_key: str, store: IArtifactStore | None, max_runtime: Duration | None, timeout: Duration | None
-) -> IArtifactStore:
-    """The store of an artifact that no job makes; what only a job could use is refused."""
-    unused = [name for name, value in (("max_runtime", max_runtime), ("timeout", timeout)) if value is not None]
-    if unused:
-        raise ValueError(
-            f"artifact_key is {shown(artifact_key)}, and with it no job runs and nothing is waited for: leave "
-            f"{' and '.join(unused)} out"
-        )
-    if store is None:
-        raise ValueError(
-            f"artifact_key is {shown(artifact_key)}, and a store that this stack makes for itself has no artifacts: "
-            "name the one that has it with artifact_store=..., for instance ArtifactStore.from_bucket(bucket, "
-            "read_only=True)"
-        )
-    return store

@@ -8,28 +8,43 @@ from aws_cdk import CfnResource
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from constructs_optim.recipe.plan_data import HubSource
+
 from . import model_source
+from .model_source import StartupTimeouts
 from .optimization_job import SIGNALLED_VALUES, OptimizationJob
 from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
 
 
-def optimized_model(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact) -> str:
-    """Declare the model; its name (a token).
+def optimized_model(
+    scope: Construct,
+    id: str,
+    artifact: OptimizationJob | OptimizedArtifact,
+    *,
+    network_isolation: bool | None = None,
+) -> tuple[str, StartupTimeouts]:
+    """Declare the model; its name (a token), and how long it may take to start.
+
+    ``network_isolation``: where it is not as the plan has it.
 
     ``AWS::SageMaker::Model`` has no additional model data sources, so a model with a draft or heads beside it is a
     ``Custom::OptimizedModel`` with the same properties, to be reviewed like the native one; and so is a model whose
     files the hub names when the stack is deployed.
     """
-    return _native(scope, id, artifact) if artifact.plan.container.is_native else _custom(scope, id, artifact)
+    container = artifact.plan.container
+    isolated = container.network_isolation if network_isolation is None else network_isolation
+    return (_native if container.is_native else _custom)(scope, id, artifact, isolated)
 
 
-def _native(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact) -> str:
+def _native(
+    scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool
+) -> tuple[str, StartupTimeouts]:
     container, network = artifact.plan.container, artifact.network
     model = sagemaker.CfnModel(
         scope,
         id,
-        enable_network_isolation=container.network_isolation,
+        enable_network_isolation=isolated,
         execution_role_arn=artifact.role_arn,
         primary_container={
             "environment": dict(container.environment),
@@ -45,10 +60,12 @@ def _native(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArti
         vpc_config=network.to_property("securityGroupIds") if network is not None else None,
     )
     _explain_to_cfn_lint(model, artifact)
-    return model.attr_model_name
+    return model.attr_model_name, artifact.startup_timeouts
 
 
-def _custom(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact) -> str:
+def _custom(
+    scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool
+) -> tuple[str, StartupTimeouts]:
     plan, container, network = artifact.plan, artifact.plan.container, artifact.network
     service = OptimizationService.of(scope)
     properties: dict[str, Any] = {
@@ -64,13 +81,14 @@ def _custom(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArti
             for channel in container.channels
         ],
         "RoleArn": artifact.role_arn,
-        "EnableNetworkIsolation": container.network_isolation,
+        "EnableNetworkIsolation": isolated,
         **({"VpcConfig": network.to_property("SecurityGroupIds")} if network is not None else {}),
         "Tags": [{"Key": key, "Value": value} for key, value in container.tags.items()],
     }
     model = CfnResource(scope, id, type="Custom::OptimizedModel", properties=properties)
     _explain_to_cfn_lint(model, artifact)
-    return model.ref
+    of_hub = isinstance(container.model, HubSource)
+    return model.ref, StartupTimeouts.of_hub(model) if of_hub else artifact.startup_timeouts
 
 
 def _explain_to_cfn_lint(model: CfnResource, artifact: OptimizationJob | OptimizedArtifact) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,7 +124,12 @@ def expression(
     values = {"publishing_seconds": f"{served.publishing_seconds}", "discount": f"{discount:g}"}
     if price is not None:
         values["instance_price_per_hour"] = f"{price:g}"
-    return _IDENTIFIER.sub(lambda found: values.get(found[0], found[0]), metric.formula or "")
+    return renamed(metric.formula or "", values)
+
+
+def renamed(formula: str, names: Mapping[str, str]) -> str:
+    """A formula in which other names, or values, stand for some."""
+    return _IDENTIFIER.sub(lambda found: names.get(found[0], found[0]), formula)
 
 
 def metric_row(

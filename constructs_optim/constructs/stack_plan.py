@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from aws_cdk import Duration, Stack, Token
+from constructs import Construct
 
 from constructs_optim.recipe import Model, Plan, plan
 from constructs_optim.recipe.techniques import Technique
@@ -28,17 +29,23 @@ def plan_for(
     Raises:
         RecipeError: with every rule the recipe breaks.
     """
-    anywhere = Token.is_unresolved(stack.region)
+    region = region_of(stack)
     return plan(
         model=model,
         techniques=techniques,
         instance_type=instance_type,
-        region=None if anywhere else stack.region,
-        registry=registry.host if anywhere else None,
+        region=region,
+        registry=registry.host if region is None else None,
         environment=environment,
         max_runtime_seconds=int(max_runtime.to_seconds()) if max_runtime is not None else None,
         source_identity=model_source.source_identity(stack, model),
     )
+
+
+def region_of(scope: Construct) -> str | None:
+    """The region of ``scope``'s stack; None for one that may be deployed to any."""
+    region = Stack.of(scope).region
+    return None if Token.is_unresolved(region) else region
 
 
 def shown(text: str) -> str:

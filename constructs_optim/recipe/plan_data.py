@@ -172,6 +172,7 @@ class Plan(_Data):
         tensor_parallel_degree: how many GPUs or NeuronCores one copy of the model takes.
         jobs: the jobs, each from the model or the artifact of an earlier one.
         container: how the result is served.
+        copy_requirements: what one copy reserves of an instance where it is served as an inference component.
         memory: what it takes of the accelerators' memory; None where the model's size is not known.
         warnings: what works and is worth a second look.
     """
@@ -184,6 +185,7 @@ class Plan(_Data):
     tensor_parallel_degree: int
     jobs: tuple[OptimizationJobPlan, ...]
     container: ContainerPlan
+    copy_requirements: ComponentPlan
     memory: MemoryEstimate | None = None
     warnings: tuple[Advice, ...] = ()
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from .errors import DeploymentError
 
+LONGEST_STARTUP = 3600
+"""The API's longest time, in seconds, for a model to be downloaded, and to be loaded."""
 _ARTIFACTS = ("hostingprepackedartifacturi", "hostingartifacturi")
 
 
@@ -71,6 +73,13 @@ class HubDocument:
                 "version, or copy the unpacked files to S3 and use Model.s3(...)"
             )
         return uri
+
+    @property
+    def startup_timeouts(self) -> tuple[int, int]:
+        """How many seconds downloading and loading the model may take; an hour where the document does not say."""
+        found = (self._fields.get(name) for name in ("modeldatadownloadtimeout", "containerstartuphealthchecktimeout"))
+        download, startup = (value if isinstance(value, int) and value > 0 else LONGEST_STARTUP for value in found)
+        return min(download, LONGEST_STARTUP), min(startup, LONGEST_STARTUP)
 
     def draft(self, provider: str) -> tuple[str, str | None]:
         """The S3 prefix of the draft that ``provider`` offers for the model, and where its licence is, if it is gated.

@@ -132,10 +132,10 @@ def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: Reso
         log("reused", artifact=key)
         if wanted.wait_handle:
             signal(wanted.wait_handle, data=signal_data(manifest))
-        return _attributes(key, manifest["job_name"], manifest["model_data_uri"])
+        return _attributes(key, manifest["job_name"], manifest["model_data_uri"], source)
     claim = _start(deployment, claim, wanted, source)
     _watch(event, wanted, claim)
-    return _attributes(key, job_name(wanted.bucket, key, claim.attempt), store.model_uri(key, claim.attempt))
+    return _attributes(key, job_name(wanted.bucket, key, claim.attempt), store.model_uri(key, claim.attempt), source)
 
 
 def _key(event: Mapping[str, Any], wanted: JobProperties, source: ResolvedSource) -> str:
@@ -280,8 +280,8 @@ def signal_data(manifest: Mapping[str, Any]) -> str:
     return f"|{manifest['image']}|{manifest['model_data_uri']}|{manifest['job_name']}|"
 
 
-def _attributes(key: str, job: str, model_data_uri: str) -> dict[str, str]:
-    return {"ArtifactKey": key, "JobName": job, "ModelDataUri": model_data_uri}
+def _attributes(key: str, job: str, model_data_uri: str, source: ResolvedSource) -> dict[str, str]:
+    return {"ArtifactKey": key, "JobName": job, "ModelDataUri": model_data_uri, **source.timeout_attributes}
 
 
 def _client(name: str) -> Any:

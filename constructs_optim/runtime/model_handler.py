@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 from .custom_resource import CLIENT, answer
 from .errors import DeploymentError
 from .properties import HubSource, ModelProperties, parse_model_properties
-from .source import hub_document, resolve
+from .source import ResolvedSource, hub_document, resolve
 from .telemetry import entry_point, log
 
 NAME_PREFIX = "optim-"
@@ -35,7 +35,8 @@ def handler(event: Mapping[str, Any], context: object) -> None:
 def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     sagemaker = boto3.client("sagemaker", config=CLIENT)
     wanted = parse_model_properties(event["ResourceProperties"])
-    request = _request(wanted, sagemaker)
+    source = resolve(wanted.source, sagemaker=sagemaker, s3=boto3.client("s3", config=CLIENT))
+    request = _request(wanted, sagemaker, source)
     name = _name(event, request)
     tags = [{"Key": key, "Value": value} for key, value in wanted.tags]
     try:
@@ -52,13 +53,13 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         stale = _name_from(event, event["OldResourceProperties"], sagemaker)
         if stale not in (None, name, event.get("PhysicalResourceId")):
             _delete_model(sagemaker, str(stale))
-    return name, {"ModelName": name, "ModelArn": arn, "Image": request["PrimaryContainer"]["Image"]}
+    image = request["PrimaryContainer"]["Image"]
+    return name, {"ModelName": name, "ModelArn": arn, "Image": image, **source.timeout_attributes}
 
 
-def _request(wanted: ModelProperties, sagemaker: Any) -> dict[str, Any]:
+def _request(wanted: ModelProperties, sagemaker: Any, source: ResolvedSource) -> dict[str, Any]:
     """The body of CreateModel without name and tags."""
     s3 = boto3.client("s3", config=CLIENT)
-    source = resolve(wanted.source, sagemaker=sagemaker, s3=s3)
     image, environment = wanted.image, dict(wanted.environment)
     if image is None:
         if not isinstance(wanted.source, HubSource):
@@ -111,7 +112,9 @@ def _tag_pages(sagemaker: Any, arn: str) -> Any:
 def _name_from(event: Mapping[str, Any], properties: Mapping[str, Any], sagemaker: Any) -> str | None:
     """The name of the model that ``properties`` describe; None where they describe none that could be created."""
     try:
-        return _name(event, _request(parse_model_properties(properties), sagemaker))
+        wanted = parse_model_properties(properties)
+        source = resolve(wanted.source, sagemaker=sagemaker, s3=boto3.client("s3", config=CLIENT))
+        return _name(event, _request(wanted, sagemaker, source))
     except (DeploymentError, ClientError) as error:
         log("no model to look for", reason=str(error))
         return None

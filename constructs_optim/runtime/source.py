@@ -13,17 +13,27 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from .errors import DeploymentError
-from .hub_document import HubDocument
+from .hub_document import LONGEST_STARTUP, HubDocument
 from .properties import ArtifactSource, HubDraftSource, HubSource, S3Source, Source
 
 
 @dataclass(frozen=True)
 class ResolvedSource:
-    """``identity`` names the exact bytes, which are below ``uri``; ``accept_eula``: their licence is accepted."""
+    """``identity`` names the exact bytes, which are below ``uri``; ``accept_eula``: their licence is accepted.
+
+    ``startup_timeouts``: how many seconds downloading and loading the model may take.
+    """
 
     identity: str
     uri: str
     accept_eula: bool
+    startup_timeouts: tuple[int, int] = (LONGEST_STARTUP, LONGEST_STARTUP)
+
+    @property
+    def timeout_attributes(self) -> dict[str, str]:
+        """The same as attributes of a custom resource."""
+        download, startup = self.startup_timeouts
+        return {"ModelDataDownloadTimeout": str(download), "ContainerStartupTimeout": str(startup)}
 
     @property
     def model_source(self) -> dict[str, Any]:
@@ -107,7 +117,10 @@ def _from_hub(source: HubSource, sagemaker: Any) -> ResolvedSource:
             f'Model.jumpstart("{source.model_id}", accept_eula=True)'
         )
     return ResolvedSource(
-        identity=f"hub:{source.hub_name}/{source.model_id}@{version}", uri=uri, accept_eula=source.accept_eula
+        identity=f"hub:{source.hub_name}/{source.model_id}@{version}",
+        uri=uri,
+        accept_eula=source.accept_eula,
+        startup_timeouts=document.startup_timeouts,
     )
 
 

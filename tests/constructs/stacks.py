@@ -6,23 +6,33 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from aws_cdk import App, CfnParameter, Duration, Environment, RemovalPolicy, Stack
+from aws_cdk import App, CfnParameter, Duration, Environment, RemovalPolicy, Size, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
+from aws_cdk.aws_cloudwatch_actions import SnsAction
 
 from constructs_optim import (
+    Adapters,
     ArtifactStore,
+    AsyncInference,
+    CapacityReservation,
+    DataCapture,
     IArtifactStore,
     Model,
+    Observability,
     OptimizationJob,
     OptimizedEndpoint,
+    Pool,
     PreOptimized,
     Quantization,
+    Routing,
     Sharding,
     SpeculativeDecoding,
+    UpdatePolicy,
 )
 
 ENVIRONMENT = Environment(account="111122223333", region="us-west-2")
@@ -214,6 +224,79 @@ def _pre_optimized(scope: Stack) -> None:
     endpoint(scope, techniques=[PreOptimized()], instance_type="ml.p4d.24xlarge")
 
 
+def _pools(scope: Stack) -> None:
+    made = endpoint(
+        scope,
+        techniques=None,
+        instance_type=None,
+        instance_pools=[
+            Pool("ml.p5.48xlarge", techniques=[Quantization.fp8()]),
+            Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
+        ],
+    )
+    made.auto_scale(max_capacity=4).on_concurrency()
+
+
+def _components(scope: Stack) -> None:
+    shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.48xlarge")
+    shared.add_component(
+        "Llama", model=llama(), techniques=[Quantization.awq(tensor_parallel_degree=4)], adapters=Adapters()
+    ).add_adapter("Sql", artifact_uri="s3://adapters/sql.tar.gz")
+    small = shared.add_component(
+        "Gemma",
+        model=Model.jumpstart("huggingface-llm-gemma-7b-instruct", version="1.1.0", accept_eula=True),
+        techniques=[Quantization.awq(tensor_parallel_degree=1)],
+        copies=2,
+        memory=Size.gibibytes(24),
+    )
+    small.auto_scale(min_capacity=0, max_capacity=4).on_concurrency()
+
+
+def _to_zero_and_back(scope: Stack) -> None:
+    scaling = endpoint(scope, inference_component=True).auto_scale(min_capacity=0, max_capacity=2)
+    scaling.on_concurrency(target=4)
+    scaling.on_schedule("Night", schedule="cron(0 20 * * ? *)", min_capacity=0, max_capacity=0)
+
+
+def _captured_and_reserved(scope: Stack) -> None:
+    bucket = s3.Bucket.from_bucket_name(scope, "Captures", "captures-of-mine")
+    topic = sns.Topic.from_topic_arn(scope, "Pages", "arn:aws:sns:us-west-2:111122223333:pages")
+    endpoint(
+        scope,
+        alarm_actions=[SnsAction(topic)],
+        capacity_reservation=CapacityReservation("arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"),
+        container_startup_timeout=Duration.minutes(20),
+        data_capture=DataCapture(bucket, sampling_percentage=10),
+        endpoint_name="chat-llama-70b",
+        inference_ami_version="al2-ami-sagemaker-inference-gpu-3-1",
+        initial_instance_count=2,
+        instance_price_per_hour=7.09,
+        instance_provision_timeout=Duration.minutes(30),
+        model_data_download_timeout=Duration.minutes(30),
+        network_isolation=False,
+        observability=Observability(frequency_seconds=10, enhanced=True, detailed=True),
+        removal_policy=RemovalPolicy.RETAIN,
+        routing=Routing.prefix_aware(),
+        update_policy=UpdatePolicy.canary(percent=50, bake_time=Duration.minutes(5)),
+    )
+
+
+def _queued(scope: Stack) -> None:
+    bucket = s3.Bucket.from_bucket_name(scope, "Answers", "answers-of-mine")
+    topic = sns.Topic.from_topic_arn(scope, "Failures", "arn:aws:sns:us-west-2:111122223333:failures")
+    key = kms.Key.from_key_arn(
+        scope, "AnswersKey", "arn:aws:kms:us-west-2:111122223333:key/0a1b2c3d-1111-2222-3333-444455556666"
+    )
+    endpoint(
+        scope,
+        async_inference=AsyncInference(
+            bucket, max_concurrent_invocations_per_instance=4, error_topic=topic, encryption_key=key
+        ),
+        update_policy=UpdatePolicy.rolling(instances=1),
+        initial_instance_count=2,
+    )
+
+
 STACKS: dict[str, Callable[[Stack], None]] = {
     build.__name__.strip("_"): build
     for build in (
@@ -236,6 +319,11 @@ STACKS: dict[str, Callable[[Stack], None]] = {
         _shards,
         _heads,
         _pre_optimized,
+        _pools,
+        _components,
+        _to_zero_and_back,
+        _captured_and_reserved,
+        _queued,
     )
 }
 ENVIRONMENTS = {"in_a_region": ENVIRONMENT, "anywhere": None}

@@ -1,65 +1,341 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
-from .stacks import endpoint, resource, stack, template_of
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk.assertions import Template
+
+from constructs_optim import (
+    EndpointDashboard,
+    EvaluatedModel,
+    Quantization,
+    ServedModel,
+    Sharding,
+)
+from constructs_optim.constructs.dashboard_widget import Segment, Widget, arranged, text
+from constructs_optim.recipe import metrics
+
+from .dashboards import Body, bodies, expressions, graphs, overlapping, series, texts, titled
+from .stacks import ENVIRONMENTS, KEY_OF_THE_HEADLINE, STACKS, endpoint, resources, stack, template_of
+
+BASELINE = EvaluatedModel("baseline", ServedModel("baseline", "AllTraffic", artifact_key="none"), 37.7)
+PUBLISHED = {
+    (found.namespace, found.metric_name, found.dimensions)
+    for metric in metrics.by_name().values()
+    for found in (metric.variant, metric.component)
+    if found is not None
+}
 
 
-def dashboard() -> tuple[dict[str, Any], dict[str, Any]]:
+def dashboard(**given: Any) -> tuple[Body, dict[str, Any]]:
     scope = stack()
-    endpoint(scope)
-    template, variables = resource(template_of(scope), "AWS::CloudWatch::Dashboard")["DashboardBody"]["Fn::Sub"]
-    return json.loads(template), variables
+    endpoint(scope, **given)
+    ((body, variables),) = bodies(template_of(scope))
+    return body, variables
+
+
+def alone(**given: Any) -> tuple[Stack, EndpointDashboard]:
+    scope = stack()
+    made = EndpointDashboard(
+        scope,
+        "Dashboard",
+        **{
+            "endpoint_name": "chat",
+            "variant_name": "AllTraffic",
+            "instance_type": "ml.g5.12xlarge",
+            **given,
+        },
+    )
+    return scope, made
+
+
+def body_of(scope: Stack) -> Body:
+    ((body, _),) = bodies(template_of(scope))
+    return body
+
+
+def evaluated(**given: Any) -> Body:
+    scope = stack()
+    made = endpoint(scope).dashboard
+    made.show_evaluation(concurrencies=[1, 8], **given)
+    return body_of(scope)
 
 
 def test_every_graph_is_of_this_endpoints_variant_in_the_stacks_region() -> None:
     body, variables = dashboard()
     assert variables["EndpointName"]["Fn::GetAtt"][1] == "EndpointName"
-    graphs = [widget["properties"] for widget in body["widgets"] if widget["type"] == "metric"]
-    assert graphs
-    for graph in graphs:
+    assert graphs(body)
+    for graph in graphs(body):
         assert graph["region"] == "${AWS::Region}"
-        for metric in graph["metrics"]:
-            assert metric[2:6] == ["EndpointName", "${EndpointName}", "VariantName", "AllTraffic"]
+        for row in series(graph):
+            assert row[2:] == ["EndpointName", "${EndpointName}", "VariantName", "AllTraffic"]
 
 
-def test_latency_concurrency_errors_and_accelerators_are_shown() -> None:
+def test_the_period_follows_the_viewer() -> None:
     body, _ = dashboard()
-    shown = {
-        metric[1]
-        for widget in body["widgets"]
-        if widget["type"] == "metric"
-        for metric in widget["properties"]["metrics"]
-    }
-    assert shown >= {
+    assert body["periodOverride"] == "auto"
+    assert not [graph for graph in graphs(body) if "period" in graph]
+    assert not [row for graph in graphs(body) for row in graph["metrics"] if "period" in row[-1]]
+
+
+def test_latency_concurrency_errors_accelerators_and_scaling_are_shown() -> None:
+    body, _ = dashboard()
+    assert {row[1] for graph in graphs(body) for row in series(graph)} >= {
+        "Invocations",
         "ModelLatency",
         "OverheadLatency",
+        "FirstChunkLatency",
         "ConcurrentRequestsPerModel",
-        "Invocations",
         "Invocation4XXErrors",
         "Invocation5XXErrors",
+        "MidStreamErrors",
         "GPUUtilization",
         "GPUMemoryUtilization",
+        "CPUUtilization",
+        "MemoryUtilization",
+        "DiskUtilization",
     }
+    assert expressions(titled(body, "Instances")) == ["instance_reports * 60 / PERIOD(instance_reports)"]
+
+
+def test_latencies_are_drawn_in_milliseconds_and_utilization_as_a_share_of_all_gpus() -> None:
+    body, _ = dashboard()
+    latency, gpus = titled(body, "Model latency"), titled(body, "GPU utilization")
+    assert expressions(latency) == [f"model_latency_{name} / 1000" for name in ("p50", "p90", "p99")]
+    assert latency["yAxis"]["left"]["label"] == "ms"
+    assert expressions(gpus) == ["gpu_utilization_average / 4", "gpu_utilization_maximum / 4"]
+    assert gpus["yAxis"]["left"]["max"] == 100
 
 
 def test_the_heading_says_what_is_served_on_what() -> None:
     body, _ = dashboard()
-    (heading,) = [widget["properties"]["markdown"] for widget in body["widgets"] if widget["type"] == "text"]
+    heading = texts(body)[0]
     assert "AWQ INT4" in heading
     assert "ml.g5.12xlarge" in heading
+    assert KEY_OF_THE_HEADLINE in heading
+    assert "region=${AWS::Region}#/endpoints/${EndpointName}" in heading
 
 
-def test_no_two_widgets_lie_on_top_of_each_other() -> None:
+def test_a_console_of_another_partition_has_its_own_address() -> None:
+    scope = Stack(App(), "Chat", env={"account": "111122223333", "region": "cn-north-1"})
+    EndpointDashboard(scope, "Dashboard", endpoint_name="chat", variant_name="AllTraffic")
+    assert "https://console.amazonaws.cn/sagemaker" in texts(body_of(scope))[0]
+
+
+def test_an_inference_components_dashboard_has_its_dimensions() -> None:
+    body, variables = dashboard(techniques=[Quantization.awq(), Sharding.fast_load()])
+    assert "InferenceComponentName" in variables
+    shown = {row[1]: row[2:] for graph in graphs(body) for row in series(graph)}
+    for name in ("Invocations", "ModelLatency", "ConcurrentRequestsPerCopy", "GPUUtilizationNormalized"):
+        assert shown[name] == ["InferenceComponentName", "${InferenceComponentName}"]
+    assert shown["DiskUtilization"] == ["EndpointName", "${EndpointName}", "VariantName", "AllTraffic"]
+    # SageMaker publishes neither for inference components.
+    assert not {"FirstChunkLatency", "MidStreamErrors"} & set(shown)
+
+
+def test_there_is_no_graph_of_gpus_where_there_are_none() -> None:
+    scope, _ = alone(instance_type="ml.inf2.48xlarge")
+    body = body_of(scope)
+    assert not [row for graph in graphs(body) for row in series(graph) if row[1].startswith("GPU")]
+    assert "## Accelerators" not in texts(body)
+    assert expressions(titled(body, "CPU"))[0].endswith("/ 192")
+
+
+@pytest.mark.parametrize("kind", ENVIRONMENTS)
+@pytest.mark.parametrize("name", ["headline", "two_endpoints", "shards", "by_key", "heads", "pre_optimized"])
+def test_every_metric_of_a_dashboard_is_a_defined_one_and_every_widget_has_its_place(name: str, kind: str) -> None:
+    scope = stack(env=ENVIRONMENTS[kind])
+    STACKS[name](scope)
+    found = bodies(template_of(scope))
+    assert found
+    for body, _ in found:
+        assert not overlapping(body)
+        for graph in graphs(body):
+            ids = [row[-1]["id"] for row in graph["metrics"]]
+            assert len(ids) == len(set(ids)), graph["title"]
+            for row in series(graph):
+                assert (row[0], row[1], tuple(row[2::2])) in PUBLISHED
+            for expression in expressions(graph):
+                assert set(re.findall(r"\b[a-z]\w*", expression)) <= set(ids)
+
+
+def test_what_jobs_and_artifacts_went_through_is_asked_of_the_handlers_logs() -> None:
+    body, variables = dashboard()
+    query = titled(body, "Job and artifact history")["query"]
+    assert query.startswith("SOURCE '${LogGroup1}' | SOURCE '${LogGroup2}' | fields @timestamp")
+    assert f'artifact_key in ["{KEY_OF_THE_HEADLINE}"]' in query
+    assert re.search(r'stack_id = "\$\{AWS::StackId\}" and logical_id in \["Llama70BOptimization\w+"\]', query)
+    assert variables["LogGroup1"]["Ref"].startswith("OptimizationServiceHandlerLogs")
+    assert variables["LogGroup2"]["Ref"].startswith("OptimizationServiceWatcherLogs")
+
+
+def test_evaluations_and_prices_are_shown_where_there_are_some() -> None:
     body, _ = dashboard()
-    taken: set[tuple[int, int]] = set()
-    for widget in body["widgets"]:
-        cells = {
-            (x, y)
-            for x in range(widget["x"], widget["x"] + widget["width"])
-            for y in range(widget["y"], widget["y"] + widget["height"])
-        }
-        assert not cells & taken
-        assert max(x for x, _ in cells) < 24
-        taken |= cells
+    assert not [title for title in texts(body) if "Evaluation" in title or "Cost" in title]
+
+
+def test_every_metric_of_evaluations_is_shown_baseline_beside_optimized() -> None:
+    body = evaluated(baseline=BASELINE)
+    for metric in metrics.EVALUATION:
+        if metric.name == "instance_price_per_hour":
+            continue
+        labels = [row[-1]["label"] for row in titled(body, metric.title)["metrics"] if "label" in row[-1]]
+        assert labels == ["baseline, 1 user", "optimized, 1 user", "baseline, 8 users", "optimized, 8 users"]
+    assert not overlapping(body)
+
+
+def test_evaluations_are_of_one_artifact_and_concurrency_each() -> None:
+    rows = series(titled(evaluated(baseline=BASELINE), "Client latency, p90"))
+    dimensions = [dict(zip(row[2::2], row[3::2], strict=True)) for row in rows]
+    assert {(found["EndpointName"], found["ArtifactKey"], found["Concurrency"]) for found in dimensions} == {
+        (name, key, users)
+        for name, key in (("baseline", "none"), ("${EndpointName}", KEY_OF_THE_HEADLINE))
+        for users in ("1", "8")
+    }
+
+
+def test_a_blended_price_is_metric_math_over_a_stated_price() -> None:
+    scope = stack()
+    made = endpoint(scope).dashboard
+    made.show_evaluation(concurrencies=[8]).show_costs(instance_price_per_hour=7.09, discount=0.4)
+    body = body_of(scope)
+    assert expressions(titled(body, "Blended price per million tokens")) == [
+        "(1 - 0.4) * 7.09 / (concurrency_8_1 * 1000 / inter_token_latency_p50_8_1 * 3600 / 1000000) / 4"
+    ]
+    assert expressions(titled(body, "Cost per hour")) == [
+        "((1 - 0.4) * 7.09) * instance_reports * 60 / PERIOD(instance_reports)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"instance_price_per_hour": 0}, "instance_price_per_hour is 0"),
+        ({"instance_price_per_hour": 7, "discount": 40}, "it is a share"),
+    ],
+)
+def test_what_is_no_price_is_refused(wrong: dict[str, float], said: str) -> None:
+    _, made = alone()
+    with pytest.raises(ValueError, match=said):
+        made.show_costs(**wrong)
+    with pytest.raises(ValueError, match=said):
+        alone(**wrong)
+
+
+def test_a_price_that_nobody_stated_is_the_one_that_the_evaluation_published() -> None:
+    graph = titled(evaluated(), "Blended price per million tokens")
+    assert not expressions(graph)
+    assert {row[1] for row in series(graph)} == {"BlendedPricePerMillionTokens"}
+
+
+def test_deployments_are_marked_in_every_graph_over_time() -> None:
+    scope, made = alone()
+    made.add_deployment("2026-11-21T14:00:00Z", "release 42")
+    for graph in graphs(body_of(scope)):
+        assert [(mark["value"], mark["label"]) for mark in graph["annotations"]["vertical"]] == [
+            ("2026-11-21T14:00:00Z", "release 42")
+        ]
+
+
+@pytest.mark.parametrize("at", ["yesterday", "2026-11-21", "2026-11-21T14:00:00"])
+def test_a_deployment_without_a_time_and_its_zone_is_refused(at: str) -> None:
+    _, made = alone()
+    with pytest.raises(ValueError, match="a time with its zone"):
+        made.add_deployment(at)
+
+
+def test_alarms_stand_below_the_heading() -> None:
+    scope, made = alone()
+    alarm = cloudwatch.CfnAlarm(scope, "Alarm", comparison_operator="GreaterThanThreshold", evaluation_periods=1)
+    made.add_alarms(alarm.attr_arn, "arn:aws:cloudwatch:us-west-2:111122223333:alarm:other")
+    ((body, variables),) = bodies(template_of(scope))
+    (widget,) = [widget for widget in body["widgets"] if widget["type"] == "alarm"]
+    assert widget["y"] < min(found["y"] for found in body["widgets"] if found["type"] == "metric")
+    assert widget["properties"]["alarms"] == [
+        "${Value1}",
+        "arn:aws:cloudwatch:us-west-2:111122223333:alarm:other",
+    ]
+    assert variables["Value1"] == {"Fn::GetAtt": ["Alarm", "Arn"]}
+
+
+def test_scalings_limits_and_targets_are_drawn() -> None:
+    scope, made = alone()
+    made.show_scaling(min_capacity=1, max_capacity=4, targets={"concurrent_requests": 8})
+    body = body_of(scope)
+    assert [mark["value"] for mark in titled(body, "Instances")["annotations"]["horizontal"]] == [1, 4]
+    concurrency = titled(body, "Concurrent requests per instance")
+    assert [mark["value"] for mark in concurrency["annotations"]["horizontal"]] == [8]
+
+
+def test_instances_are_counted_by_how_often_they_report() -> None:
+    scope, _ = alone(publishing_seconds=10)
+    assert expressions(titled(body_of(scope), "Instances")) == ["instance_reports * 10 / PERIOD(instance_reports)"]
+
+
+def test_widgets_of_ones_own_come_last() -> None:
+    scope, made = alone()
+    made.add_segment("own", "Ours", text("notes", "Call us."))
+    body = body_of(scope)
+    assert texts(body)[-2:] == ["## Ours", "Call us."]
+    assert not overlapping(body)
+
+
+def test_a_second_widget_of_a_name_is_refused() -> None:
+    _, made = alone()
+    with pytest.raises(ValueError, match="a widget 'model_latency' already"):
+        made.add_segment("own", "Ours", text("model_latency", "again"))
+
+
+def test_a_widget_can_be_taken_into_a_dashboard_of_ones_own() -> None:
+    scope = stack()
+    taken = endpoint(scope).dashboard.widgets
+    own = cloudwatch.Dashboard(scope, "Own")
+    own.add_widgets(cloudwatch.TextWidget(markdown="Ours", width=4), taken["model_latency"].to_widget())
+    own.add_widgets(taken["errors"].to_widget())
+    (body,) = [
+        properties["DashboardBody"]["Fn::Join"][1]
+        for properties in resources(template_of(scope), "AWS::CloudWatch::Dashboard")
+        if "Fn::Join" in properties["DashboardBody"]
+    ]
+    found = json.loads("".join(part if isinstance(part, str) else next(iter(part)) for part in body))["widgets"]
+    assert [(widget["type"], widget["x"], widget["y"]) for widget in found] == [
+        ("text", 0, 0),
+        ("metric", 4, 0),
+        ("metric", 0, 6),
+    ]
+    assert found[1]["properties"]["title"] == "Model latency"
+    assert {"Fn::GetAtt": ["Llama70B9E83F470", "EndpointName"]} in body
+
+
+def test_a_dashboard_without_a_known_artifact_shows_no_evaluation() -> None:
+    _, made = alone()
+    with pytest.raises(ValueError, match="that of optimized is not known"):
+        made.show_evaluation(concurrencies=[8])
+    with pytest.raises(ValueError, match="concurrencies is"):
+        made.show_evaluation(concurrencies=[])
+
+
+def test_what_cloudwatch_could_not_show_is_refused() -> None:
+    many = tuple(text(f"note_{number}", "x", width=1, height=1) for number in range(501))
+    with pytest.raises(ValueError, match="501 widgets"):
+        arranged([Segment("many", None, many)])
+    crowded = Widget("crowded", "metric", {"metrics": [["a", "b"]] * 501})
+    with pytest.raises(ValueError, match="501 metrics"):
+        arranged([Segment("one", None, (crowded,))])
+    with pytest.raises(ValueError, match="25 columns wide"):
+        arranged([Segment("one", None, (text("wide", "x", width=25),))])
+
+
+def test_synthesizing_twice_gives_the_same_dashboard() -> None:
+    assert dashboard() == dashboard()
+
+
+def test_text_that_looks_like_a_placeholder_stays_what_it_is() -> None:
+    scope, made = alone()
+    made.add_segment("own", "Ours", text("notes", "${PROP('Dim.VariantName')}"))
+    (properties,) = Template.from_stack(scope).find_resources("AWS::CloudWatch::Dashboard").values()
+    assert "${!PROP('Dim.VariantName')}" in properties["Properties"]["DashboardBody"]["Fn::Sub"]

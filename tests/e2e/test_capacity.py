@@ -23,6 +23,8 @@ from constructs_optim.recipe.scaling import ScalingDefaults
 from ..local.conftest import until
 from .template_stack import ASSETS, TemplateStack, allowed, part_of, synthesized, upload_assets
 
+# In lower case, as its ARN has it: the alarms' dimension, which is made of the ARN, has to be the same.
+NAME = "scaled-chat"
 IMAGE = "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1"
 
 
@@ -64,11 +66,12 @@ def declare(scope: Stack) -> None:
         "modelName": model.attr_model_name,
     }
     definition = {
-        "endpointName": endpoint.attr_endpoint_name, "specification": specification, "variantName": "AllTraffic"
+        "endpointName": endpoint.attr_endpoint_name, "inferenceComponentName": NAME, "specification": specification,
+        "variantName": "AllTraffic",
     }  # fmt: skip
     component = sagemaker.CfnInferenceComponent(
-        scope, "Component", endpoint_name=endpoint.attr_endpoint_name, specification=specification,
-        variant_name="AllTraffic",
+        scope, "Component", endpoint_name=endpoint.attr_endpoint_name, inference_component_name=NAME,
+        specification=specification, variant_name="AllTraffic",
     )  # fmt: skip
     capacity = ComponentCapacity(scope, "Capacity", component=component, definition=definition, initial_copies=1)
     component.runtime_config = {"copyCount": capacity.copies}  # type: ignore[assignment]

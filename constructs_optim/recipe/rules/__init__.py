@@ -5,7 +5,9 @@ Importing this package registers them all, in the order of their ids.
 
 from . import (
     alarm_rules,
+    component_rules,
     container_rules,
+    hosting_rules,
     instance_rules,
     memory_rules,
     model_rules,
@@ -13,6 +15,7 @@ from . import (
     source_rules,
     stacking_rules,
     technique_rules,
+    update_rules,
 )
 from .registry import Advice, Rule, all_rules, check, warnings
 
@@ -22,7 +25,9 @@ __all__ = [
     "alarm_rules",
     "all_rules",
     "check",
+    "component_rules",
     "container_rules",
+    "hosting_rules",
     "instance_rules",
     "memory_rules",
     "model_rules",
@@ -30,5 +35,6 @@ __all__ = [
     "source_rules",
     "stacking_rules",
     "technique_rules",
+    "update_rules",
     "warnings",
 ]

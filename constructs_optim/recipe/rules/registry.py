@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ..alarms import AlarmRequest
 from ..errors import Violation
+from ..hosting import Hosting
 from ..recipe import Recipe
 from ..scaling import Scaling
 
@@ -30,8 +31,8 @@ class Advice:
     message: str
 
 
-Subject = Recipe | Scaling | AlarmRequest
-"""What rules look at: what is made of a model, how an endpoint scales, and what it warns of."""
+Subject = Recipe | Hosting | Scaling | AlarmRequest
+"""What rules look at: what is made of a model, how its endpoint is hosted and scales, and what it warns of."""
 _Check = Callable[[Any], Iterator[Finding]]
 _AnyCheck = TypeVar("_AnyCheck", bound=_Check)
 

@@ -83,6 +83,8 @@ class Technique(BaseModel):
     """Whether the model's container may be cut off from the network."""
     inference_component: ClassVar[bool] = False
     """Whether what it yields is served as an inference component only."""
+    variant_only: ClassVar[bool] = False
+    """Whether what it yields cannot be served as an inference component."""
     hub_configuration: ClassVar[bool] = False
     """Whether the hub's own configuration says how the model is served."""
 

@@ -37,6 +37,7 @@ class SageMakerDraft(_DraftModel):
 
     method: ClassVar[str] = "sagemaker_draft"
     catalog_column: ClassVar[str] = "sagemaker_draft_model"
+    variant_only: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

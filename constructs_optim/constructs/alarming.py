@@ -1,0 +1,60 @@
+"""What is alarmed about whatever serves a model: the same for an endpoint's variant and for each of its components."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from constructs import Construct
+
+from constructs_optim.recipe.alarms import Alarms
+from constructs_optim.recipe.scaling import scaling_defaults
+
+from .endpoint_alarms import EndpointAlarms
+from .endpoint_scaling import EndpointScaling
+from .hosted_model import HostedModel
+from .served_model import ServedModel
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_cloudwatch as cloudwatch
+
+
+@dataclass(frozen=True)
+class Alarming:
+    """The alarms that a user wants, and what they do."""
+
+    alarms: Alarms | None
+    alarm_actions: tuple[cloudwatch.IAlarmAction, ...]
+    ok_actions: tuple[cloudwatch.IAlarmAction, ...]
+
+    def watch(
+        self,
+        scope: Construct,
+        served: ServedModel,
+        models: Sequence[HostedModel],
+        *,
+        accelerators: int | None = None,
+    ) -> EndpointAlarms:
+        """Declare them below ``scope``. Of several models, the one that is sized for the fewest requests decides."""
+        return EndpointAlarms(
+            scope,
+            "Alarms",
+            served=served,
+            endpoint=scope.node.path,
+            capacity=min(scaling_defaults(model.plan, accelerators=accelerators).capacity for model in models),
+            alarms=self.alarms,
+            runs_jobs=any(model.runs_jobs for model in models),
+            alarm_actions=self.alarm_actions,
+            ok_actions=self.ok_actions,
+        )
+
+
+def follow_scaling(alarms: EndpointAlarms | None) -> Callable[[EndpointScaling], None]:
+    """What keeps alarms in step with how their endpoint scales."""
+
+    def follow(scaling: EndpointScaling) -> None:
+        if alarms is not None:
+            alarms.watch(capacity=scaling.capacity, scales_to_zero=scaling.scales_to_zero)
+
+    return follow

@@ -1,0 +1,151 @@
+"""A model that is served: the artifact of its recipe, and the SageMaker model made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aws_cdk import Duration
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from constructs_optim.recipe import Model, Plan, Violation, violations
+from constructs_optim.recipe.techniques import Technique
+
+from .artifact_store import IArtifactStore
+from .model_source import StartupTimeouts
+from .optimization_job import OptimizationJob
+from .optimized_artifact import OptimizedArtifact
+from .optimized_model import optimized_model
+from .stack_plan import region_of, shown
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_ec2 as ec2
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all models of an endpoint share: store, role, network, and how their jobs run."""
+
+    artifact_store: IArtifactStore | None = None
+    role: iam.IRole | None = None
+    vpc: ec2.IVpc | None = None
+    vpc_subnets: ec2.SubnetSelection | None = None
+    security_groups: Sequence[ec2.ISecurityGroup] | None = None
+    max_runtime: Duration | None = None
+    timeout: Duration | None = None
+    network_isolation: bool | None = None
+
+
+@dataclass(frozen=True)
+class ModelRecipe:
+    """A recipe as a user gave it; nothing in it is checked yet."""
+
+    model: Model
+    techniques: Sequence[Technique]
+    instance_type: str
+    artifact_key: str | None = None
+    environment: Mapping[str, str] | None = None
+    place: str = ""
+    """Where it was given, as violations name it: ``instance_pools[0].``, or nothing."""
+    fields: tuple[str, ...] = field(default=("techniques", "instance_type", "environment"))
+    """What was given at that place."""
+
+    def violations(self, scope: Construct) -> list[Violation]:
+        """All rules it breaks in the region of ``scope``."""
+        found = violations(
+            model=self.model,
+            techniques=self.techniques,
+            instance_type=self.instance_type,
+            region=region_of(scope),
+            environment=self.environment,
+        )
+        return [
+            violation.model_copy(update={"location": self.place + violation.location})
+            if violation.location.startswith(self.fields)
+            else violation
+            for violation in found
+        ]
+
+
+@dataclass(frozen=True)
+class HostedModel:
+    """The artifact, the name of the SageMaker model (a token), and how long it may take to start."""
+
+    artifact: OptimizationJob | OptimizedArtifact
+    model_name: str
+    startup_timeouts: StartupTimeouts
+
+    @property
+    def plan(self) -> Plan:
+        """What the recipe came to."""
+        return self.artifact.plan
+
+    @property
+    def artifact_key(self) -> str | None:
+        """The artifact's key (it may be a token); None where the recipe makes none."""
+        return self.artifact.artifact_key if self.plan.jobs else None
+
+    @property
+    def runs_jobs(self) -> bool:
+        """Whether jobs of this stack may fail."""
+        return isinstance(self.artifact, OptimizationJob) and bool(self.plan.jobs)
+
+    @property
+    def instance_type(self) -> str:
+        """What it is served on."""
+        return self.plan.instance_type
+
+
+def host(scope: Construct, recipe: ModelRecipe, around: Surroundings) -> HostedModel:
+    """Declare what makes the artifact, or refers to it, and the model.
+
+    Raises:
+        RecipeError: with every rule the recipe breaks.
+        ValueError: when what is given does not go together.
+    """
+    given: dict[str, Any] = {
+        "model": recipe.model,
+        "techniques": recipe.techniques,
+        "instance_type": recipe.instance_type,
+        "environment": recipe.environment,
+        "role": around.role,
+        "vpc": around.vpc,
+        "vpc_subnets": around.vpc_subnets,
+        "security_groups": around.security_groups,
+    }
+    artifact: OptimizationJob | OptimizedArtifact
+    if recipe.artifact_key is None:
+        artifact = OptimizationJob(
+            scope,
+            "Optimization",
+            artifact_store=around.artifact_store,
+            max_runtime=around.max_runtime,
+            timeout=around.timeout,
+            **given,
+        )
+    else:
+        store = _store_of_reference(recipe.artifact_key, around)
+        # Not under the job's id: CloudFormation does not change the type of a resource.
+        artifact = OptimizedArtifact(scope, "Artifact", artifact_key=recipe.artifact_key, artifact_store=store, **given)
+    name, timeouts = optimized_model(scope, "Model", artifact, network_isolation=around.network_isolation)
+    return HostedModel(artifact, name, timeouts)
+
+
+def _store_of_reference(artifact_key: str, around: Surroundings) -> IArtifactStore:
+    """The store of an artifact that no job makes; what only a job could use is refused."""
+    for_jobs = (("max_runtime", around.max_runtime), ("timeout", around.timeout))
+    unused = [name for name, value in for_jobs if value is not None]
+    if unused:
+        raise ValueError(
+            f"artifact_key is {shown(artifact_key)}, and with it no job runs and nothing is waited for: leave "
+            f"{' and '.join(unused)} out"
+        )
+    if around.artifact_store is None:
+        raise ValueError(
+            f"artifact_key is {shown(artifact_key)}, and a store that this stack makes for itself has no artifacts: "
+            "name the one that has it with artifact_store=..., for instance ArtifactStore.from_bucket(bucket, "
+            "read_only=True)"
+        )
+    return around.artifact_store

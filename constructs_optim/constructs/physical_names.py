@@ -1,0 +1,41 @@
+"""Names that are known before their resources are there.
+
+An update of an endpoint is rolled back by alarms about that endpoint: the endpoint names its alarms, and they name the
+endpoint. CloudFormation makes neither first when both refer to each other, so such a resource has a name of its own,
+which changes only with its place in the app.
+"""
+
+from __future__ import annotations
+
+import re
+
+from aws_cdk import Fn, Stack, Token
+from constructs import Construct
+
+from constructs_optim.recipe.keys import sha256
+
+_LONGEST = 63
+_HASH_DIGITS = 8
+# A hyphen and the UUID of a stack's id.
+_STACK_PART = 37
+
+
+def physical_name(scope: Construct, id: str, *, suffix: str = "", longest: int = _LONGEST) -> str:
+    """A name for the child ``id`` of ``scope``: letters, digits and hyphens, and none like it in account and region.
+
+    It is in lower case, as SageMaker's ARNs have it: what CloudWatch and Application Auto Scaling are told is the same
+    wherever it was taken from.
+
+    The stack's name is in it where it is known; a nested stack's is not, and the last part of its id stands for it.
+    ``suffix`` is left as it is.
+    """
+    stack = Stack.of(scope)
+    within = scope.node.path.removeprefix(stack.node.path).strip("/")
+    place = [*within.split("/"), id] if within else [id]
+    known = not Token.is_unresolved(stack.stack_name)
+    if known:
+        place = [stack.stack_name, *place]
+    longest -= len(suffix) + (0 if known else _STACK_PART)
+    words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9]", "", part) for part in place)))
+    name = f"{words.lower()[: longest - _HASH_DIGITS - 1].rstrip('-')}-{sha256('/'.join(place))[:_HASH_DIGITS]}{suffix}"
+    return name if known else f"{name}-{Fn.select(2, Fn.split('/', stack.stack_id))}"

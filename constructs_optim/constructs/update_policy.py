@@ -1,0 +1,217 @@
+"""How an endpoint moves to a changed configuration, and what makes it go back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from aws_cdk import Duration
+
+from constructs_optim.recipe.hosting import UpdateSettings
+
+_BAKE_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class UpdatePolicy:
+    """Made by its factories: :meth:`all_at_once`, :meth:`canary`, :meth:`linear` and :meth:`rolling`.
+
+    In every one, the endpoint's alarms are watched while an update goes on, and one of them brings the endpoint back to
+    where it was: the deployment fails then, and the stack rolls back. Source: Amazon SageMaker developer guide,
+    "Deployment guardrails for updating models in production".
+    """
+
+    settings: UpdateSettings
+
+    @staticmethod
+    def all_at_once(*, bake_time: Duration | None = None, timeout: Duration | None = None) -> UpdatePolicy:
+        """A second fleet of the same size, which takes all traffic once it is in service.
+
+        The default: it works for one instance as well.
+
+        Args:
+            bake_time: how long the old fleet stays, while alarms are watched, 0 s to 1 hour. Default: 10 minutes.
+            timeout: how long the update may take, 10 minutes to 8 hours. Default: the service's own.
+        """
+        return UpdatePolicy(
+            UpdateSettings(
+                "ALL_AT_ONCE",
+                termination_wait_seconds=_seconds(bake_time, _BAKE_SECONDS),
+                timeout_seconds=_seconds(timeout),
+            )
+        )
+
+    @staticmethod
+    def canary(
+        *,
+        percent: int | None = None,
+        instances: int | None = None,
+        bake_time: Duration | None = None,
+        termination_wait: Duration | None = None,
+        timeout: Duration | None = None,
+    ) -> UpdatePolicy:
+        """A second fleet that takes a share of the traffic first, and the rest when that went well.
+
+        Args:
+            percent: the share, 1 to 50 % of the instances. Default: 10, where no ``instances`` are given.
+            instances: the share as a number of instances.
+            bake_time: how long the canary is watched, 0 s to 1 hour. Default: 10 minutes.
+            termination_wait: how long the old fleet stays after the last step. Default: not at all.
+            timeout: how long the update may take, 10 minutes to 8 hours. Default: the service's own.
+
+        Raises:
+            ValueError: when both ``percent`` and ``instances`` are given.
+        """
+        size, unit = _size(percent, instances, 10)
+        return UpdatePolicy(
+            UpdateSettings(
+                "CANARY",
+                size,
+                unit,
+                _seconds(bake_time, _BAKE_SECONDS),
+                _seconds(termination_wait, 0),
+                _seconds(timeout),
+            )
+        )
+
+    @staticmethod
+    def linear(
+        *,
+        percent: int | None = None,
+        instances: int | None = None,
+        bake_time: Duration | None = None,
+        termination_wait: Duration | None = None,
+        timeout: Duration | None = None,
+    ) -> UpdatePolicy:
+        """A second fleet that takes the traffic in equal steps.
+
+        Args:
+            percent: each step, 10 to 50 % of the instances. Default: 25, where no ``instances`` are given.
+            instances: each step as a number of instances.
+            bake_time: how long each step is watched, 0 s to 1 hour. Default: 10 minutes.
+            termination_wait: how long the old fleet stays after the last step. Default: not at all.
+            timeout: how long the update may take, 10 minutes to 8 hours. Default: the service's own.
+
+        Raises:
+            ValueError: when both ``percent`` and ``instances`` are given.
+        """
+        size, unit = _size(percent, instances, 25)
+        return UpdatePolicy(
+            UpdateSettings(
+                "LINEAR",
+                size,
+                unit,
+                _seconds(bake_time, _BAKE_SECONDS),
+                _seconds(termination_wait, 0),
+                _seconds(timeout),
+            )
+        )
+
+    @staticmethod
+    def rolling(
+        *,
+        percent: int | None = None,
+        instances: int | None = None,
+        bake_time: Duration | None = None,
+        rollback_percent: int | None = None,
+        timeout: Duration | None = None,
+    ) -> UpdatePolicy:
+        """Batches of instances replaced one after the other: the least capacity beyond what is there.
+
+        Args:
+            percent: each batch, 5 to 50 % of the instances. Default: 25, where no ``instances`` are given.
+            instances: each batch as a number of instances.
+            bake_time: how long each batch is watched, 0 s to 1 hour. Default: 10 minutes.
+            rollback_percent: each batch on the way back. Default: all at once.
+            timeout: how long the update may take, 10 minutes to 8 hours. Default: the service's own.
+
+        Raises:
+            ValueError: when both ``percent`` and ``instances`` are given.
+        """
+        size, unit = _size(percent, instances, 25)
+        return UpdatePolicy(
+            UpdateSettings(
+                "ROLLING",
+                size,
+                unit,
+                _seconds(bake_time, _BAKE_SECONDS),
+                timeout_seconds=_seconds(timeout),
+                rollback_size=rollback_percent,
+            )
+        )
+
+
+def deployment_config(settings: UpdateSettings, alarm_names: list[str]) -> dict[str, Any]:
+    """The ``deploymentConfig`` property of an endpoint."""
+    timeout = _given(maximumExecutionTimeoutInSeconds=settings.timeout_seconds)
+    rollback = {"autoRollbackConfiguration": {"alarms": [{"alarmName": name} for name in alarm_names]}}
+    policy: dict[str, Any]
+    if settings.strategy == "ROLLING":
+        policy = {
+            "rollingUpdatePolicy": {
+                "maximumBatchSize": _capacity(settings.size_unit, settings.size),
+                **timeout,
+                **_given(rollbackMaximumBatchSize=_rollback_capacity(settings)),
+                "waitIntervalInSeconds": settings.bake_seconds,
+            }
+        }
+    else:
+        step = {"CANARY": "canarySize", "LINEAR": "linearStepSize"}.get(settings.strategy)
+        policy = {
+            "blueGreenUpdatePolicy": {
+                **timeout,
+                "terminationWaitInSeconds": settings.termination_wait_seconds,
+                "trafficRoutingConfiguration": {
+                    **({step: _capacity(settings.size_unit, settings.size)} if step is not None else {}),
+                    "type": settings.strategy,
+                    "waitIntervalInSeconds": settings.bake_seconds,
+                },
+            }
+        }
+    return {**(rollback if alarm_names else {}), **policy}
+
+
+def component_deployment_config(settings: UpdateSettings, alarm_names: list[str]) -> dict[str, Any]:
+    """The ``deploymentConfig`` property of an inference component, whose copies are replaced in batches.
+
+    The batches of a rolling policy are the copies' as well. For any other policy they are one copy each.
+    """
+    rolling = settings.strategy == "ROLLING"
+    unit = "COPY_COUNT" if settings.size_unit == "INSTANCE_COUNT" or not rolling else settings.size_unit
+    bake = settings.bake_seconds if rolling else max(settings.bake_seconds, settings.termination_wait_seconds)
+    return {
+        **({"autoRollbackConfiguration": {"alarms": [{"alarmName": n} for n in alarm_names]}} if alarm_names else {}),
+        "rollingUpdatePolicy": {
+            "maximumBatchSize": _capacity(unit, settings.size if rolling else 1),
+            **_given(
+                maximumExecutionTimeoutInSeconds=settings.timeout_seconds,
+                rollbackMaximumBatchSize=_rollback_capacity(settings) if rolling else None,
+            ),
+            "waitIntervalInSeconds": bake,
+        },
+    }
+
+
+def _rollback_capacity(settings: UpdateSettings) -> dict[str, Any] | None:
+    size = settings.rollback_size
+    return _capacity("CAPACITY_PERCENT", size) if size is not None else None
+
+
+def _capacity(unit: str, value: int) -> dict[str, Any]:
+    return {"type": unit, "value": value}
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _seconds(duration: Duration | None, default: int | None = None) -> Any:
+    return int(duration.to_seconds()) if duration is not None else default
+
+
+def _size(percent: int | None, instances: int | None, default: int) -> tuple[int, str]:
+    if percent is not None and instances is not None:
+        raise ValueError(f"percent is {percent} and instances {instances}: a step is given as one of the two")
+    if instances is not None:
+        return instances, "INSTANCE_COUNT"
+    return percent if percent is not None else default, "CAPACITY_PERCENT"

@@ -1,0 +1,143 @@
+"""What a user chooses about how an endpoint is hosted. Plain data: rules check it, constructs translate it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Routing:
+    """How an endpoint chooses the instance, or the copy of an inference component, for a request."""
+
+    strategy: str
+    prefix_length: Any = None
+    concurrency_threshold: Any = None
+
+    @staticmethod
+    def least_outstanding_requests() -> Routing:
+        """To where the fewest requests wait. Long and short generations mixed do not pile up. The default."""
+        return Routing("LEAST_OUTSTANDING_REQUESTS")
+
+    @staticmethod
+    def random() -> Routing:
+        """To any, with equal chances."""
+        return Routing("RANDOM")
+
+    @staticmethod
+    def prefix_aware(*, prefix_length: int = 4096, concurrency_threshold: int = 64) -> Routing:
+        """Requests with the same prompt prefix go to the same place, whose KV cache has it already.
+
+        Args:
+            prefix_length: how much of a request is compared, 1,024 to 65,536: bytes of the body, or characters of the
+                messages with the OpenAI-compatible API. Default: 4,096.
+            concurrency_threshold: requests in flight, 1 to 1,024, from which on another place is chosen. Default: 64.
+        """
+        return Routing("PREFIX_AWARE", prefix_length, concurrency_threshold)
+
+
+@dataclass(frozen=True)
+class CapacityReservation:
+    """An ML capacity reservation (a training plan) that an endpoint's instances are launched into, and only there.
+
+    Attributes:
+        arn: the reservation's ARN.
+    """
+
+    arn: Any
+
+
+@dataclass(frozen=True)
+class UpdateSettings:
+    """How an endpoint moves to a new configuration. Times are in seconds, sizes in percent or in instances.
+
+    Attributes:
+        strategy: ``ALL_AT_ONCE``, ``CANARY``, ``LINEAR`` (blue/green) or ``ROLLING``.
+        size: the first step (canary), or each step (linear, rolling); None for all at once.
+        size_unit: ``CAPACITY_PERCENT`` or ``INSTANCE_COUNT`` (``COPY_COUNT`` for an inference component's copies).
+        bake_seconds: how long alarms are watched after each step.
+        termination_wait_seconds: how long the old fleet stays after the last step, in blue/green updates.
+        timeout_seconds: how long the whole update may take. Default: the service's own.
+        rollback_size: each step back, in rolling updates. Default: all at once.
+    """
+
+    strategy: str
+    size: Any = None
+    size_unit: str = "CAPACITY_PERCENT"
+    bake_seconds: Any = 0
+    termination_wait_seconds: Any = 0
+    timeout_seconds: Any = None
+    rollback_size: Any = None
+
+
+@dataclass(frozen=True)
+class Observability:
+    """Metrics that SageMaker publishes beyond the usual ones, and how often.
+
+    Attributes:
+        frequency_seconds: 10, 30, 60, 120, 180, 240 or 300. Default: 60.
+        enhanced: invocations and utilization of each instance and container as well. Default: no.
+        detailed: what the model's container measures itself (its Prometheus endpoint: tokens, time to first token),
+            and each GPU. Default: no.
+    """
+
+    frequency_seconds: Any = None
+    enhanced: Any = False
+    detailed: Any = False
+
+
+@dataclass(frozen=True)
+class Component:
+    """What one inference component asks of its endpoint's instances.
+
+    Attributes:
+        label: what to call it in violations, for instance ``add_component('Chat')``.
+        accelerators: accelerators (NeuronCores on Inferentia and Trainium) of each copy.
+        memory_mib: host memory of each copy, in MiB.
+        copies: the most copies there may be.
+    """
+
+    label: str
+    accelerators: Any
+    memory_mib: Any
+    copies: Any
+
+
+@dataclass(frozen=True)
+class Adapters:
+    """That a model's container loads LoRA adapters beside the model, and how many.
+
+    Attributes:
+        max_loaded: adapters in the accelerators' memory at once. Default: 4.
+        max_cached: adapters kept in the host's memory. Default: as many as LMI keeps.
+        max_rank: the largest rank of an adapter. Default: 64.
+    """
+
+    max_loaded: Any = 4
+    max_cached: Any = None
+    max_rank: Any = 64
+
+    def environment(self) -> dict[str, str]:
+        """The container's variables for it (LMI documentation, "Adapters")."""
+        cached = {"OPTION_MAX_CPU_LORAS": str(self.max_cached)} if self.max_cached is not None else {}
+        return {
+            "OPTION_ENABLE_LORA": "true",
+            "OPTION_MAX_LORAS": str(self.max_loaded),
+            **cached,
+            "OPTION_MAX_LORA_RANK": str(self.max_rank),
+        }
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """One LoRA adapter, as it was given.
+
+    Attributes:
+        label: what to call it in violations.
+        uri: where its archive is.
+        loads: whether the container of the model that it adapts loads adapters.
+    """
+
+    label: str
+    uri: Any
+    loads: bool

@@ -1,0 +1,265 @@
+"""Rules about an endpoint's instances, and what its configuration says about them.
+
+The ranges are those of the API's own model (CreateEndpointConfig).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ..hosting import CapacityReservation, Hosting, Observability, Routing
+from ..model import is_token
+from .registry import Finding, rule
+
+_CONFIG = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html"
+_VARIANT = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html"
+_ROUTING = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantRoutingConfig.html"
+_POOL = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_InstancePool.html"
+_METRICS = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html"
+_ASYNC = "https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference.html"
+_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_RESERVATION = re.compile(r"arn:aws[a-z\-]*:sagemaker:[a-z0-9\-]*:[0-9]{12}:[a-z0-9\-]{1,14}/.*")
+_MOST_POOLS = 5
+_FREQUENCIES = (10, 30, 60, 120, 180, 240, 300)
+# The API's machine images, and the kind of accelerator whose drivers they have.
+_IMAGES = {
+    "al2-ami-sagemaker-inference-gpu-2": "gpu",
+    "al2-ami-sagemaker-inference-gpu-2-1": "gpu",
+    "al2-ami-sagemaker-inference-gpu-3-1": "gpu",
+    "al2-ami-sagemaker-inference-neuron-2": "neuron",
+    "al2023-ami-sagemaker-inference-gpu-4-1": "gpu",
+}
+
+
+def in_range(value: Any, least: int, most: int | None = None) -> bool:
+    """Whether it is a whole number within the range."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return whole and value >= least and (most is None or value <= most)
+
+
+@rule(
+    "OPT100",
+    title="Names of endpoint and variant are the service's",
+    reason="a name has 1 to 63 letters, digits and hyphens, and begins and ends with none of the last",
+    link=_CONFIG,
+    of=Hosting,
+)
+def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
+    for place, name in (("endpoint_name", hosting.endpoint_name), ("variant_name", hosting.variant_name)):
+        if name is None and place == "endpoint_name":
+            continue
+        if not isinstance(name, str) or not (is_token(name) or _NAME.fullmatch(name)):
+            yield Finding(place, name, "a name such as chat-llama-70b")
+
+
+@rule(
+    "OPT101",
+    title="An endpoint starts with instances",
+    reason="a variant has at least one instance; only one that serves inference components may start with none",
+    link=_VARIANT,
+    of=Hosting,
+)
+def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
+    least = 0 if hosting.serves_components and hosting.minimum_instance_count == 0 else 1
+    if not in_range(hosting.initial_instance_count, least):
+        yield Finding("initial_instance_count", hosting.initial_instance_count, f"a whole number from {least} on")
+
+
+@rule(
+    "OPT102",
+    title="SageMaker scales the instances of inference components",
+    reason="managed instance scaling keeps the number of instances in a range, and fits them to the copies of "
+    "inference components",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantManagedInstanceScaling.html",
+    of=Hosting,
+)
+def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
+    least, most, start = hosting.minimum_instance_count, hosting.maximum_instance_count, hosting.initial_instance_count
+    given = [("min_instance_count", least), ("max_instance_count", most)]
+    if not hosting.serves_components:
+        for place, value in given:
+            if value is not None:
+                yield Finding(place, value, "inference_component=True, or auto_scale(...) for a variant's instances")
+        return
+    if least is not None and not in_range(least, 0):
+        yield Finding("min_instance_count", least, "a whole number from 0 on", reason="no number of instances")
+    elif most is not None and not in_range(most, max(1, least or 0)):
+        yield Finding("max_instance_count", most, f"a whole number from {max(1, least or 0)} on")
+    elif most is not None and in_range(start, 0) and not (least or 0) <= start <= most:
+        yield Finding("initial_instance_count", start, f"a number from {least or 0} to {most}, the managed range")
+
+
+@rule(
+    "OPT103",
+    title="The routing's settings are in range",
+    reason="prefix-aware routing compares 1,024 to 65,536 bytes and holds to an instance up to a threshold of 1 to "
+    "1,024 requests",
+    link=_ROUTING,
+    of=Hosting,
+)
+def _routing_is_valid(hosting: Hosting) -> Iterator[Finding]:
+    routing = hosting.routing
+    if routing is None:
+        return
+    if not isinstance(routing, Routing):
+        yield Finding("routing", routing, "Routing.least_outstanding_requests()", reason="this is no Routing")
+    elif routing.strategy == "PREFIX_AWARE":
+        if not in_range(routing.prefix_length, 1024, 65536):
+            yield Finding("routing.prefix_length", routing.prefix_length, "1024 to 65536")
+        if not in_range(routing.concurrency_threshold, 1, 1024):
+            yield Finding("routing.concurrency_threshold", routing.concurrency_threshold, "1 to 1024")
+
+
+@rule(
+    "OPT104",
+    title="Data capture takes a share of the requests",
+    reason="the share is a whole percentage",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html",
+    of=Hosting,
+)
+def _capture_is_a_percentage(hosting: Hosting) -> Iterator[Finding]:
+    share = hosting.capture_percentage
+    if share is not None and not in_range(share, 0, 100):
+        yield Finding("data_capture.sampling_percentage", share, "0 to 100")
+
+
+@rule(
+    "OPT105",
+    title="An asynchronous endpoint serves a variant's model",
+    reason="asynchronous inference queues requests for a variant: it does not go with inference components",
+    link=_ASYNC,
+    of=Hosting,
+)
+def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
+    if not hosting.asynchronous:
+        return
+    if hosting.serves_components:
+        yield Finding("async_inference", "given", "a variant (inference_component=False), or requests answered at once")
+    most = hosting.concurrent_invocations
+    if most is not None and not in_range(most, 1, 1000):
+        yield Finding(
+            "async_inference.max_concurrent_invocations_per_instance",
+            most,
+            "1 to 1000",
+            reason="an instance is sent 1 to 1,000 requests at once",
+        )
+
+
+@rule(
+    "OPT106",
+    title="Timeouts are within the service's limits",
+    reason="downloading and loading a model may take 1 minute to 1 hour, finding an instance 5 minutes to 1 hour",
+    link=_VARIANT,
+    of=Hosting,
+)
+def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
+    for place, seconds, least in (
+        ("model_data_download_timeout", hosting.download_timeout_seconds, 60),
+        ("container_startup_timeout", hosting.startup_timeout_seconds, 60),
+        ("instance_provision_timeout", hosting.provision_timeout_seconds, 300),
+    ):
+        if seconds is not None and not in_range(seconds, least, 3600):
+            yield Finding(place, f"{seconds} s", f"{least} to 3600 seconds")
+
+
+@rule(
+    "OPT107",
+    title="Only volumes that SageMaker attaches have a size and a key",
+    reason="instance types with NVMe disks keep models there: SageMaker refuses a volume size or a KMS key for them, "
+    "and the hardware encrypts their disks with a key that is lost with the instance",
+    link=_CONFIG,
+    of=Hosting,
+)
+def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
+    with_disks = sorted({row.name for row in hosting.rows if row.nvme_gb})
+    for place, given in (("volume_size", hosting.volume_gib is not None), ("encryption_key", hosting.encrypted_volume)):
+        if given and with_disks:
+            yield Finding(place, f"with {', '.join(with_disks)}", f"leave {place} out, or a type without NVMe disks")
+    if hosting.volume_gib is not None and not in_range(hosting.volume_gib, 1, 512):
+        yield Finding("volume_size", f"{hosting.volume_gib} GiB", "1 to 512 GiB", reason="a volume has 1 to 512 GiB")
+
+
+@rule(
+    "OPT108",
+    title="The machine image has the accelerator's drivers",
+    reason="a machine image is made for GPUs or for Neuron devices",
+    link=_VARIANT,
+    of=Hosting,
+)
+def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
+    version = hosting.ami_version
+    if version is None or is_token(version):
+        return
+    kinds = {row.kind for row in hosting.rows}
+    fitting = [name for name, kind in _IMAGES.items() if not kinds or kinds == {kind}]
+    if version not in _IMAGES:
+        yield Finding("inference_ami_version", version, " or ".join(fitting), reason="there is no such machine image")
+    elif version not in fitting:
+        suggestion = " or ".join(fitting) or "leave inference_ami_version out: the pools have accelerators of two kinds"
+        yield Finding("inference_ami_version", version, suggestion)
+
+
+@rule(
+    "OPT109",
+    title="A capacity reservation is named by its ARN",
+    reason="SageMaker finds a reservation by the ARN of its training plan",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/"
+    "API_ProductionVariantCapacityReservationConfig.html",
+    of=Hosting,
+)
+def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
+    reservation = hosting.capacity_reservation
+    if reservation is None:
+        return
+    example = 'CapacityReservation("arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")'
+    if not isinstance(reservation, CapacityReservation):
+        yield Finding("capacity_reservation", reservation, example)
+        return
+    arn = reservation.arn
+    if not isinstance(arn, str) or not (is_token(arn) or _RESERVATION.fullmatch(arn)):
+        yield Finding("capacity_reservation.arn", arn, example)
+    if hosting.pooled and len(hosting.instance_types) > 1:
+        yield Finding(
+            "capacity_reservation",
+            "with instance_pools",
+            "a reservation for one instance type, or pools",
+            reason="a reservation is of one instance type, and SageMaker launches nothing outside it",
+        )
+
+
+@rule(
+    "OPT110",
+    title="Metrics are published at one of the service's intervals",
+    reason=f"the intervals are {', '.join(map(str, _FREQUENCIES))} seconds",
+    link=_METRICS,
+    of=Hosting,
+)
+def _metrics_are_published_in_time(hosting: Hosting) -> Iterator[Finding]:
+    given = hosting.observability
+    if given is None:
+        return
+    if not isinstance(given, Observability):
+        yield Finding("observability", given, "Observability(enhanced=True)", reason="this is no Observability")
+        return
+    if given.frequency_seconds is not None and given.frequency_seconds not in _FREQUENCIES:
+        yield Finding("observability.frequency_seconds", given.frequency_seconds, ", ".join(map(str, _FREQUENCIES)))
+
+
+@rule(
+    "OPT111",
+    title="Instance pools differ, and are at most five",
+    reason="SageMaker tries one to five pools in their order, each of an instance type of its own",
+    link=_POOL,
+    of=Hosting,
+)
+def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
+    if not hosting.pooled:
+        return
+    count = len(hosting.instance_types)
+    if not 1 <= count <= _MOST_POOLS:
+        yield Finding("instance_pools", f"{count} pools", "1 to 5 pools")
+    for place, name in enumerate(hosting.instance_types):
+        if name in hosting.instance_types[:place]:
+            yield Finding(f"instance_pools[{place}].instance_type", name, "a type that no earlier pool has")

@@ -1,0 +1,62 @@
+"""Two endpoints of a team: their dashboards, with prices and evaluations, one of the fleet, and one of their own.
+
+`cdk synth --app "python examples/dashboards.py"`, then `constructs-optim dashboard preview` shows them.
+"""
+
+from typing import Any
+
+from aws_cdk import App, Environment, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from constructs_optim import (
+    ArtifactStore,
+    EvaluatedModel,
+    FleetDashboard,
+    FleetEndpoint,
+    Model,
+    OptimizedEndpoint,
+    Quantization,
+    SpeculativeDecoding,
+)
+
+# What you pay; prices differ by region and contract (https://aws.amazon.com/sagemaker/ai/pricing/).
+PRICE_OF_G5_12XLARGE = 7.09
+
+app = App()
+stack = Stack(app, "Chat", env=Environment(account="111122223333", region="us-west-2"))
+store = ArtifactStore(stack, "Artifacts")
+model = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True)
+
+
+given: dict[str, Any] = {"model": model, "instance_type": "ml.g5.12xlarge", "artifact_store": store}
+quantized = OptimizedEndpoint(stack, "Quantized", techniques=[Quantization.awq()], **given)
+drafted = OptimizedEndpoint(
+    stack, "Drafted", techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()], **given
+)
+
+drafted.dashboard.show_costs(instance_price_per_hour=PRICE_OF_G5_12XLARGE)
+# Baseline and optimized, side by side: what evaluations published of each, for 1, 8 and 32 users.
+drafted.dashboard.show_evaluation(
+    concurrencies=[1, 8, 32],
+    baseline=EvaluatedModel("quantized", quantized.dashboard.served, PRICE_OF_G5_12XLARGE),
+    label="with a draft",
+)
+# From the pipeline, not from a clock at synth: the same commit makes the same template.
+drafted.dashboard.add_deployment("2026-11-21T14:00:00Z", "release 42")
+
+fleet = FleetDashboard(
+    stack,
+    "Fleet",
+    endpoints=[
+        FleetEndpoint(name, one.dashboard.served, instance_price_per_hour=PRICE_OF_G5_12XLARGE)
+        for name, one in (("Quantized", quantized), ("With a draft", drafted))
+    ],
+)
+
+# Single widgets, in a dashboard that is the team's own.
+own = cloudwatch.Dashboard(stack, "Own")
+own.add_widgets(
+    quantized.dashboard.widgets["model_latency"].to_widget(), drafted.dashboard.widgets["errors"].to_widget()
+)
+
+app.synth()

@@ -1,0 +1,58 @@
+"""How to look at a template's dashboards."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .stacks import resources
+
+Body = dict[str, Any]
+
+
+def bodies(template: dict[str, Any]) -> list[tuple[Body, dict[str, Any]]]:
+    """Each dashboard's body, and what stands in its placeholders."""
+    found = []
+    for properties in resources(template, "AWS::CloudWatch::Dashboard"):
+        substituted = properties["DashboardBody"]["Fn::Sub"]
+        text, variables = substituted if isinstance(substituted, list) else (substituted, {})
+        found.append((json.loads(text), variables))
+    return found
+
+
+def graphs(body: Body) -> list[dict[str, Any]]:
+    return [widget["properties"] for widget in body["widgets"] if widget["type"] == "metric"]
+
+
+def titled(body: Body, title: str) -> dict[str, Any]:
+    (found,) = [widget["properties"] for widget in body["widgets"] if widget["properties"].get("title") == title]
+    return found
+
+
+def series(graph: dict[str, Any]) -> list[list[Any]]:
+    """The rows of a graph that are metrics, without their rendering."""
+    return [row[:-1] for row in graph["metrics"] if len(row) > 1]
+
+
+def expressions(graph: dict[str, Any]) -> list[str]:
+    return [row[-1]["expression"] for row in graph["metrics"] if "expression" in row[-1]]
+
+
+def texts(body: Body) -> list[str]:
+    return [widget["properties"]["markdown"] for widget in body["widgets"] if widget["type"] == "text"]
+
+
+def overlapping(body: Body) -> list[dict[str, Any]]:
+    """Widgets that lie on others, or beyond the grid."""
+    taken: set[tuple[int, int]] = set()
+    wrong = []
+    for widget in body["widgets"]:
+        cells = {
+            (x, y)
+            for x in range(widget["x"], widget["x"] + widget["width"])
+            for y in range(widget["y"], widget["y"] + widget["height"])
+        }
+        if cells & taken or max(x for x, _ in cells) >= 24:
+            wrong.append(widget)
+        taken |= cells
+    return wrong

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+from aws_cdk import App, Environment, Stack
+
+from constructs_optim import FleetDashboard, FleetEndpoint, ServedModel
+
+from .dashboards import bodies, expressions, graphs, overlapping, series, texts, titled
+from .stacks import ENVIRONMENT, template_of
+from .test_endpoint_metrics import Endpoint
+
+CHAT = ServedModel("chat", "AllTraffic", instance_type="ml.g5.12xlarge")
+SHARDED = ServedModel("shared", "AllTraffic", "sharded", instance_type="ml.g5.12xlarge")
+NEURON = ServedModel("neuron", "AllTraffic", instance_type="ml.inf2.48xlarge")
+
+
+def fleet(**given: object) -> Stack:
+    scope = Stack(App(), "Fleet", env=ENVIRONMENT)
+    labelled = [FleetEndpoint(served.endpoint_name, served) for served in (CHAT, SHARDED, NEURON)]
+    FleetDashboard(scope, "Dashboard", **{"endpoints": labelled, **given})  # type: ignore[arg-type]
+    return scope
+
+
+def test_each_endpoint_has_a_row_and_all_have_their_totals() -> None:
+    ((body, _),) = bodies(template_of(fleet()))
+    assert not overlapping(body)
+    for number, title in enumerate(("### chat", "### shared", "### neuron"), 1):
+        (name,) = [text for text in texts(body) if text.startswith(title)]
+        row = next(widget["y"] for widget in body["widgets"] if widget["properties"].get("markdown") == name)
+        assert len([widget for widget in body["widgets"] if widget["y"] == row]) == 6, number
+    total = next(graph for graph in graphs(body) if graph["title"] == "Invocations" and graph["stacked"])
+    assert [row[-1]["label"] for row in total["metrics"]] == ["chat", "shared", "neuron"]
+
+
+def test_a_row_shows_what_its_endpoint_publishes() -> None:
+    ((body, _),) = bodies(template_of(fleet()))
+    shown = [row for graph in graphs(body) for row in series(graph)]
+    assert ["AWS/SageMaker", "ConcurrentRequestsPerCopy", "InferenceComponentName", "sharded"] in shown
+    assert not [row for row in shown if "neuron" in row and row[1].startswith("GPU")]
+    assert titled(body, "CPU utilization")
+
+
+def test_costs_are_those_of_the_endpoints_with_a_price() -> None:
+    priced = FleetEndpoint("chat", CHAT, instance_price_per_hour=7.09)
+    ((body, _),) = bodies(template_of(fleet(endpoints=[priced, FleetEndpoint("neuron", NEURON)], discount=0.1)))
+    assert expressions(titled(body, "Cost per hour")) == [
+        "((1 - 0.1) * 7.09) * instance_reports_1 * 60 / PERIOD(instance_reports_1)"
+    ]
+
+
+def test_endpoints_of_another_stack_are_referred_to() -> None:
+    app = App()
+    there, here = Stack(app, "Chat", env=ENVIRONMENT), Stack(app, "Fleet", env=ENVIRONMENT)
+    from .stacks import endpoint
+
+    made = endpoint(there)
+    served = ServedModel(made.endpoint_name, made.variant_name, instance_type="ml.g5.12xlarge")
+    FleetDashboard(here, "Dashboard", endpoints=[Endpoint(there, "Served", served)])
+    ((_, variables),) = bodies(template_of(here))
+    assert "Fn::ImportValue" in variables["EndpointName1"]
+
+
+def test_endpoints_of_other_regions_and_accounts_are_looked_for_there() -> None:
+    app = App()
+    here = Stack(app, "Fleet", env=ENVIRONMENT)
+    there = Stack(app, "Chat", env=Environment(account="444455556666", region="eu-west-1"))
+    made = FleetDashboard(here, "Dashboard").add_endpoint(Endpoint(there, "Chat", CHAT), label="Chat")
+    assert made.widgets["endpoint_1_latency"].properties["accountId"] == "444455556666"
+    ((body, _),) = bodies(template_of(here))
+    regions = {graph["region"] for graph in graphs(body)}
+    assert regions == {"${AWS::Region}", "eu-west-1"}
+    total = next(graph for graph in graphs(body) if graph["stacked"] and graph["title"] == "Invocations")
+    assert total["metrics"][0][-1]["region"] == "eu-west-1"
+    assert total["metrics"][0][-1]["accountId"] == "444455556666"
+
+
+def test_an_endpoint_elsewhere_whose_name_cannot_be_known_is_refused() -> None:
+    from .stacks import endpoint
+
+    app = App()
+    here = Stack(app, "Fleet", env=ENVIRONMENT)
+    there = Stack(app, "Chat", env=Environment(account="111122223333", region="us-east-1"))
+    served = ServedModel(endpoint(there).endpoint_name, "AllTraffic")
+    with pytest.raises(ValueError, match="give it a name with endpoint_name"):
+        FleetDashboard(here, "Dashboard", endpoints=[Endpoint(there, "Served", served)])
+
+
+def test_more_endpoints_than_cloudwatch_shows_are_refused() -> None:
+    many = [FleetEndpoint(f"chat-{number}", CHAT) for number in range(90)]
+    with pytest.raises(ValueError, match="CloudWatch shows 500 at most"):
+        fleet(endpoints=many)
+
+
+def test_a_fleet_without_endpoints_says_so() -> None:
+    ((body, _),) = bodies(template_of(fleet(endpoints=[])))
+    assert texts(body) == ["No endpoints: add some with `add_endpoint(...)`."]
+
+
+def test_what_is_no_endpoint_is_refused() -> None:
+    with pytest.raises(TypeError, match="is no construct"):
+        fleet(endpoints=["chat"])

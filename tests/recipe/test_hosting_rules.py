@@ -1,0 +1,188 @@
+"""Every rule about hosting: what keeps it, what breaks it, and what the user is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.recipe import Quantization, Sharding, SpeculativeDecoding
+from constructs_optim.recipe.catalog import instances
+from constructs_optim.recipe.hosting import (
+    Adapter,
+    Adapters,
+    CapacityReservation,
+    Component,
+    Hosting,
+    Observability,
+    Routing,
+    UpdateSettings,
+    instances_for_copies,
+)
+from constructs_optim.recipe.rules import all_rules, check, warnings
+
+_G5 = "ml.g5.12xlarge"
+_P5 = "ml.p5.48xlarge"
+_ARN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
+_SERVING: dict[str, Any] = {"inference_component": True}
+
+
+def hosting(**given: Any) -> Hosting:
+    """A plain endpoint, changed by what is given."""
+    return Hosting(**{"instance_types": [_G5], **given})
+
+
+def _component(accelerators: Any = 2, memory_mib: Any = 40_000, copies: Any = 1) -> Component:
+    return Component("add_component('Chat')", accelerators, memory_mib, copies)
+
+
+GOOD: dict[str, list[dict[str, Any]]] = {
+    "OPT100": [{"endpoint_name": "chat-70b", "variant_name": "Blue"}, {"endpoint_name": "${Token[T.1]}"}],
+    "OPT101": [{"initial_instance_count": 3}, {"initial_instance_count": 0, "minimum_instance_count": 0, **_SERVING}],
+    "OPT102": [{"minimum_instance_count": 1, "maximum_instance_count": 4, **_SERVING}],
+    "OPT103": [{"routing": Routing.prefix_aware()}, {"routing": Routing.random()}, {"routing": None}],
+    "OPT104": [{"capture_percentage": 0}, {"capture_percentage": 100}],
+    "OPT105": [{"asynchronous": True, "concurrent_invocations": 1000}],
+    "OPT106": [{"download_timeout_seconds": 60, "startup_timeout_seconds": 3600, "provision_timeout_seconds": 300}],
+    "OPT107": [{}, {"instance_types": ["ml.inf2.48xlarge"], "volume_gib": 512, "encrypted_volume": True}],
+    "OPT108": [
+        {"ami_version": "al2-ami-sagemaker-inference-gpu-3-1"},
+        {"ami_version": "al2-ami-sagemaker-inference-neuron-2", "instance_types": ["ml.inf2.48xlarge"]},
+    ],
+    "OPT109": [{"capacity_reservation": CapacityReservation(_ARN)}],
+    "OPT110": [{"observability": Observability(frequency_seconds=10, enhanced=True, detailed=True)}],
+    "OPT111": [{"pooled": True, "instance_types": [_P5, _G5]}],
+    "OPT120": [
+        {"update": UpdateSettings("CANARY", 50)},
+        {"update": UpdateSettings("LINEAR", 10)},
+        {"update": UpdateSettings("ROLLING", 1, "INSTANCE_COUNT", rollback_size=100)},
+        {"update": UpdateSettings("ALL_AT_ONCE")},
+    ],
+    "OPT121": [{"update": UpdateSettings("CANARY", 10, bake_seconds=3600, timeout_seconds=28800)}],
+    "OPT122": [{"rollback_alarms": 10}],
+    "OPT130": [{"components": [_component()], **_SERVING}],
+    "OPT131": [{"components": [_component(copies=2)], "maximum_instance_count": 1, **_SERVING}],
+    "OPT132": [{"techniques": [SpeculativeDecoding.sagemaker_draft()]}],
+    "OPT133": [{"techniques": [Sharding.fast_load()]}, {"has_model": False}, {"techniques": [Quantization.awq()]}],
+    "OPT134": [{"adapters": [Adapter("add_adapter('Sql')", "s3://adapters/sql.tar.gz", loads=True)], **_SERVING}],
+    "OPT135": [{"adapters": [Adapter("add_adapter('Sql')", "${Token[T.1]}", loads=True)], **_SERVING}],
+    "OPT136": [{"adapter_settings": Adapters(max_loaded=1, max_cached=32, max_rank=8)}],
+}
+
+# rule, what is given, where the violation is, what the reason or suggestion says
+BAD: list[tuple[str, dict[str, Any], str, str]] = [
+    ("OPT100", {"endpoint_name": "chat_70b"}, "endpoint_name", "hyphens"),
+    ("OPT100", {"endpoint_name": "a" * 64}, "endpoint_name", "63"),
+    ("OPT100", {"variant_name": ""}, "variant_name", "hyphens"),
+    ("OPT101", {"initial_instance_count": 0}, "initial_instance_count", "from 1"),
+    ("OPT101", {"initial_instance_count": 1.5}, "initial_instance_count", "whole"),
+    ("OPT101", {"initial_instance_count": True}, "initial_instance_count", "whole"),
+    ("OPT102", {"maximum_instance_count": 4}, "max_instance_count", "auto_scale"),
+    ("OPT102", {"minimum_instance_count": -1, **_SERVING}, "min_instance_count", "from 0"),
+    ("OPT102", {"minimum_instance_count": 2, "maximum_instance_count": 1, **_SERVING}, "max_instance_count", "from 2"),
+    ("OPT102", {"maximum_instance_count": 1, "initial_instance_count": 2, **_SERVING}, "initial_instance_count", "to 1"),
+    ("OPT103", {"routing": "PREFIX_AWARE"}, "routing", "Routing."),
+    ("OPT103", {"routing": Routing.prefix_aware(prefix_length=10)}, "routing.prefix_length", "1024"),
+    ("OPT103", {"routing": Routing.prefix_aware(concurrency_threshold=0)}, "routing.concurrency_threshold", "1 to"),
+    ("OPT104", {"capture_percentage": 101}, "data_capture.sampling_percentage", "100"),
+    ("OPT105", {"asynchronous": True, **_SERVING}, "async_inference", "variant"),
+    ("OPT105", {"asynchronous": True, "concurrent_invocations": 0}, "async_inference.max_concurrent_invocations_per_instance", "1000"),
+    ("OPT106", {"startup_timeout_seconds": 7200}, "container_startup_timeout", "3600"),
+    ("OPT106", {"provision_timeout_seconds": 60}, "instance_provision_timeout", "300"),
+    ("OPT107", {"volume_gib": 100}, "volume_size", "NVMe"),
+    ("OPT107", {"encrypted_volume": True}, "encryption_key", "NVMe"),
+    ("OPT107", {"volume_gib": 513, "instance_types": ["ml.inf2.48xlarge"]}, "volume_size", "512"),
+    ("OPT108", {"ami_version": "al2-ami-sagemaker-inference-neuron-2"}, "inference_ami_version", "gpu-3-1"),
+    ("OPT108", {"ami_version": "al2-gpu"}, "inference_ami_version", "gpu-2"),
+    ("OPT109", {"capacity_reservation": _ARN}, "capacity_reservation", "CapacityReservation("),
+    ("OPT109", {"capacity_reservation": CapacityReservation("llama")}, "capacity_reservation.arn", "arn:"),
+    ("OPT109", {"capacity_reservation": CapacityReservation(_ARN), "pooled": True, "instance_types": [_P5, _G5]}, "capacity_reservation", "one instance type"),
+    ("OPT110", {"observability": Observability(frequency_seconds=15)}, "observability.frequency_seconds", "30"),
+    ("OPT110", {"observability": True}, "observability", "Observability("),
+    ("OPT111", {"pooled": True, "instance_types": [_G5, _G5]}, "instance_pools[1].instance_type", "no earlier"),
+    ("OPT111", {"pooled": True, "instance_types": []}, "instance_pools", "1 to 5"),
+    ("OPT120", {"update": UpdateSettings("CANARY", 51)}, "update_policy.size", "1 to 50"),
+    ("OPT120", {"update": UpdateSettings("LINEAR", 5)}, "update_policy.size", "10 to 50"),
+    ("OPT120", {"update": UpdateSettings("ROLLING", 0, "INSTANCE_COUNT")}, "update_policy.size", "from 1"),
+    ("OPT120", {"update": UpdateSettings("ROLLING", 10, rollback_size=101)}, "update_policy.rollback_size", "100"),
+    ("OPT120", {"update": "canary"}, "update_policy", "UpdatePolicy."),
+    ("OPT121", {"update": UpdateSettings("CANARY", 10, bake_seconds=3601)}, "update_policy.bake_time", "3600"),
+    ("OPT121", {"update": UpdateSettings("ALL_AT_ONCE", timeout_seconds=60)}, "update_policy.timeout", "600"),
+    ("OPT121", {"update": UpdateSettings("CANARY", 10, bake_seconds=900, timeout_seconds=900)}, "update_policy.timeout", "900"),
+    ("OPT122", {"rollback_alarms": 11}, "rollback_alarms", "10"),
+    ("OPT130", {"components": [_component(accelerators=5)], **_SERVING}, "add_component('Chat').accelerators", "at most 4"),
+    ("OPT130", {"components": [_component(accelerators=0)], **_SERVING}, "add_component('Chat').accelerators", "from 1"),
+    ("OPT130", {"components": [_component(memory_mib=10**6)], **_SERVING}, "add_component('Chat').memory", "196608"),
+    ("OPT130", {"components": [_component(memory_mib=1)], **_SERVING}, "add_component('Chat').memory", "128"),
+    ("OPT130", {"components": [_component(copies=-1)], **_SERVING}, "add_component('Chat').copies", "from 0"),
+    ("OPT131", {"components": [_component(copies=5)], "maximum_instance_count": 2, **_SERVING}, "max_instance_count", "3"),
+    ("OPT132", {"techniques": [SpeculativeDecoding.sagemaker_draft()], **_SERVING}, "inference_component", "False"),
+    ("OPT133", {"components": [_component()], "inference_component": False}, "inference_component", "True"),
+    ("OPT133", {"techniques": [Sharding.fast_load()], "inference_component": False}, "inference_component", "True"),
+    ("OPT134", {"adapters": [Adapter("add_adapter('Sql')", "s3://adapters/sql/", loads=True)], **_SERVING}, "add_adapter('Sql').artifact_uri", ".tar.gz"),
+    ("OPT135", {"adapters": [Adapter("add_adapter('Sql')", "s3://a/b.tar.gz", loads=False)], **_SERVING}, "add_adapter('Sql')", "Adapters("),
+    ("OPT136", {"adapter_settings": Adapters(max_loaded=0)}, "adapters.max_loaded", "from 1"),
+    ("OPT136", {"adapter_settings": Adapters(max_cached=0)}, "adapters.max_cached", "from 1"),
+    ("OPT136", {"adapter_settings": 4}, "adapters", "Adapters("),
+]  # fmt: skip
+
+
+def test_every_rule_about_hosting_that_refuses_has_a_case_on_either_side() -> None:
+    ids = {rule.id for rule in all_rules() if not rule.advisory and rule.subject is Hosting}
+    assert ids == set(GOOD) == {rule for rule, *_ in BAD}
+
+
+@pytest.mark.parametrize(("rule", "given"), [(rule, given) for rule, cases in GOOD.items() for given in cases])
+def test_what_keeps_a_rule_is_not_refused(rule: str, given: dict[str, Any]) -> None:
+    assert check(hosting(**given)) == [], rule
+
+
+@pytest.mark.parametrize(("rule", "given", "location", "says"), BAD)
+def test_what_breaks_a_rule_is_refused_with_its_place_and_a_way_out(
+    rule: str, given: dict[str, Any], location: str, says: str
+) -> None:
+    found = [violation for violation in check(hosting(**given)) if violation.rule == rule]
+    assert [violation.location for violation in found] == [location]
+    assert says in f"{found[0].reason} {found[0].suggestion}"
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    broken = check(hosting(initial_instance_count=0, capture_percentage=200, endpoint_name="a b"))
+    assert [violation.rule for violation in broken] == ["OPT100", "OPT101", "OPT104"]
+
+
+def test_an_update_in_steps_of_a_single_instance_is_worth_a_second_look() -> None:
+    canary = UpdateSettings("CANARY", 10)
+    assert [advice.id for advice in warnings(hosting(update=canary))] == ["constructs-optim:OPT123"]
+    assert warnings(hosting(update=canary, initial_instance_count=2)) == ()
+
+
+_ROW = instances.by_name()[_G5]
+_COPIES = st.builds(
+    _component,
+    accelerators=st.integers(1, _ROW.parallel_units),
+    memory_mib=st.integers(128, _ROW.memory_mib - 1),
+    copies=st.integers(0, 6),
+)
+
+
+@given(st.lists(_COPIES, max_size=4))
+def test_copies_take_no_fewer_instances_than_their_sums_and_no_more_than_one_each(components: list[Component]) -> None:
+    taken = instances_for_copies(components, _ROW)
+    copies = sum(component.copies for component in components)
+    accelerators = sum(component.accelerators * component.copies for component in components)
+    memory = sum(component.memory_mib * component.copies for component in components)
+    assert taken <= copies
+    assert taken * _ROW.parallel_units >= accelerators
+    assert taken * _ROW.memory_mib >= memory
+
+
+@given(st.lists(_COPIES, min_size=1, max_size=4), st.integers(1, 30))
+def test_what_the_suggestion_names_is_enough(components: list[Component], most: int) -> None:
+    given = hosting(components=components, maximum_instance_count=most, **_SERVING)
+    for violation in check(given):
+        assert violation.rule == "OPT131"
+        enough = int(violation.suggestion.split(",")[0].removeprefix("max_instance_count="))
+        assert check(hosting(components=components, maximum_instance_count=enough, **_SERVING)) == []
