@@ -93,7 +93,11 @@ _INSTANCES_STAY = (
 
 def _capacity(profile: str | None, region: str | None) -> EndpointCapacity:
     account = Account(profile, region)
-    return EndpointCapacity(account.sagemaker(), account.client("application-autoscaling"))
+    return EndpointCapacity(
+        account.sagemaker(),
+        account.client("application-autoscaling"),
+        on_wait=lambda component: say(f"{component} is being changed already; waiting for that. Ctrl-C is safe."),
+    )
 
 
 def _described(capacity: EndpointCapacity, name: str) -> Endpoint:

@@ -37,7 +37,8 @@ class ComponentCapacity(Construct):
         Args:
             scope: the construct to create it in.
             id: its id in that scope.
-            component: the component. It is named by its logical id, not referred to: it needs the answer.
+            component: the component. It is named by its logical id, not referred to: it needs the answer. Its own name
+                has to be in lower case, as its ARN has it, which is what it is looked up by.
             definition: its properties as the component has them, without ``runtimeConfig``.
             initial_copies: how many copies a component starts with that is not there yet.
         """

@@ -8,7 +8,8 @@ Sources: API references of SageMaker (UpdateInferenceComponentRuntimeConfig) and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,6 +21,9 @@ _NAMESPACE = "sagemaker"
 _COPIES = "sagemaker:inference-component:DesiredCopyCount"
 _INSTANCES = "sagemaker:variant:DesiredInstanceCount"
 _SUSPENSIONS = ("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "ScheduledScalingSuspended")
+# A model may take an hour to load (the API's limit for a container's start); most take minutes.
+_PATIENCE_SECONDS = 1800
+_MOST_LOOKS = 5
 # What Application Auto Scaling takes in one request.
 _MOST_RESOURCES = 50
 
@@ -102,8 +106,24 @@ class Endpoint:
 class EndpointCapacity:
     """The capacity of endpoints in the clients' account and region."""
 
-    def __init__(self, sagemaker: Any, autoscaling: Any) -> None:
+    def __init__(
+        self,
+        sagemaker: Any,
+        autoscaling: Any,
+        *,
+        poll_seconds: float = 2.0,
+        on_wait: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Take the clients.
+
+        Args:
+            sagemaker: a SageMaker client.
+            autoscaling: an Application Auto Scaling client.
+            poll_seconds: how long to wait between two looks at a change that goes on.
+            on_wait: told the name of a component that is being changed already, which is waited for.
+        """
         self._sagemaker, self._autoscaling = sagemaker, autoscaling
+        self._poll_seconds, self._on_wait = poll_seconds, on_wait
 
     def describe(self, name: str) -> Endpoint | None:
         """One look at the endpoint of that name, or None where there is none."""
@@ -145,11 +165,26 @@ class EndpointCapacity:
         Raises:
             DeploymentError: for an endpoint whose variants serve the model themselves.
         """
-        for component in self._own(endpoint, "stop"):
-            if component.scaling is not None and not component.scaling.suspended:
-                self._suspend(component.name, suspended=True)
-            if component.desired_copies != 0:
-                self._set_copies(component.name, 0)
+        own = self._own(endpoint, "stop")
+        scaling = [c.name for c in own if c.scaling is not None and not c.scaling.suspended]
+        for name in scaling:
+            self._suspend(name, suspended=True)
+        if scaling:
+            # Registering a target brings it into its range, in its own time: not when it is at zero.
+            time.sleep(self._poll_seconds)
+        wanted = {component.name: component.desired_copies for component in own}
+        for _ in range(_MOST_LOOKS):
+            running = [name for name, copies in wanted.items() if copies != 0]
+            if not running:
+                return
+            for name in running:
+                self._set_copies(name, 0)
+            time.sleep(self._poll_seconds)
+            wanted = {name: self._desired(name) for name in running}
+        raise DeploymentError(
+            f"{endpoint.name} does not stay without copies: something else sets them. Who calls "
+            "UpdateInferenceComponentRuntimeConfig is in the trail of CloudTrail."
+        )
 
     def start(self, endpoint: Endpoint, *, copies: int | None = None) -> dict[str, int]:
         """Bring copies back and let scaling go on; the copies that each component has been given, by its name.
@@ -183,10 +218,28 @@ class EndpointCapacity:
             "stack: the artifact stays in its store, and the next deployment runs no job."
         )
 
+    def _desired(self, component: str) -> int:
+        described = self._sagemaker.describe_inference_component(InferenceComponentName=component)
+        return (described.get("RuntimeConfig") or {}).get("DesiredCopyCount", 0)
+
     def _set_copies(self, component: str, copies: int) -> None:
-        self._sagemaker.update_inference_component_runtime_config(
-            InferenceComponentName=component, DesiredRuntimeConfig={"CopyCount": copies}
-        )
+        """Set the number, after a change that may go on already."""
+        deadline, told = time.monotonic() + _PATIENCE_SECONDS, False
+        while True:
+            try:
+                self._sagemaker.update_inference_component_runtime_config(
+                    InferenceComponentName=component, DesiredRuntimeConfig={"CopyCount": copies}
+                )
+                return
+            except ClientError as error:
+                if "while it is in state" not in error.response["Error"].get("Message", ""):
+                    raise
+                if time.monotonic() > deadline:
+                    raise
+            if not told:
+                told = True
+                self._on_wait(component)
+            time.sleep(self._poll_seconds)
 
     def _suspend(self, component: str, *, suspended: bool, **limits: int) -> None:
         self._autoscaling.register_scalable_target(

@@ -13,7 +13,7 @@ from .stores import ACCOUNT, Store
 @pytest.fixture(scope="session")
 def cloud() -> Iterator[LocalCloud]:
     """A local cloud in which everything is over soon."""
-    with LocalCloud(job_seconds=(0.2, 0.2)) as running:
+    with LocalCloud(job_seconds=(0.2, 0.2), endpoint_seconds=0.2) as running:
         yield running
 
 

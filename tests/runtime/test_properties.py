@@ -12,6 +12,7 @@ from constructs_optim.runtime.errors import InvalidEvent
 from constructs_optim.runtime.properties import (
     HubSource,
     S3Source,
+    parse_capacity_properties,
     parse_job_properties,
     parse_model_properties,
     parse_store,
@@ -275,6 +276,7 @@ _NEAR = st.lists(st.sampled_from(_PARTS), max_size=3).map("".join)
         (parse_job_properties, VALID),
         (parse_model_properties, MODEL),
         (parse_store, {"Bucket": "bucket", "KmsKeyArn": ""}),
+        (parse_capacity_properties, {"ComponentLogicalId": "Component", "InitialCopyCount": "1", "Component": {}}),
     ],
 )
 @given(data=st.data())

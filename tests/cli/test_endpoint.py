@@ -1,0 +1,85 @@
+"""``constructs-optim endpoint`` against the local cloud."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from constructs_optim.cli.main import app
+
+from ..operations.endpoints import Served
+from ..operations.stores import Store
+
+pytestmark = pytest.mark.local
+
+
+def run(*arguments: str, answer: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["endpoint", *arguments], input=answer)
+
+
+@pytest.fixture
+def served(store: Store) -> Served:
+    """An endpoint with a component that scales; the store's environment leads the commands to its cloud."""
+    made = Served.by_components(store.cloud)
+    name = made.component(copies=2)
+    made.scale(name, 1, 4)
+    return made
+
+
+def test_an_endpoint_is_stopped_shown_and_started(served: Served) -> None:
+    stopped = run("stop", served.name, answer="y\n")
+    assert stopped.exit_code == 0, stopped.output
+    assert "has 2 copies; requests will fail" in stopped.stdout
+    assert "Its instances go on" not in stopped.stdout
+    component = f"{served.name}-llama"
+    assert served.copies(component) == 0
+    shown = json.loads(run("show", served.name, "--format", "json").stdout)
+    assert shown["stopped"] is True
+    assert shown["components"][0]["scaling"]["suspended"] is True
+    again = run("stop", served.name)
+    assert (again.exit_code, "stopped already" in again.stdout) == (0, True)
+    started = run("start", served.name)
+    assert started.exit_code == 0, started.output
+    assert f"{component} gets 1 copy." in started.stdout
+    assert served.copies(component) == 1
+
+
+def test_nothing_is_stopped_unless_it_is_confirmed(served: Served) -> None:
+    refused = run("stop", served.name, answer="n\n")
+    assert (refused.exit_code, "Nothing was stopped" in refused.stdout) == (1, True)
+    assert served.copies(f"{served.name}-llama") == 2
+
+
+def test_an_endpoint_is_shown_in_tables(served: Served) -> None:
+    served.schedule(f"{served.name}-llama", "Start", 1, 4)
+    result = run("show", served.name)
+    assert result.exit_code == 0, result.output
+    row = next(line for line in result.stdout.splitlines() if f"{served.name}-llama" in line)
+    assert "2 of 2" in row
+    assert "1 to 4" in row
+    assert "Start: cron(0 7 ? * MON-FRI *) Europe/Berlin → 1 to 4" in row
+    assert "managed by SageMaker: 0 to 4" in result.stdout
+
+
+def test_whoever_stops_an_endpoint_is_told_that_its_instances_go_on(store: Store) -> None:
+    served = Served.by_components(store.cloud, least_instances=1)
+    served.component(copies=1)
+    result = run("stop", served.name, "--yes")
+    assert result.exit_code == 0, result.output
+    assert "Its instances go on" in result.stdout
+
+
+def test_a_variant_s_endpoint_cannot_stop_and_the_reason_is_told(store: Store) -> None:
+    result = run("stop", Served.by_a_variant(store.cloud).name, "--yes")
+    assert result.exit_code == 2
+    assert "inference component" in result.stderr
+    assert "the artifact stays in its store" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["show", "stop", "start"])
+def test_an_unknown_endpoint_is_an_error_that_says_where_the_names_are(store: Store, command: str) -> None:
+    result = run(command, "nobody")
+    assert result.exit_code == 2
+    assert "list-endpoints" in result.stderr

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from aws_cdk import App, Stack, Tags, Validations
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sagemaker as sagemaker
+from cdk_nag import AwsSolutionsChecks
+from cfnlint.api import lint
+
+from constructs_optim.constructs.component_capacity import ComponentCapacity
+from constructs_optim.constructs.endpoint_alarms import EndpointAlarms
+from constructs_optim.constructs.endpoint_scaling import EndpointScaling
+from constructs_optim.constructs.scaling_target import ComponentTarget
+from constructs_optim.constructs.served_model import ServedModel
+from constructs_optim.recipe.alarms import Alarms, AlarmSettings
+from constructs_optim.recipe.scaling import ScalingDefaults, ScalingStep
+
+from .stacks import ENVIRONMENT, resource, stack, template_of
+from .test_template_checks import nag_findings
+
+SPECIFICATION = {
+    "computeResourceRequirements": {"minMemoryRequiredInMb": 1024, "numberOfAcceleratorDevicesRequired": 1},
+    "container": {"image": "lmi:1", "environment": {"lower_case": "kept"}},
+}
+
+
+def component(scope: Stack, initial_copies: int = 2) -> sagemaker.CfnInferenceComponent:
+    """A component whose copies are looked up."""
+    made = sagemaker.CfnInferenceComponent(
+        scope, "Component", endpoint_name="chat", variant_name="AllTraffic", specification=SPECIFICATION
+    )
+    definition = {"endpointName": "chat", "variantName": "AllTraffic", "specification": SPECIFICATION}
+    capacity = ComponentCapacity(
+        scope, "Capacity", component=made, definition=definition, initial_copies=initial_copies
+    )
+    made.runtime_config = {"copyCount": capacity.copies}  # type: ignore[assignment]
+    return made
+
+
+def test_an_update_of_a_component_asks_first_how_many_copies_there_are() -> None:
+    scope = stack()
+    Tags.of(scope).add("team", "chat")
+    component(scope)
+    template = template_of(scope)
+    found = resource(template, "AWS::SageMaker::InferenceComponent")
+    asked = resource(template, "Custom::ComponentCapacity")
+    (logical_id,) = [n for n, item in template["Resources"].items() if item["Type"] == "Custom::ComponentCapacity"]
+    assert found["RuntimeConfig"] == {"CopyCount": {"Fn::GetAtt": [logical_id, "CopyCount"]}}
+    assert asked["ComponentLogicalId"] == "Component"
+    assert asked["InitialCopyCount"] == 2
+    # All that could make CloudFormation update the component.
+    assert asked["Component"] == {name: value for name, value in found.items() if name not in ("RuntimeConfig", "Tags")}
+    assert asked["ComponentTags"]
+
+
+def test_the_look_up_does_not_wait_for_the_component_that_waits_for_it() -> None:
+    scope = stack()
+    component(scope)
+    asked = resource(template_of(scope), "Custom::ComponentCapacity")
+    assert '{"Ref": "Component"}' not in json.dumps(asked)
+
+
+def test_the_look_up_may_look_and_nothing_else_and_only_into_its_own_stack() -> None:
+    scope = stack()
+    component(scope)
+    roles = [
+        item["Properties"]
+        for item in template_of(scope)["Resources"].values()
+        if item["Type"] == "AWS::IAM::Role" and "copies" in item["Properties"].get("Description", "")
+    ]
+    statements = {s["Sid"]: s for s in roles[0]["Policies"][0]["PolicyDocument"]["Statement"]}
+    assert list(statements) == ["WriteLogs", "Trace", "FindComponents", "DescribeComponents"]
+    assert statements["FindComponents"]["Action"] == ["cloudformation:DescribeStackResource"]
+    assert statements["FindComponents"]["Resource"] == {"Ref": "AWS::StackId"}
+    assert statements["DescribeComponents"]["Action"] == ["sagemaker:DescribeInferenceComponent"]
+    assert statements["DescribeComponents"]["Resource"]["Fn::Sub"].endswith(":inference-component/*")
+
+
+def everything(scope: Stack) -> None:
+    """All that scaling and alarms can make."""
+    component(scope)
+    scaling = EndpointScaling(
+        scope,
+        "Scaling",
+        target=ComponentTarget("chat-llama"),
+        min_capacity=0,
+        max_capacity=4,
+        defaults=ScalingDefaults(capacity=8, concurrency=5.6),
+    )
+    load = cloudwatch.Metric(namespace="Chat", metric_name="Load", statistic="p90")
+    twice = cloudwatch.MathExpression(expression="load * 2", using_metrics={"load": load})
+    scaling.on_concurrency().on_invocations(request_seconds=20).on_metric("Twice", metric=twice, target=4)
+    scaling.on_steps("Burst", metric=load, steps=[ScalingStep(1, lower=16), ScalingStep(-1, upper=2)])
+    scaling.stop_on(schedule="cron(0 19 ? * MON-FRI *)", time_zone="Europe/Berlin")
+    scaling.start_on(schedule="cron(0 7 ? * MON-FRI *)", time_zone="Europe/Berlin")
+    for name, served in (
+        ("Component", ServedModel("chat", "AllTraffic", "chat-llama")),
+        ("Variant", ServedModel("chat", "AllTraffic", artifact_key="a" * 64)),
+    ):
+        EndpointAlarms(
+            scope,
+            f"AlarmsOf{name}",
+            served=served,
+            endpoint="Chat/Llama70B",
+            capacity=8,
+            alarms=Alarms(latency=AlarmSettings(threshold=30)),
+            evaluation_concurrency=4 if served.artifact_key else None,
+        )
+
+
+def test_cfn_lint_finds_no_error_in_all_that_scaling_and_alarms_can_make() -> None:
+    scope = stack()
+    everything(scope)
+    found = lint(json.dumps(template_of(scope)), regions=["us-west-2"])
+    assert [str(match) for match in found if match.rule.severity == "error"] == []
+
+
+def test_nag_finds_nothing_in_it_either(tmp_path: Path) -> None:
+    app = App(outdir=str(tmp_path))
+    everything(Stack(app, "Chat", env=ENVIRONMENT))
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    assert nag_findings(app, tmp_path) == []
+
+
+def test_the_same_stack_comes_out_the_same_twice() -> None:
+    def text() -> Any:
+        scope = Stack(App(), "Chat")
+        everything(scope)
+        return json.dumps(template_of(scope))
+
+    assert text() == text()

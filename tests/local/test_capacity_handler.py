@@ -1,0 +1,146 @@
+"""``Custom::ComponentCapacity`` against the local cloud's stacks and inference components."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.runtime import capacity_handler
+
+from ..lambda_context import LambdaContext
+from .conftest import ROLE, Answers, until
+from .test_hosting import IMAGE
+from .test_resource_types import Stack
+
+COMPONENT = {
+    "Type": "AWS::SageMaker::InferenceComponent",
+    "Properties": {
+        "EndpointName": {"Fn::GetAtt": ["Endpoint", "EndpointName"]},
+        "VariantName": "AllTraffic",
+        "Specification": {
+            "ModelName": {"Fn::GetAtt": ["Model", "ModelName"]},
+            "ComputeResourceRequirements": {
+                "MinMemoryRequiredInMb": 1024,
+                "NumberOfAcceleratorDevicesRequired": 1,
+            },
+        },
+        "RuntimeConfig": {"CopyCount": 1},
+    },
+}
+RESOURCES: dict[str, Any] = {
+    "Model": {
+        "Type": "AWS::SageMaker::Model",
+        "Properties": {"ExecutionRoleArn": ROLE, "PrimaryContainer": {"Image": IMAGE}, "EnableNetworkIsolation": True},
+    },
+    "Config": {
+        "Type": "AWS::SageMaker::EndpointConfig",
+        "Properties": {
+            "ExecutionRoleArn": ROLE,
+            "ProductionVariants": [
+                {"VariantName": "AllTraffic", "InstanceType": "ml.g5.12xlarge", "InitialInstanceCount": 1}
+            ],
+        },
+    },
+    "Endpoint": {
+        "Type": "AWS::SageMaker::Endpoint",
+        "Properties": {"EndpointConfigName": {"Fn::GetAtt": ["Config", "EndpointConfigName"]}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def stack(cloud: LocalCloud) -> Any:
+    """A stack with an endpoint, of which a component becomes part."""
+    made = Stack(cloud, "Capacity")
+    assert made.deploy(RESOURCES) == "CREATE_COMPLETE"
+    yield made
+    made.delete()
+
+
+def send(stack: Stack, answers: Answers, kind: str, **changed: Any) -> dict[str, Any]:
+    described = stack.cloudformation.describe_stacks(StackName=stack.name)["Stacks"][0]
+    event = {
+        "RequestType": kind,
+        "ResponseURL": answers.url,
+        "StackId": described["StackId"],
+        "RequestId": f"request-{len(answers.received)}",
+        "LogicalResourceId": "Capacity",
+        "ResourceProperties": {
+            "ComponentLogicalId": "Component",
+            "InitialCopyCount": "2",
+            "Component": COMPONENT["Properties"],
+            **changed,
+        },
+    }
+    capacity_handler.handler(event, LambdaContext())
+    return answers.received[-1]
+
+
+def test_a_component_that_is_not_there_yet_gets_the_initial_copies(stack: Stack, answers: Answers) -> None:
+    answer = send(stack, answers, "Create")
+    assert (answer["Status"], answer["Data"]) == ("SUCCESS", {"CopyCount": "2"}), answer
+
+
+def test_a_component_keeps_the_copies_that_scaling_has_set_whatever_the_request_is(
+    stack: Stack, answers: Answers, sagemaker: Any
+) -> None:
+    assert stack.deploy({**RESOURCES, "Component": COMPONENT}) == "UPDATE_COMPLETE"
+    name = stack.physical_id("Component").rpartition("/")[2]
+    sagemaker.update_inference_component_runtime_config(
+        InferenceComponentName=name, DesiredRuntimeConfig={"CopyCount": 3}
+    )
+    first, second = send(stack, answers, "Create"), send(stack, answers, "Update")
+    assert first["Data"] == second["Data"] == {"CopyCount": "3"}
+    assert first["PhysicalResourceId"] == second["PhysicalResourceId"]
+
+
+def test_a_look_up_that_fails_fails_the_deployment_and_is_no_reason_to_set_copies_back(
+    stack: Stack, answers: Answers, cloud: LocalCloud
+) -> None:
+    cloud.inject("limit_exceeded", operation="DescribeInferenceComponent")
+    answer = send(stack, answers, "Update")
+    assert answer["Status"] == "FAILED"
+    assert "DescribeInferenceComponent" in answer["Reason"]
+    cloud.clear_faults()
+
+
+def test_a_component_that_was_stopped_stays_so(stack: Stack, answers: Answers, sagemaker: Any) -> None:
+    name = stack.physical_id("Component").rpartition("/")[2]
+    until(
+        lambda: sagemaker.describe_inference_component(InferenceComponentName=name)["InferenceComponentStatus"],
+        lambda status: status == "InService",
+    )
+    sagemaker.update_inference_component_runtime_config(
+        InferenceComponentName=name, DesiredRuntimeConfig={"CopyCount": 0}
+    )
+    assert send(stack, answers, "Update")["Data"] == {"CopyCount": "0"}
+
+
+def test_a_component_that_somebody_has_deleted_gets_the_initial_copies(
+    stack: Stack, answers: Answers, sagemaker: Any
+) -> None:
+    name = stack.physical_id("Component").rpartition("/")[2]
+    until(
+        lambda: sagemaker.describe_inference_component(InferenceComponentName=name)["InferenceComponentStatus"],
+        lambda status: status == "InService",
+    )
+    sagemaker.delete_inference_component(InferenceComponentName=name)
+    until(lambda: send(stack, answers, "Update")["Data"], lambda data: data == {"CopyCount": "2"})
+
+
+def test_a_deletion_needs_nothing(stack: Stack, answers: Answers, cloud: LocalCloud) -> None:
+    before = len(cloud.calls())
+    assert send(stack, answers, "Delete")["Status"] == "SUCCESS"
+    assert len(cloud.calls()) == before
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [({"ComponentLogicalId": "a/b"}, "ComponentLogicalId"), ({"InitialCopyCount": "some"}, "InitialCopyCount")],
+)
+def test_malformed_properties_are_named(stack: Stack, answers: Answers, changed: dict[str, Any], named: str) -> None:
+    answer = send(stack, answers, "Create", **changed)
+    assert answer["Status"] == "FAILED"
+    assert named in answer["Reason"]

@@ -1,0 +1,111 @@
+"""Endpoints in the states an operator meets, on the local cloud."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+from constructs_optim.local.cloud import LocalCloud
+
+from ..local.conftest import ROLE, until
+from .stores import client
+
+IMAGE = "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1"
+COPIES = "sagemaker:inference-component:DesiredCopyCount"
+_numbers = itertools.count()
+
+
+@dataclass
+class Served:
+    """An endpoint, and the inference components on it."""
+
+    cloud: LocalCloud
+    name: str
+
+    @property
+    def sagemaker(self) -> Any:
+        return client(self.cloud, "sagemaker")
+
+    @property
+    def autoscaling(self) -> Any:
+        return client(self.cloud, "application-autoscaling")
+
+    @staticmethod
+    def by_components(cloud: LocalCloud, *, least_instances: int = 0) -> Served:
+        made = Served(cloud, f"components-{next(_numbers)}")
+        managed = {"Status": "ENABLED", "MinInstanceCount": least_instances, "MaxInstanceCount": 4}
+        made._deploy({"ManagedInstanceScaling": managed}, ExecutionRoleArn=ROLE)
+        return made
+
+    @staticmethod
+    def by_a_variant(cloud: LocalCloud) -> Served:
+        made = Served(cloud, f"variant-{next(_numbers)}")
+        made._model()
+        made._deploy({"ModelName": made.name, "InitialVariantWeight": 1})
+        return made
+
+    def component(self, suffix: str = "llama", copies: int = 2) -> str:
+        """Add a component of so many copies; its name."""
+        name = f"{self.name}-{suffix}"
+        if suffix == "llama":
+            self._model()
+        self.sagemaker.create_inference_component(
+            InferenceComponentName=name,
+            EndpointName=self.name,
+            VariantName="AllTraffic",
+            Specification={
+                "ModelName": self.name,
+                "ComputeResourceRequirements": {
+                    "MinMemoryRequiredInMb": 1024,
+                    "NumberOfAcceleratorDevicesRequired": 1,
+                },
+            },
+            RuntimeConfig={"CopyCount": copies},
+        )
+        self.settled(name)
+        return name
+
+    def settled(self, component: str) -> dict[str, Any]:
+        """The component once no change of it goes on."""
+        return until(
+            lambda: self.sagemaker.describe_inference_component(InferenceComponentName=component),
+            lambda found: found["InferenceComponentStatus"] == "InService",
+        )
+
+    def copies(self, component: str) -> int:
+        return self.settled(component)["RuntimeConfig"]["DesiredCopyCount"]
+
+    def scale(self, component: str, least: int, most: int) -> None:
+        self.autoscaling.register_scalable_target(**_target(component), MinCapacity=least, MaxCapacity=most)
+
+    def schedule(self, component: str, name: str, least: int, most: int) -> None:
+        self.autoscaling.put_scheduled_action(
+            **_target(component),
+            ScheduledActionName=name,
+            Schedule="cron(0 7 ? * MON-FRI *)",
+            Timezone="Europe/Berlin",
+            ScalableTargetAction={"MinCapacity": least, "MaxCapacity": most},
+        )
+
+    def _model(self) -> None:
+        self.sagemaker.create_model(
+            ModelName=self.name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE}, EnableNetworkIsolation=True
+        )
+
+    def _deploy(self, variant: dict[str, Any], **config: Any) -> None:
+        declared = {"VariantName": "AllTraffic", "InstanceType": "ml.g5.12xlarge", "InitialInstanceCount": 1, **variant}
+        self.sagemaker.create_endpoint_config(EndpointConfigName=self.name, ProductionVariants=[declared], **config)
+        self.sagemaker.create_endpoint(EndpointName=self.name, EndpointConfigName=self.name)
+        until(
+            lambda: self.sagemaker.describe_endpoint(EndpointName=self.name)["EndpointStatus"],
+            lambda status: status == "InService",
+        )
+
+
+def _target(component: str) -> dict[str, str]:
+    return {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": f"inference-component/{component}",
+        "ScalableDimension": COPIES,
+    }
