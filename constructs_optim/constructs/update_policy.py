@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,10 @@ from aws_cdk import Duration
 
 from constructs_optim.recipe.hosting import UpdateSettings
 
+from .permissions import Statement
+
 _BAKE_SECONDS = 600
+_BATCH_PERCENT = 25
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ class UpdatePolicy:
         Raises:
             ValueError: when both ``percent`` and ``instances`` are given.
         """
-        size, unit = _size(percent, instances, 25)
+        size, unit = _size(percent, instances, _BATCH_PERCENT)
         return UpdatePolicy(
             UpdateSettings(
                 "LINEAR",
@@ -128,7 +132,7 @@ class UpdatePolicy:
         Raises:
             ValueError: when both ``percent`` and ``instances`` are given.
         """
-        size, unit = _size(percent, instances, 25)
+        size, unit = _size(percent, instances, _BATCH_PERCENT)
         return UpdatePolicy(
             UpdateSettings(
                 "ROLLING",
@@ -171,18 +175,29 @@ def deployment_config(settings: UpdateSettings, alarm_names: list[str]) -> dict[
     return {**(rollback if alarm_names else {}), **policy}
 
 
+def watch_statements(alarm_arns: Sequence[str]) -> list[Statement]:
+    """What the execution role may do so that alarms roll an update back.
+
+    Source: Amazon SageMaker developer guide, "Auto-rollback configuration and monitoring" (prerequisites).
+    """
+    if not alarm_arns:
+        return []
+    return [Statement("WatchAlarms", ("cloudwatch:DescribeAlarms",), tuple(alarm_arns))]
+
+
 def component_deployment_config(settings: UpdateSettings, alarm_names: list[str]) -> dict[str, Any]:
     """The ``deploymentConfig`` property of an inference component, whose copies are replaced in batches.
 
-    The batches of a rolling policy are the copies' as well. For any other policy they are one copy each.
+    The batches of a rolling policy are the copies' as well. For any other policy they are a quarter of the copies, and
+    so of a single copy all of it: a number of copies may be too large a share of what scaling has left of them.
     """
     rolling = settings.strategy == "ROLLING"
-    unit = "COPY_COUNT" if settings.size_unit == "INSTANCE_COUNT" or not rolling else settings.size_unit
+    unit = "COPY_COUNT" if rolling and settings.size_unit == "INSTANCE_COUNT" else "CAPACITY_PERCENT"
     bake = settings.bake_seconds if rolling else max(settings.bake_seconds, settings.termination_wait_seconds)
     return {
         **({"autoRollbackConfiguration": {"alarms": [{"alarmName": n} for n in alarm_names]}} if alarm_names else {}),
         "rollingUpdatePolicy": {
-            "maximumBatchSize": _capacity(unit, settings.size if rolling else 1),
+            "maximumBatchSize": _capacity(unit, settings.size if rolling else _BATCH_PERCENT),
             **_given(
                 maximumExecutionTimeoutInSeconds=settings.timeout_seconds,
                 rollbackMaximumBatchSize=_rollback_capacity(settings) if rolling else None,

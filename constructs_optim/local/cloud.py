@@ -48,7 +48,7 @@ class LocalCloud:
         region: str = DEFAULT_REGION,
         job_seconds: tuple[float, float] = (3.0, 5.0),
         endpoint_seconds: float = 1.0,
-        time_scale: float = 1.0,
+        time_scale: float = 0.01,
         hub_folders: Sequence[Path] = (),
         enforce_iam: bool = False,
         log_file: Path | None = None,
@@ -63,7 +63,7 @@ class LocalCloud:
                 Default: 1 second.
             time_scale: how long waits take, against AWS's: those of state machines, those before Lambda repeats an
                 invocation that failed, those of deployments (baking, time limits) and cooldowns and rates of scaling.
-                Default: 1, as on AWS.
+                Default: 0.01, so that ten minutes are six seconds; 1 is as on AWS.
             hub_folders: more documents, as ``<folder>/<model id>/<version>.json``. Default: none.
             enforce_iam: whether Lambda functions, state machines and SageMaker may do only what their roles' policies
                 allow. Whoever uses :meth:`environment` stays an administrator. Default: they may do everything.
