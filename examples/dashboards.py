@@ -12,7 +12,6 @@ from constructs_optim import (
     ArtifactStore,
     EvaluatedModel,
     FleetDashboard,
-    FleetEndpoint,
     Model,
     OptimizedEndpoint,
     Quantization,
@@ -38,20 +37,15 @@ drafted.dashboard.show_costs(instance_price_per_hour=PRICE_OF_G5_12XLARGE)
 # Baseline and optimized, side by side: what evaluations published of each, for 1, 8 and 32 users.
 drafted.dashboard.show_evaluation(
     concurrencies=[1, 8, 32],
-    baseline=EvaluatedModel("quantized", quantized.dashboard.served, PRICE_OF_G5_12XLARGE),
+    baseline=EvaluatedModel("quantized", quantized.served, PRICE_OF_G5_12XLARGE),
     label="with a draft",
 )
 # From the pipeline, not from a clock at synth: the same commit makes the same template.
 drafted.dashboard.add_deployment("2026-11-21T14:00:00Z", "release 42")
 
-fleet = FleetDashboard(
-    stack,
-    "Fleet",
-    endpoints=[
-        FleetEndpoint(name, one.dashboard.served, instance_price_per_hour=PRICE_OF_G5_12XLARGE)
-        for name, one in (("Quantized", quantized), ("With a draft", drafted))
-    ],
-)
+fleet = FleetDashboard(stack, "Fleet")
+for one in (quantized, drafted):
+    fleet.add_endpoint(one, label=one.node.id, instance_price_per_hour=PRICE_OF_G5_12XLARGE)
 
 # Single widgets, in a dashboard that is the team's own.
 own = cloudwatch.Dashboard(stack, "Own")

@@ -43,11 +43,19 @@ class ScalingRange:
     targets: tuple[tuple[str, float], ...] = ()
 
 
-def heading(served: ServedModel, place: Place, plan: Plan | None, *, bucket: str | None, stack_region: str) -> Segment:
+def heading(
+    served: ServedModel,
+    place: Place,
+    plan: Plan | None,
+    instance_types: Sequence[str],
+    *,
+    bucket: str | None,
+    stack_region: str,
+) -> Segment:
     """What is served on what, and where to look further. The console's host follows from ``stack_region``."""
     console = next((host for start, host in _CONSOLES.items() if stack_region.startswith(start)), _CONSOLE)
     described = plan.description if plan is not None else {}
-    facts = [described.get("Model"), ", ".join(described.get("Techniques", ())), served.instance_type]
+    facts = [described.get("Model"), ", ".join(described.get("Techniques", ())), ", ".join(instance_types)]
     name = (
         f"{served.endpoint_name} / {served.inference_component_name}" if served.is_component else served.endpoint_name
     )
@@ -149,6 +157,7 @@ def errors(served: ServedModel, place: Place) -> Segment:
         Line("invocation_5xx_errors", color=RED),
         Line("invocation_model_errors", color=PURPLE),
         Line("mid_stream_errors", color=GREY),
+        Line("no_capacity_failures", color=BLUE),
     ]
     return Segment(
         "errors",

@@ -143,7 +143,7 @@ def variant_properties(
 def startup_parameters(options: EndpointOptions, model: HostedModel) -> dict[str, Any]:
     """How long a model may take to start: as given, or as its own document says."""
     startup, download = options.container_startup_timeout, options.model_data_download_timeout
-    timeouts = model.startup_timeouts
+    timeouts = model.model.startup_timeouts
     return {
         "containerStartupHealthCheckTimeoutInSeconds": _seconds(startup) if startup is not None else timeouts.startup,
         "modelDataDownloadTimeoutInSeconds": _seconds(download) if download is not None else timeouts.download,

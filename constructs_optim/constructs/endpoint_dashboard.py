@@ -11,7 +11,7 @@ from aws_cdk import Stack, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from constructs_optim.recipe import Plan, pricing
+from constructs_optim.recipe import Plan, metrics, pricing
 from constructs_optim.recipe.metrics import PUBLISHING_SECONDS
 
 from . import dashboard_segments as segments
@@ -50,7 +50,7 @@ class EndpointDashboard(Construct):
         discount: float = 0,
         inference_component_name: str | None = None,
         instance_price_per_hour: float | None = None,
-        instance_type: str | None = None,
+        instance_types: Sequence[str] | None = None,
         publishing_seconds: int = PUBLISHING_SECONDS,
     ) -> None:
         """Declare the dashboard.
@@ -67,7 +67,8 @@ class EndpointDashboard(Construct):
             inference_component_name: the inference component that serves the model; may be a token. Default: none.
             instance_price_per_hour: what one instance costs in an hour, in US dollars. Default: no live costs, and
                 the prices that an evaluation published.
-            instance_type: what the endpoint runs on. Default: that of ``plan``.
+            instance_types: what the endpoint runs on; all of them, where it has instance pools. Default: that of
+                ``plan``.
             publishing_seconds: how often instances report their utilization (``MetricsConfig`` of the endpoint
                 configuration), by which they are counted. Default: 60.
 
@@ -78,12 +79,14 @@ class EndpointDashboard(Construct):
         super().__init__(scope, id)
         self._plan = plan or (artifact.plan if artifact is not None else None)
         self._artifact = artifact
+        of_plan = [self._plan.instance_type] if self._plan is not None else []
+        self._instance_types = tuple(instance_types or of_plan)
         key = artifact.artifact_key if artifact is not None and artifact.plan.jobs else None
         self._served = ServedModel(
             endpoint_name,
             variant_name,
             inference_component_name,
-            instance_type=instance_type or (self._plan.instance_type if self._plan is not None else None),
+            instance_type=metrics.like_all(self._instance_types),
             artifact_key=key or (self._plan.artifact_key if self._plan is not None else None),
             publishing_seconds=publishing_seconds,
         )
@@ -115,7 +118,9 @@ class EndpointDashboard(Construct):
         served, place = self._served, self._place
         bucket = self._artifact.artifact_store.bucket_name if self._artifact is not None else None
         shown = [
-            segments.heading(served, place, self._plan, bucket=bucket, stack_region=Stack.of(self).region),
+            segments.heading(
+                served, place, self._plan, self._instance_types, bucket=bucket, stack_region=Stack.of(self).region
+            ),
             segments.alarms(self._alarms),
             segments.traffic(served, place),
             segments.concurrency(served, place, self._scaling),

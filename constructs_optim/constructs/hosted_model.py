@@ -14,10 +14,9 @@ from constructs_optim.recipe import Model, Plan, Violation, violations
 from constructs_optim.recipe.techniques import Technique
 
 from .artifact_store import IArtifactStore
-from .model_source import StartupTimeouts
 from .optimization_job import OptimizationJob
 from .optimized_artifact import OptimizedArtifact
-from .optimized_model import optimized_model
+from .optimized_model import DeclaredModel, optimized_model
 from .stack_plan import region_of, shown
 
 if TYPE_CHECKING:
@@ -71,11 +70,15 @@ class ModelRecipe:
 
 @dataclass(frozen=True)
 class HostedModel:
-    """The artifact, the name of the SageMaker model (a token), and how long it may take to start."""
+    """The artifact, and the SageMaker model that serves it."""
 
     artifact: OptimizationJob | OptimizedArtifact
-    model_name: str
-    startup_timeouts: StartupTimeouts
+    model: DeclaredModel
+
+    @property
+    def model_name(self) -> str:
+        """The model's name (a token)."""
+        return self.model.name
 
     @property
     def plan(self) -> Plan:
@@ -129,8 +132,8 @@ def host(scope: Construct, recipe: ModelRecipe, around: Surroundings) -> HostedM
         store = _store_of_reference(recipe.artifact_key, around)
         # Not under the job's id: CloudFormation does not change the type of a resource.
         artifact = OptimizedArtifact(scope, "Artifact", artifact_key=recipe.artifact_key, artifact_store=store, **given)
-    name, timeouts = optimized_model(scope, "Model", artifact, network_isolation=around.network_isolation)
-    return HostedModel(artifact, name, timeouts)
+    model = optimized_model(scope, "Model", artifact, network_isolation=around.network_isolation)
+    return HostedModel(artifact, model)
 
 
 def _store_of_reference(artifact_key: str, around: Surroundings) -> IArtifactStore:

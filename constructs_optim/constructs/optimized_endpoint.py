@@ -260,7 +260,9 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             self.component = self._add(self, "Component", "model", self._models, needs, adapters)
         self._scaling: EndpointScaling | None = None
         if removal_policy is not None:
-            self.apply_removal_policy(removal_policy)
+            # A retained endpoint launches instances from its configuration and its models.
+            for kept in (self._endpoint, self._config, *(model.model.resource for model in self._models)):
+                kept.apply_removal_policy(removal_policy)
 
         self._dashboard = EndpointDashboard(
             self,
@@ -271,7 +273,8 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             discount=discount,
             inference_component_name=self.inference_component_name,
             instance_price_per_hour=instance_price_per_hour,
-            instance_type=self._hosting.instance_types[0] if len(self._hosting.instance_types) == 1 else None,
+            instance_types=self._hosting.instance_types,
+            publishing_seconds=self._options.publishing_seconds,
         )
         alarms_shown = self.alarms if self.component is None else self.component.alarms
         if alarms_shown is not None:
@@ -426,7 +429,9 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             ValueError: when the range is none, or the endpoint is scaled already.
         """
         if self.component is not None:
-            return self.component.auto_scale(max_capacity=max_capacity, min_capacity=min_capacity)
+            scaling = self.component.auto_scale(max_capacity=max_capacity, min_capacity=min_capacity)
+            self._dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
+            return scaling
         if self._scaling is not None:
             raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
         self._scaling = EndpointScaling(
@@ -439,4 +444,5 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             on_change=follow_scaling(self.alarms),
         )
         self._endpoint.add_property_override("RetainAllVariantProperties", True)
+        self._dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
         return self._scaling

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from aws_cdk import CfnResource
@@ -17,14 +18,23 @@ from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
 
 
+@dataclass(frozen=True)
+class DeclaredModel:
+    """The resource, its name (a token), and how long it may take to start."""
+
+    resource: CfnResource
+    name: str
+    startup_timeouts: StartupTimeouts
+
+
 def optimized_model(
     scope: Construct,
     id: str,
     artifact: OptimizationJob | OptimizedArtifact,
     *,
     network_isolation: bool | None = None,
-) -> tuple[str, StartupTimeouts]:
-    """Declare the model; its name (a token), and how long it may take to start.
+) -> DeclaredModel:
+    """Declare the model.
 
     ``network_isolation``: where it is not as the plan has it.
 
@@ -37,9 +47,7 @@ def optimized_model(
     return (_native if container.is_native else _custom)(scope, id, artifact, isolated)
 
 
-def _native(
-    scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool
-) -> tuple[str, StartupTimeouts]:
+def _native(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool) -> DeclaredModel:
     container, network = artifact.plan.container, artifact.network
     model = sagemaker.CfnModel(
         scope,
@@ -60,12 +68,10 @@ def _native(
         vpc_config=network.to_property("securityGroupIds") if network is not None else None,
     )
     _explain_to_cfn_lint(model, artifact)
-    return model.attr_model_name, artifact.startup_timeouts
+    return DeclaredModel(model, model.attr_model_name, artifact.startup_timeouts)
 
 
-def _custom(
-    scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool
-) -> tuple[str, StartupTimeouts]:
+def _custom(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool) -> DeclaredModel:
     plan, container, network = artifact.plan, artifact.plan.container, artifact.network
     service = OptimizationService.of(scope)
     properties: dict[str, Any] = {
@@ -88,7 +94,7 @@ def _custom(
     model = CfnResource(scope, id, type="Custom::OptimizedModel", properties=properties)
     _explain_to_cfn_lint(model, artifact)
     of_hub = isinstance(container.model, HubSource)
-    return model.ref, StartupTimeouts.of_hub(model) if of_hub else artifact.startup_timeouts
+    return DeclaredModel(model, model.ref, StartupTimeouts.of_hub(model) if of_hub else artifact.startup_timeouts)
 
 
 def _explain_to_cfn_lint(model: CfnResource, artifact: OptimizationJob | OptimizedArtifact) -> None:

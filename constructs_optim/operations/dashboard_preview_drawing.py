@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Mapping
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from .dashboard_preview import DashboardPreview
@@ -270,7 +271,8 @@ def _log(figure: Figure, inches: Inches, widget: Mapping[str, Any], _: Graph | N
 def _alarm(figure: Figure, inches: Inches, widget: Mapping[str, Any], _: Graph | None) -> None:
     properties = widget["properties"]
     names = [str(arn).rpartition(":alarm:")[2] for arn in properties.get("alarms", [])]
-    _listed(figure, inches, str(properties.get("title", "Alarms")), [f"●  {name}" for name in names])
+    beside_each_other = wrap("   ".join(f"●\u00a0{name}" for name in names), int((inches[2] - 0.3) / 0.074))
+    _listed(figure, inches, str(properties.get("title", "Alarms")), beside_each_other)
 
 
 def _unknown(figure: Figure, inches: Inches, widget: Mapping[str, Any], _: Graph | None) -> None:
@@ -284,7 +286,10 @@ def _listed(figure: Figure, inches: Inches, title: str, lines: list[str], *, fam
     left = (inches[0] + _MARGIN) / width
     figure.text(left, top / height, title, fontsize=9, color=_INK, weight="bold", va="center")
     longest = int((inches[2] - 0.3) / 0.074)
-    for line in lines[: max(int((inches[3] - 0.5) / 0.19), 0)]:
+    room = max(int((inches[3] - 0.42) / 0.19), 1)
+    if len(lines) > room:
+        lines = [*lines[: room - 1], f"… and {len(lines) - room + 1} more"]
+    for line in lines:
         top -= 0.19
         said = line if len(line) <= longest else f"{line[: longest - 1]}…"
         figure.text(left, top / height, said, fontsize=7.5, color=_FAINT, va="center", family=family)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from types import MappingProxyType
 
@@ -26,6 +27,7 @@ __all__ = [
     "by_name",
     "find",
     "instance",
+    "like_all",
     "metrics_page",
     "summed_over",
 ]
@@ -54,6 +56,13 @@ def find(name: str) -> MetricDefinition:
 def instance(instance_type: str | None) -> InstanceRow | None:
     """What is known of an instance type, which may be a token; None where nothing is."""
     return instances.find(instance_type) if instance_type is not None else None
+
+
+def like_all(instance_types: Sequence[str]) -> str | None:
+    """One that publishes like all of these types: the same accelerators and vCPUs; None where they differ."""
+    known = [instance(name) for name in instance_types]
+    alike = {(row.kind, row.accelerator_count, row.vcpu) if row is not None else None for row in known}
+    return instance_types[0] if len(alike) == 1 and None not in alike else None
 
 
 def summed_over(series: Series, instance_type: str | None) -> int:

@@ -46,7 +46,7 @@ def alone(**given: Any) -> tuple[Stack, EndpointDashboard]:
         **{
             "endpoint_name": "chat",
             "variant_name": "AllTraffic",
-            "instance_type": "ml.g5.12xlarge",
+            "instance_types": ["ml.g5.12xlarge"],
             **given,
         },
     )
@@ -138,7 +138,7 @@ def test_an_inference_components_dashboard_has_its_dimensions() -> None:
 
 
 def test_there_is_no_graph_of_gpus_where_there_are_none() -> None:
-    scope, _ = alone(instance_type="ml.inf2.48xlarge")
+    scope, _ = alone(instance_types=["ml.inf2.48xlarge"])
     body = body_of(scope)
     assert not [row for graph in graphs(body) for row in series(graph) if row[1].startswith("GPU")]
     assert "## Accelerators" not in texts(body)
@@ -171,6 +171,21 @@ def test_what_jobs_and_artifacts_went_through_is_asked_of_the_handlers_logs() ->
     assert re.search(r'stack_id = "\$\{AWS::StackId\}" and logical_id in \["Llama70BOptimization\w+"\]', query)
     assert variables["LogGroup1"]["Ref"].startswith("OptimizationServiceHandlerLogs")
     assert variables["LogGroup2"]["Ref"].startswith("OptimizationServiceWatcherLogs")
+
+
+def test_pools_of_unlike_instances_show_percentages_as_they_are_published() -> None:
+    scope, _ = alone(instance_types=["ml.g5.12xlarge", "ml.g5.48xlarge"])
+    body = body_of(scope)
+    assert "ml.g5.12xlarge, ml.g5.48xlarge" in texts(body)[0]
+    assert not expressions(titled(body, "GPU utilization"))
+    assert "max" not in titled(body, "GPU utilization")["yAxis"]["left"]
+
+
+def test_an_endpoint_that_scales_shows_its_limits() -> None:
+    scope = stack()
+    endpoint(scope).auto_scale(min_capacity=1, max_capacity=4)
+    marks = titled(body_of(scope), "Instances")["annotations"]["horizontal"]
+    assert [(mark["value"], mark["label"]) for mark in marks] == [(1, "fewest"), (4, "most")]
 
 
 def test_evaluations_and_prices_are_shown_where_there_are_some() -> None:

@@ -53,9 +53,7 @@ def test_endpoints_of_another_stack_are_referred_to() -> None:
     there, here = Stack(app, "Chat", env=ENVIRONMENT), Stack(app, "Fleet", env=ENVIRONMENT)
     from .stacks import endpoint
 
-    made = endpoint(there)
-    served = ServedModel(made.endpoint_name, made.variant_name, instance_type="ml.g5.12xlarge")
-    FleetDashboard(here, "Dashboard", endpoints=[Endpoint(there, "Served", served)])
+    FleetDashboard(here, "Dashboard", endpoints=[endpoint(there)])
     ((_, variables),) = bodies(template_of(here))
     assert "Fn::ImportValue" in variables["EndpointName1"]
 
@@ -80,9 +78,8 @@ def test_an_endpoint_elsewhere_whose_name_cannot_be_known_is_refused() -> None:
     app = App()
     here = Stack(app, "Fleet", env=ENVIRONMENT)
     there = Stack(app, "Chat", env=Environment(account="111122223333", region="us-east-1"))
-    served = ServedModel(endpoint(there).endpoint_name, "AllTraffic")
     with pytest.raises(ValueError, match="give it a name with endpoint_name"):
-        FleetDashboard(here, "Dashboard", endpoints=[Endpoint(there, "Served", served)])
+        FleetDashboard(here, "Dashboard", endpoints=[endpoint(there)])
 
 
 def test_more_endpoints_than_cloudwatch_shows_are_refused() -> None:

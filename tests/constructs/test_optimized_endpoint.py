@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -41,9 +42,9 @@ def test_an_endpoint_serves_the_artifact_behind_the_condition_that_waits_for_it(
     assert model["EnableNetworkIsolation"] is True
 
 
-def test_the_variant_has_time_to_download_and_load_the_weights() -> None:
+def test_a_model_in_s3_has_an_hour_to_be_downloaded_and_loaded() -> None:
     scope = stack()
-    endpoint(scope, initial_instance_count=2)
+    endpoint(scope, model=Model.s3("s3://models/llama/70b"), initial_instance_count=2)
     (variant,) = resource(template_of(scope), "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
     assert variant["ModelDataDownloadTimeoutInSeconds"] == 3600
     assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == 3600
@@ -51,13 +52,24 @@ def test_the_variant_has_time_to_download_and_load_the_weights() -> None:
     assert variant["InstanceType"] == "ml.g5.12xlarge"
 
 
-def test_names_are_left_to_cloudformation_unless_they_are_given() -> None:
+def test_a_model_of_the_hub_has_the_time_that_its_document_says() -> None:
+    scope = stack()
+    endpoint(scope)
+    template = template_of(scope)
+    (job,) = [name for name, r in template["Resources"].items() if r["Type"] == "Custom::OptimizationJob"]
+    (variant,) = resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
+    assert variant["ModelDataDownloadTimeoutInSeconds"] == {"Fn::GetAtt": [job, "ModelDataDownloadTimeout"]}
+    assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == {"Fn::GetAtt": [job, "ContainerStartupTimeout"]}
+
+
+def test_an_endpoint_is_named_after_its_place_unless_it_is_given_a_name() -> None:
     scope = stack()
     endpoint(scope, "Unnamed")
     endpoint(scope, "Named", endpoint_name="chat", variant_name="main")
     template = template_of(scope)
-    names = [properties.get("EndpointName") for properties in resources(template, "AWS::SageMaker::Endpoint")]
-    assert names == [None, "chat"]
+    unnamed, named = [properties["EndpointName"] for properties in resources(template, "AWS::SageMaker::Endpoint")]
+    assert re.fullmatch(r"chat-unnamed-[0-9a-f]{8}", unnamed)
+    assert named == "chat"
     variants = [
         c["ProductionVariants"][0]["VariantName"] for c in resources(template, "AWS::SageMaker::EndpointConfig")
     ]

@@ -101,6 +101,20 @@ def test_percentages_are_added_up_over_an_instances_gpus_and_vcpus() -> None:
     assert metrics.summed_over(gpu, None) == 1
 
 
+@pytest.mark.parametrize(
+    ("types", "like"),
+    [
+        (["ml.g5.12xlarge"], "ml.g5.12xlarge"),
+        (["ml.g5.12xlarge", "ml.g6.12xlarge"], "ml.g5.12xlarge"),
+        (["ml.g5.12xlarge", "ml.g5.48xlarge"], None),
+        (["${Token[TOKEN.1]}"], None),
+        ([], None),
+    ],
+)
+def test_instances_of_several_types_are_alike_with_as_many_gpus_and_vcpus(types: list[str], like: str | None) -> None:
+    assert metrics.like_all(types) == like
+
+
 positive = st.floats(min_value=0.01, max_value=10_000)
 
 

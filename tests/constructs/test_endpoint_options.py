@@ -1,0 +1,315 @@
+"""Every prop of an endpoint, one at a time and in pairs: what comes of it is what CloudFormation and the API accept, or
+a violation with a rule's id.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from aws_cdk import Duration, RemovalPolicy, Size, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from cfnlint.api import lint
+
+from constructs_optim import (
+    Adapters,
+    Alarms,
+    AsyncInference,
+    CapacityReservation,
+    DataCapture,
+    Observability,
+    OptimizedEndpoint,
+    Pool,
+    Quantization,
+    RecipeError,
+    Routing,
+    UpdatePolicy,
+)
+from constructs_optim.local.api_error import ApiError
+from constructs_optim.local.api_model import ApiModel
+
+from .stacks import endpoint, resource, resources, stack, template_of
+
+Props = dict[str, Any]
+_KEY = "arn:aws:kms:us-west-2:111122223333:key/0a1b2c3d-1111-2222-3333-444455556666"
+_RESERVATION = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
+_POOLS = [
+    Pool("ml.p5.48xlarge", techniques=[Quantization.fp8()]),
+    Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
+]
+
+
+def _bucket(scope: Stack, id: str = "Bucket") -> s3.IBucket:
+    return s3.Bucket.from_bucket_name(scope, id, "bucket-of-mine")
+
+
+def _alarm(scope: Stack) -> cloudwatch.IAlarm:
+    arn = "arn:aws:cloudwatch:us-west-2:111122223333:alarm:checkout"
+    return cloudwatch.Alarm.from_alarm_arn(scope, "Checkout", arn)
+
+
+def _vpc(scope: Stack) -> ec2.IVpc:
+    return ec2.Vpc.from_vpc_attributes(
+        scope,
+        "Vpc",
+        vpc_id="vpc-11111111",
+        availability_zones=["us-west-2a", "us-west-2b"],
+        private_subnet_ids=["subnet-11111111", "subnet-22222222"],
+    )
+
+
+_IN_A_STACK = 30
+
+
+# What is given when a prop is switched on. A prop that this table lacks is found by a test below.
+ON: dict[str, Callable[[Stack], Props]] = {
+    "adapters": lambda _: {"adapters": Adapters()},
+    "alarm_actions": lambda _: {"alarm_actions": ()},
+    "alarms": lambda _: {"alarms": Alarms.none()},
+    "async_inference": lambda scope: {"async_inference": AsyncInference(_bucket(scope, "Answers"))},
+    "capacity_reservation": lambda _: {"capacity_reservation": CapacityReservation(_RESERVATION)},
+    "container_startup_timeout": lambda _: {"container_startup_timeout": Duration.minutes(20)},
+    "data_capture": lambda scope: {"data_capture": DataCapture(_bucket(scope), sampling_percentage=10)},
+    "discount": lambda _: {"discount": 0.2},
+    "encryption_key": lambda scope: {"encryption_key": kms.Key.from_key_arn(scope, "Key", _KEY)},
+    "endpoint_name": lambda _: {"endpoint_name": "chat-llama-70b"},
+    "environment": lambda _: {"environment": {"OPTION_MAX_MODEL_LEN": "8192"}},
+    "inference_ami_version": lambda _: {"inference_ami_version": "al2-ami-sagemaker-inference-gpu-3-1"},
+    "inference_component": lambda _: {"inference_component": True},
+    "initial_instance_count": lambda _: {"initial_instance_count": 2},
+    "instance_pools": lambda _: {"instance_pools": _POOLS, "instance_type": None, "techniques": None},
+    "instance_price_per_hour": lambda _: {"instance_price_per_hour": 7.09},
+    "instance_provision_timeout": lambda _: {"instance_provision_timeout": Duration.minutes(30)},
+    "max_instance_count": lambda _: {"max_instance_count": 4},
+    "max_runtime": lambda _: {"max_runtime": Duration.hours(2)},
+    "min_instance_count": lambda _: {"min_instance_count": 1},
+    "model_data_download_timeout": lambda _: {"model_data_download_timeout": Duration.minutes(30)},
+    "network_isolation": lambda _: {"network_isolation": False},
+    "observability": lambda _: {"observability": Observability(frequency_seconds=10, enhanced=True, detailed=True)},
+    "ok_actions": lambda _: {"ok_actions": ()},
+    "removal_policy": lambda _: {"removal_policy": RemovalPolicy.RETAIN},
+    "role": lambda scope: {"role": iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))},
+    "rollback_alarms": lambda scope: {"rollback_alarms": [_alarm(scope)]},
+    "routing": lambda _: {"routing": Routing.prefix_aware()},
+    "timeout": lambda _: {"timeout": Duration.hours(2)},
+    "update_policy": lambda _: {"update_policy": UpdatePolicy.rolling(), "initial_instance_count": 2},
+    "variant_name": lambda _: {"variant_name": "main"},
+    "volume_size": lambda _: {"volume_size": Size.gibibytes(256)},
+    "vpc": lambda scope: {"vpc": _vpc(scope)},
+}
+# What an endpoint cannot be without, and what goes with others only.
+_ALWAYS_OR_WITH_OTHERS = {
+    "scope", "id", "model", "techniques", "instance_type", "artifact_key", "artifact_store", "vpc_subnets",
+    "security_groups",
+}  # fmt: skip
+_TYPES = {
+    "AWS::SageMaker::EndpointConfig": "CreateEndpointConfig",
+    "AWS::SageMaker::Endpoint": "CreateEndpoint",
+    "AWS::SageMaker::InferenceComponent": "CreateInferenceComponent",
+    "AWS::SageMaker::Model": "CreateModel",
+}
+
+
+def _switched_on(combinations: list[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """What comes of each combination of props: the rules that refuse it, or its SageMaker resources."""
+    for start in range(0, len(combinations), _IN_A_STACK):
+        scope = stack()
+        given = {name: make(scope) for name, make in ON.items()}
+        declared: dict[str, tuple[str, ...]] = {}
+        for number, names in enumerate(combinations[start : start + _IN_A_STACK]):
+            case = f"Case{start + number}x"
+            try:
+                endpoint(scope, case, **{key: value for name in names for key, value in given[name].items()})
+                declared[case] = names
+            except RecipeError as error:
+                yield names, [violation.rule for violation in error.violations]
+        found = template_of(scope)["Resources"]
+        for case, names in declared.items():
+            yield names, {n: r for n, r in found.items() if n.startswith(case) and r["Type"] in _TYPES}
+
+
+def _literal(value: Any, key: str = "") -> Any:
+    """Properties with values in the place of what is known only when the stack is deployed."""
+    if isinstance(value, dict):
+        if set(value) & {"Ref", "Fn::GetAtt", "Fn::Select", "Fn::Join", "Fn::Sub"}:
+            text = json.dumps(value)
+            if "Timeout" in key:
+                return 1200
+            if "Arn" in key or "Role" in text:
+                return "arn:aws:iam::111122223333:role/execution"
+            if key == "Image":
+                return "111122223333.dkr.ecr.us-west-2.amazonaws.com/djl-inference:1"
+            if key.endswith(("Uri", "Path")):
+                return "s3://artifacts-of-mine/artifacts/"
+            return "name-of-it" if key not in ("SecurityGroupIds",) else "sg-11111111"
+        return {name: _literal(item, name) for name, item in value.items()}
+    return [_literal(item, key) for item in value] if isinstance(value, list) else value
+
+
+def _refused_by_the_api(resources: dict[str, Any]) -> list[str]:
+    model = ApiModel("sagemaker")
+    problems: list[str] = []
+    for found in resources.values():
+        operation = _TYPES[found["Type"]]
+        request = _literal(found["Properties"])
+        names = {f"{found['Type'].rpartition('::')[2]}Name": "name-of-it"}
+        # Deployments are configured when an endpoint is updated; a component's creation knows none.
+        members = model.members(operation)
+        body = {**names, **request}
+        later = {name: body.pop(name) for name in set(body) - members}
+        try:
+            model.check(operation, model.typed(operation, body))
+            if later:
+                update = operation.replace("Create", "Update")
+                model.check(update, model.typed(update, {**names, **_required(update), **later}))
+        except ApiError as error:
+            problems.append(f"{found['Type']}: {error}")
+    return problems
+
+
+def _required(operation: str) -> Props:
+    return {"EndpointConfigName": "name-of-it"} if operation == "UpdateEndpoint" else {}
+
+
+def _refused_by_cfn_lint(found: dict[str, dict[str, Any]]) -> list[str]:
+    """What cfn-lint says of all of them at once, in templates of at most 400 resources."""
+    items = [(name, {**one, "Properties": _literal(one["Properties"])}) for name, one in found.items()]
+    for _, one in items:
+        one.pop("DependsOn", None)
+        one.pop("Metadata", None)
+    problems: list[str] = []
+    for start in range(0, len(items), 400):
+        template = json.dumps({"Resources": dict(items[start : start + 400])})
+        problems += [str(match) for match in lint(template, regions=["us-west-2"]) if match.rule.severity == "error"]
+    return problems
+
+
+def test_the_table_has_every_prop() -> None:
+    props = set(OptimizedEndpoint.__init__.__annotations__) - {"return"}
+    assert props - _ALWAYS_OR_WITH_OTHERS == set(ON)
+
+
+def test_every_prop_alone_and_in_pairs_is_deployable_or_breaks_a_rule() -> None:
+    combinations: list[tuple[str, ...]] = [*((name,) for name in ON), *itertools.combinations(ON, 2)]
+    refused: dict[tuple[str, ...], list[str]] = {}
+    deployable: dict[str, dict[str, Any]] = {}
+    problems: list[str] = []
+    for names, found in _switched_on(combinations):
+        if isinstance(found, list):
+            refused[names] = found
+            continue
+        assert any(one["Type"] == "AWS::SageMaker::Endpoint" for one in found.values()), names
+        problems += [f"{' + '.join(names)}: {problem}" for problem in _refused_by_the_api(found)]
+        deployable |= found
+    problems += _refused_by_cfn_lint(deployable)
+    assert problems == []
+    assert all(re.fullmatch(r"OPT\d{3}", rule) for rules in refused.values() for rule in rules)
+    assert [names for names in refused if len(names) == 1] == [
+        ("encryption_key",),
+        ("max_instance_count",),
+        ("min_instance_count",),
+        ("volume_size",),
+    ]
+    assert refused["async_inference", "inference_component"] == ["OPT105"]
+    assert refused["capacity_reservation", "instance_pools"] == ["OPT109"]
+
+
+def test_what_the_test_of_all_props_stands_on_would_find_something() -> None:
+    broken = {"Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": {"ProductionVariants": [{}]}}}
+    assert "VariantName" in _refused_by_the_api(broken)[0]
+    assert "VariantName" in _refused_by_cfn_lint(broken)[0]
+
+
+def test_capture_lets_the_execution_role_write_below_its_prefix_only() -> None:
+    scope = stack()
+    endpoint(scope, data_capture=DataCapture(_bucket(scope), prefix="chat", requests=False))
+    template = template_of(scope)
+    capture = resource(template, "AWS::SageMaker::EndpointConfig")["DataCaptureConfig"]
+    assert capture["CaptureOptions"] == [{"CaptureMode": "Output"}]
+    assert capture["DestinationS3Uri"] == "s3://bucket-of-mine/chat"
+    (statement,) = [s for s in _statements(template) if s.get("Sid") == "WriteCaptures"]
+    assert statement["Action"] == ["s3:PutObject"]
+    assert json.dumps(statement["Resource"]).endswith(':s3:::bucket-of-mine/chat/*"]]}')
+
+
+def test_capturing_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="captures nothing"):
+        DataCapture(_bucket(stack()), requests=False, responses=False)
+
+
+def test_volumes_without_disks_are_encrypted_with_the_key_and_have_the_size_that_is_given() -> None:
+    scope = stack()
+    endpoint(
+        scope,
+        model=_neuron_model(),
+        techniques=[_neuron()],
+        instance_type="ml.inf2.48xlarge",
+        encryption_key=kms.Key.from_key_arn(scope, "Key", _KEY),
+        volume_size=Size.gibibytes(256),
+    )
+    config = resource(template_of(scope), "AWS::SageMaker::EndpointConfig")
+    assert config["KmsKeyId"] == _KEY
+    assert config["ProductionVariants"][0]["VolumeSizeInGB"] == 256
+
+
+def test_a_retained_endpoint_keeps_its_configuration_and_its_model() -> None:
+    scope = stack()
+    endpoint(scope, removal_policy=RemovalPolicy.RETAIN)
+    kept = {
+        r["Type"] for r in template_of(scope)["Resources"].values() if r.get("DeletionPolicy") == "Retain"
+    }  # fmt: skip
+    assert {"AWS::SageMaker::Endpoint", "AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"} <= kept
+
+
+def test_what_has_no_prop_is_reached_through_the_resource_itself() -> None:
+    scope = stack()
+    made = endpoint(scope)
+    resource_of: Any = made.node.default_child
+    resource_of.add_property_override("RetainDeploymentConfig", True)
+    config: Any = made.node.find_child("Config")
+    config.add_property_override("ProductionVariants.0.EnableSSMAccess", True)
+    template = template_of(scope)
+    assert resource(template, "AWS::SageMaker::Endpoint")["RetainDeploymentConfig"] is True
+    assert resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]["EnableSSMAccess"] is True
+
+
+def test_violations_of_recipe_and_hosting_come_together() -> None:
+    with pytest.raises(RecipeError) as caught:
+        endpoint(stack(), instance_type="ml.g5.12xlage", initial_instance_count=0, endpoint_name="a b")
+    assert [violation.rule for violation in caught.value.violations] == ["OPT010", "OPT100", "OPT101"]
+
+
+def test_a_refused_endpoint_leaves_nothing_behind() -> None:
+    scope = stack()
+    with pytest.raises(RecipeError):
+        endpoint(scope, initial_instance_count=0)
+    assert scope.node.try_find_child("Llama70B") is None
+
+
+def _neuron() -> Any:
+    from constructs_optim import Compilation
+
+    return Compilation.neuron()
+
+
+def _neuron_model() -> Any:
+    from constructs_optim import Model
+
+    return Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.16.2", accept_eula=True)
+
+
+def _statements(template: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        statement
+        for role in resources(template, "AWS::IAM::Role")
+        for policy in role.get("Policies", [])
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]
