@@ -15,6 +15,7 @@ from .endpoint_alarms import EndpointAlarms
 from .endpoint_scaling import EndpointScaling
 from .hosted_model import HostedModel
 from .served_model import ServedModel
+from .update_policy import watch_statements
 
 if TYPE_CHECKING:
     from aws_cdk import aws_cloudwatch as cloudwatch
@@ -37,7 +38,7 @@ class Alarming:
         accelerators: int | None = None,
     ) -> EndpointAlarms:
         """Declare them below ``scope``. Of several models, the one that is sized for the fewest requests decides."""
-        return EndpointAlarms(
+        alarms = EndpointAlarms(
             scope,
             "Alarms",
             served=served,
@@ -47,7 +48,12 @@ class Alarming:
             runs_jobs=any(model.runs_jobs for model in models),
             alarm_actions=self.alarm_actions,
             ok_actions=self.ok_actions,
+            name_prefix=served.inference_component_name or served.endpoint_name,
         )
+        for model in models:
+            # By names that are known: the role is there before the model, and the alarms come after it.
+            model.artifact.execution_role.permit(watch_statements(alarms.rollback_alarm_arns))
+        return alarms
 
 
 def follow_scaling(alarms: EndpointAlarms | None) -> Callable[[EndpointScaling], None]:

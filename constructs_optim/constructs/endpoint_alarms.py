@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Names, Stack
+from aws_cdk import Aws, Names, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
@@ -118,10 +118,24 @@ class EndpointAlarms(Construct):
         return [resource.attr_arn for _, resource in self._alarms.values()]
 
     @property
+    def _rolling_back(self) -> list[tuple[Alarm, cloudwatch.CfnAlarm]]:
+        return [(alarm, resource) for alarm, resource in self._alarms.values() if alarm.rolls_back]
+
+    @property
     def rollback_alarm_names(self) -> list[str]:
-        """The names of those that say a deployment has broken the endpoint: errors, latency and lost capacity."""
-        names = self.alarm_names
-        return [names[name] for name, (alarm, _) in self._alarms.items() if alarm.rolls_back]
+        """The names of those that say a deployment has broken the endpoint: errors, latency and lost capacity.
+
+        They are tokens: what is given one waits for the alarm.
+        """
+        return [resource.ref for _, resource in self._rolling_back]
+
+    @property
+    def rollback_alarm_arns(self) -> list[str]:
+        """The ARNs of the same; with a name prefix they are known before the alarms are there."""
+        if self._name_prefix is None:
+            return [resource.attr_arn for _, resource in self._rolling_back]
+        place = f"arn:{Aws.PARTITION}:cloudwatch:{Aws.REGION}:{Aws.ACCOUNT_ID}:alarm"
+        return [f"{place}:{self._name_of(alarm)}" for alarm, _ in self._rolling_back]
 
     def add_alarm_action(self, *actions: cloudwatch.IAlarmAction) -> None:
         """Do more when something is wrong.

@@ -47,7 +47,7 @@ from .network import shared_security_groups
 from .optimization_service import OptimizationService
 from .physical_names import physical_name
 from .served_model import ServedModel
-from .update_policy import UpdatePolicy, deployment_config
+from .update_policy import UpdatePolicy, deployment_config, watch_statements
 
 if TYPE_CHECKING:
     from aws_cdk import aws_cloudwatch as cloudwatch
@@ -231,6 +231,7 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             else own_role(self, role, OptimizationService.of(self).execution_role)
         )
         self._role.permit(self._options.statements())
+        self._role.permit(watch_statements([alarm.alarm_arn for alarm in rollback_alarms]))
         self._config = sagemaker.CfnEndpointConfig(self, "Config", **self._configuration())
         self._alarming = Alarming(alarms, tuple(alarm_actions), tuple(ok_actions))
         self.alarms: EndpointAlarms | None = None

@@ -83,6 +83,7 @@ class TestUpdates:
         alarm = physical(stack, "AWS::CloudWatch::Alarm", "ErrorRate")
         cloudwatch.set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="the new model answers with 500")
         assert changed.settled() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
+        assert "went into ALARM" in changed.reasons
         assert alarm in changed.reasons
         after = endpoint_of(stack)
         assert after["EndpointStatus"] == "InService"
