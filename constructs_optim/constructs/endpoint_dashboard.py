@@ -129,6 +129,11 @@ class EndpointDashboard(Construct):
             segments.host(served, place),
             segments.scaling(served, place, self._scaling),
             segments.cost(served, place),
+            *(
+                segment
+                for name, component in self._components.items()
+                for segment in segments.component(name, component, place)
+            ),
             *self._compared(),
             *([segments.history(self._history, place.region)] if self._history is not None else []),
             *self._more,

@@ -188,6 +188,17 @@ def test_an_endpoint_that_scales_shows_its_limits() -> None:
     assert [(mark["value"], mark["label"]) for mark in marks] == [(1, "fewest"), (4, "most")]
 
 
+def test_each_further_component_has_its_own_segments() -> None:
+    scope, made = alone()
+    made.show_component("Small", ServedModel("chat", "AllTraffic", "chat-small"))
+    body = body_of(scope)
+    assert {"## Small: Traffic and latency", "## Small: Errors"} <= set(texts(body))
+    shown = [row for graph in graphs(body) for row in series(graph)]
+    assert ["AWS/SageMaker", "ConcurrentRequestsPerCopy", "InferenceComponentName", "chat-small"] in shown
+    assert "Small_model_latency" in made.widgets
+    assert not overlapping(body)
+
+
 def test_evaluations_and_prices_are_shown_where_there_are_some() -> None:
     body, _ = dashboard()
     assert not [title for title in texts(body) if "Evaluation" in title or "Cost" in title]
