@@ -27,7 +27,7 @@ from rich.table import Table
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE = CHECKOUT / "constructs_optim"
-HANDLERS = ("artifact_handler", "job_handler", "job_watcher", "model_handler")
+HANDLERS = ("artifact_handler", "capacity_handler", "job_handler", "job_watcher", "model_handler")
 # What a handler imports of the Powertools layer; boto3 and what that needs are the runtime's.
 LAYER = ("aws_lambda_powertools", "typing_extensions")
 

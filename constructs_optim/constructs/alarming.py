@@ -36,6 +36,7 @@ class Alarming:
         models: Sequence[HostedModel],
         *,
         accelerators: int | None = None,
+        is_asynchronous: bool = False,
     ) -> EndpointAlarms:
         """Declare them below ``scope``. Of several models, the one that is sized for the fewest requests decides."""
         alarms = EndpointAlarms(
@@ -45,6 +46,7 @@ class Alarming:
             endpoint=scope.node.path,
             capacity=min(scaling_defaults(model.plan, accelerators=accelerators).capacity for model in models),
             alarms=self.alarms,
+            is_asynchronous=is_asynchronous,
             runs_jobs=any(model.runs_jobs for model in models),
             alarm_actions=self.alarm_actions,
             ok_actions=self.ok_actions,

@@ -22,13 +22,14 @@ from .inference_component import InferenceComponent, Needs
 class _Copies:
     """A component as the rules see it, and the range that its copies are in."""
 
-    needs: Needs
+    needs: tuple[Needs, ...]
+    """One for each of the endpoint's instance types."""
     label: str
     least: int
     most: int
 
-    def asked(self, copies: int) -> Component:
-        return self.needs.asked_by(self.label, copies)
+    def asked(self, place: int, copies: int) -> Component:
+        return self.needs[place].asked_by(self.label, copies)
 
 
 @dataclass
@@ -38,7 +39,8 @@ class ComponentHosting:
     Attributes:
         hosting: what the rules look at.
         options: how the endpoint is hosted.
-        endpoint_name: the endpoint's name (a token).
+        endpoint_arn: the endpoint's ARN (a token).
+        endpoint_name: its name (a token).
         literal_name: the same, known before the endpoint is there.
         alarming: what is alarmed about each component.
         rollback_alarm_names: alarms besides a component's own that roll its update back.
@@ -47,6 +49,7 @@ class ComponentHosting:
 
     hosting: Hosting
     options: EndpointOptions
+    endpoint_arn: str
     endpoint_name: str
     literal_name: str
     alarming: Alarming
@@ -70,7 +73,7 @@ class ComponentHosting:
         Raises:
             RecipeError: when its copies do not fit.
         """
-        asked = _Copies(needs[0], label, needs[0].copies, needs[0].copies)
+        asked = _Copies(tuple(needs), label, needs[0].copies, needs[0].copies)
         self._check({**self._copies, label: asked})
         self._copies[label] = asked
         component = InferenceComponent(
@@ -120,11 +123,19 @@ class ComponentHosting:
         refuse(check(replace(self.hosting, adapters=(Adapter(label, artifact_uri, loads),))))
 
     def _check(self, copies: dict[str, _Copies]) -> None:
-        refuse(check(replace(self.hosting, components=tuple(one.asked(one.most) for one in copies.values()))))
+        found: list[Violation] = []
+        for place, name in enumerate(self.hosting.instance_types):
+            components = tuple(one.asked(place, one.most) for one in copies.values())
+            found += check(replace(self.hosting, instance_types=(name,), components=components))
+        refuse(found)
 
     def _taken(self, number: Callable[[_Copies], int]) -> int:
-        components = [one.asked(number(one)) for one in self._copies.values()]
-        return max((instances_for_copies(components, row) for row in self.hosting.rows), default=1)
+        """How many instances the copies take, of the type that they take most of."""
+        taken = [
+            instances_for_copies([one.asked(place, number(one)) for one in self._copies.values()], row)
+            for place, row in enumerate(self.hosting.rows)
+        ]
+        return max(taken, default=1)
 
 
 def refuse(broken: Sequence[Violation]) -> None:

@@ -52,6 +52,7 @@ class EndpointAlarms(Construct):
         capacity: float,
         alarms: Alarms | None = None,
         scales_to_zero: bool = False,
+        is_asynchronous: bool = False,
         runs_jobs: bool = True,
         evaluation_concurrency: int | None = None,
         alarm_actions: Sequence[cloudwatch.IAlarmAction] = (),
@@ -69,6 +70,7 @@ class EndpointAlarms(Construct):
             capacity: requests in flight that each instance or copy is sized for.
             alarms: which there are, and how they are tuned. Default: all but the one on latency.
             scales_to_zero: whether there may be no copy at all. Default: there is always one.
+            is_asynchronous: whether requests wait in a queue. Default: they are answered at once.
             runs_jobs: whether optimization jobs of the stack can fail. Default: they can.
             evaluation_concurrency: users at the same time in one of the evaluations that are published; with it, an
                 alarm watches that they go on. Default: there are no evaluations.
@@ -89,7 +91,9 @@ class EndpointAlarms(Construct):
         super().__init__(scope, id)
         self._served, self._endpoint, self._runbook = served, endpoint, runbook
         self._concurrency, self._name_prefix = evaluation_concurrency, name_prefix
-        self._watched = Watched(served.is_component, capacity, scales_to_zero, evaluation_concurrency is not None)
+        self._watched = Watched(
+            served.is_component, capacity, scales_to_zero, evaluation_concurrency is not None, is_asynchronous
+        )
         self._alarms: dict[str, tuple[Alarm, cloudwatch.CfnAlarm]] = {}
         for alarm in endpoint_alarms(self._request, self._watched):
             self._alarms[alarm.name] = alarm, self._declared(alarm)

@@ -9,6 +9,9 @@ from aws_cdk import ArnFormat, Resource, Stack, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from .endpoint_metrics import EndpointMetrics
+from .served_model import ServedModel
+
 INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
 """What whoever sends requests does."""
 _READ_ACTIONS = ("sagemaker:DescribeEndpoint",)
@@ -141,7 +144,7 @@ class EndpointBase(Resource):
         )
 
 
-class ImportedEndpoint(EndpointBase):
+class ImportedEndpoint(EndpointMetrics, EndpointBase):
     """An endpoint that exists already; see ``OptimizedEndpoint.from_endpoint_attributes``."""
 
     def __init__(
@@ -201,6 +204,11 @@ class ImportedEndpoint(EndpointBase):
     def inference_component_name(self) -> str | None:
         """The inference component that was given, if any."""
         return self._component_name
+
+    @property
+    def served(self) -> ServedModel:
+        """What serves the model, as CloudWatch knows it."""
+        return ServedModel(self._name, self.variant_name, self._component_name)
 
     @property
     def _component_arns(self) -> list[str]:

@@ -177,6 +177,7 @@ class InferenceComponent(EndpointMetrics, Resource):
         """
         if self._scaling is not None:
             raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
+        self._on_scaling(min_capacity, max_capacity)
         self._scaling = EndpointScaling(
             self,
             "Scaling",
@@ -186,6 +187,7 @@ class InferenceComponent(EndpointMetrics, Resource):
             defaults=scaling_defaults(self.plan, accelerators=self.needs[0].accelerators),
             on_change=self._follow,
         )
+        self._follow(self._scaling)
         capacity = ComponentCapacity(
             self,
             "Capacity",
@@ -220,16 +222,18 @@ class InferenceComponent(EndpointMetrics, Resource):
         return LoraAdapter(
             self,
             id,
-            endpoint_name=self._host.endpoint_name,
+            host=self._host,
             base_name=_name_in(self._resource.ref),
             artifact_uri=artifact_uri,
             adapter_name=adapter_name,
         )
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` invoke this component. The endpoint's own ``grant_invoke`` is needed as well."""
+        """Let ``grantee`` invoke this component of the endpoint."""
         return iam.Grant.add_to_principal(
-            grantee=grantee, actions=list(INVOKE_ACTIONS), resource_arns=[self.inference_component_arn]
+            grantee=grantee,
+            actions=list(INVOKE_ACTIONS),
+            resource_arns=[self._host.endpoint_arn, self.inference_component_arn],
         )
 
 
@@ -241,7 +245,7 @@ class LoraAdapter(Resource):
         scope: Construct,
         id: str,
         *,
-        endpoint_name: str,
+        host: ComponentHosting,
         base_name: str,
         artifact_uri: str,
         adapter_name: str | None = None,
@@ -249,10 +253,11 @@ class LoraAdapter(Resource):
         """Declare the adapter; use ``InferenceComponent.add_adapter``."""
         name = adapter_name if adapter_name is not None else physical_name(scope, id)
         super().__init__(scope, id, physical_name=name)
+        self._host = host
         self._resource = sagemaker.CfnInferenceComponent(
             self,
             "Resource",
-            endpoint_name=endpoint_name,
+            endpoint_name=host.endpoint_name,
             inference_component_name=name,
             specification={"baseInferenceComponentName": base_name, "container": {"artifactUrl": artifact_uri}},
         )
@@ -268,9 +273,11 @@ class LoraAdapter(Resource):
         return self._resource.ref
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` invoke the model with this adapter. The endpoint's own ``grant_invoke`` is needed as well."""
+        """Let ``grantee`` invoke the model with this adapter."""
         return iam.Grant.add_to_principal(
-            grantee=grantee, actions=list(INVOKE_ACTIONS), resource_arns=[self.inference_component_arn]
+            grantee=grantee,
+            actions=list(INVOKE_ACTIONS),
+            resource_arns=[self._host.endpoint_arn, self.inference_component_arn],
         )
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Annotations, CfnResource, CfnWaitCondition, CfnWaitConditionHandle, Duration, Stack, Token
+from aws_cdk import Annotations, CfnWaitCondition, CfnWaitConditionHandle, Duration, Stack, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -23,6 +23,7 @@ from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
 from .stack_plan import plan_for, shown
+from .tagged_resource import TaggedResource
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
@@ -172,7 +173,7 @@ class OptimizationJob(Construct):
         generation = self._generation(job)
         waits = wait_seconds is not None
         handle = CfnWaitConditionHandle(self, f"{prefix}Handle{generation}") if waits else None
-        resource = CfnResource(
+        resource = TaggedResource(
             self,
             prefix or "Resource",
             type="Custom::OptimizationJob",

@@ -38,14 +38,15 @@ from .endpoint_dashboard import EndpointDashboard
 from .endpoint_metrics import EndpointMetrics
 from .endpoint_models import EndpointModels
 from .endpoint_recipes import listed, pool_scope, pools_of, pools_of_component, recipes_of
-from .endpoint_scaling import EndpointScaling, VariantTarget
+from .endpoint_scaling import EndpointScaling
 from .execution_role import own_role
 from .hosted_model import HostedModel, Surroundings, host
 from .inference_component import InferenceComponent, Needs
 from .instance_pool import Pool
-from .network import shared_security_groups
+from .network import make_connectable, shared_security_groups
 from .optimization_service import OptimizationService
 from .physical_names import physical_name
+from .scaling_target import AsyncVariantTarget, VariantTarget
 from .served_model import ServedModel
 from .update_policy import UpdatePolicy, deployment_config, watch_statements
 
@@ -207,6 +208,8 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             adapter_settings=adapters,
         )
         refuse([*(violation for recipe in recipes for violation in recipe.violations(scope)), *check(self._hosting)])
+        if vpc is not None:
+            make_connectable(OptimizedEndpoint)
         self._literal_name = endpoint_name if endpoint_name is not None else physical_name(scope, id)
         super().__init__(scope, id, physical_name=self._literal_name)
         for advice in warnings(self._hosting):
@@ -236,7 +239,9 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
         self._alarming = Alarming(alarms, tuple(alarm_actions), tuple(ok_actions))
         self.alarms: EndpointAlarms | None = None
         if self._models and not self._hosting.serves_components:
-            self.alarms = self._alarming.watch(self, self._literally_served, self._models)
+            self.alarms = self._alarming.watch(
+                self, self._literally_served, self._models, is_asynchronous=async_inference is not None
+            )
             # Once the model is there, the endpoint is minutes away: until then nothing is wrong.
             self.alarms.node.add_dependency(self._config)
         self._endpoint = sagemaker.CfnEndpoint(
@@ -249,6 +254,7 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
         self._components = ComponentHosting(
             self._hosting,
             self._options,
+            self._endpoint.ref,
             self._endpoint.attr_endpoint_name,
             self._literal_name,
             self._alarming,
@@ -413,6 +419,10 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
         return self.component.inference_component_name if self.component is not None else None
 
     @property
+    def _component_arns(self) -> list[str]:
+        return [self.component.inference_component_arn] if self.component is not None else []
+
+    @property
     def dashboard(self) -> EndpointDashboard:
         """The endpoint's CloudWatch dashboard."""
         return self._dashboard
@@ -435,10 +445,11 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             return scaling
         if self._scaling is not None:
             raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
+        scaled = AsyncVariantTarget if self._hosting.asynchronous else VariantTarget
         self._scaling = EndpointScaling(
             self,
             "Scaling",
-            target=VariantTarget(self._endpoint.attr_endpoint_name, self.variant_name),
+            target=scaled(self._endpoint.attr_endpoint_name, self.variant_name),
             min_capacity=min_capacity,
             max_capacity=max_capacity,
             defaults=scaling_defaults(self.plan),

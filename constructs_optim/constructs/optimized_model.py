@@ -16,6 +16,7 @@ from .model_source import StartupTimeouts
 from .optimization_job import SIGNALLED_VALUES, OptimizationJob
 from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
+from .tagged_resource import TaggedResource
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,8 @@ def _custom(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArti
         "RoleArn": artifact.role_arn,
         "EnableNetworkIsolation": isolated,
         **({"VpcConfig": network.to_property("SecurityGroupIds")} if network is not None else {}),
-        "Tags": [{"Key": key, "Value": value} for key, value in container.tags.items()],
     }
-    model = CfnResource(scope, id, type="Custom::OptimizedModel", properties=properties)
+    model = TaggedResource(scope, id, type="Custom::OptimizedModel", properties=properties, tags=container.tags)
     _explain_to_cfn_lint(model, artifact)
     of_hub = isinstance(container.model, HubSource)
     return DeclaredModel(model, model.ref, StartupTimeouts.of_hub(model) if of_hub else artifact.startup_timeouts)

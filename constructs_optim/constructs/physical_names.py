@@ -36,6 +36,6 @@ def physical_name(scope: Construct, id: str, *, suffix: str = "", longest: int =
     if known:
         place = [stack.stack_name, *place]
     longest -= len(suffix) + (0 if known else _STACK_PART)
-    words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9]", "", part) for part in place)))
+    words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9-]", "", part).strip("-") for part in place)))
     name = f"{words.lower()[: longest - _HASH_DIGITS - 1].rstrip('-')}-{sha256('/'.join(place))[:_HASH_DIGITS]}{suffix}"
     return name if known else f"{name}-{Fn.select(2, Fn.split('/', stack.stack_id))}"

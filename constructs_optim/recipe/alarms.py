@@ -179,12 +179,15 @@ class Watched:
         capacity: requests in flight that each instance or copy is sized for.
         scales_to_zero: whether there may be no copy at all.
         is_evaluated: whether evaluations of it are published.
+        is_asynchronous: whether requests wait in a queue. SageMaker publishes fewer metrics of such an endpoint (its
+            developer guide, "Alarms and logs for tracking metrics from asynchronous endpoints").
     """
 
     serves_components: bool
     capacity: float
     scales_to_zero: bool = False
     is_evaluated: bool = False
+    is_asynchronous: bool = False
 
 
 def endpoint_alarms(request: AlarmRequest, watched: Watched) -> list[Alarm]:
@@ -230,7 +233,10 @@ def _error_rate(settings: AlarmSettings, watched: Watched) -> Alarm:
         "deployment if it began with that.",
         queries=(
             Query("failed", "invocation_5xx_errors"),
-            Query("requests", "invocations"),
+            # Of requests that did not fail a zero is sent.
+            Query("requests", "invocation_5xx_errors", "SampleCount")
+            if watched.is_asynchronous
+            else Query("requests", "invocations"),
             Query("rate", expression=f"IF(failed >= {least}, 100 * failed / requests, 0)"),
         ),
         threshold=percent,
@@ -258,7 +264,10 @@ def _latency(settings: AlarmSettings, watched: Watched) -> Alarm:
     )
 
 
-def _saturation(settings: AlarmSettings, watched: Watched) -> Alarm:
+def _saturation(settings: AlarmSettings, watched: Watched) -> Alarm | None:
+    if watched.is_asynchronous:
+        # That requests wait is what a queue is for.
+        return None
     most = settings.threshold if settings.threshold is not None else watched.capacity
     each = "copy" if watched.serves_components else "instance"
     return Alarm(
@@ -277,6 +286,8 @@ def _saturation(settings: AlarmSettings, watched: Watched) -> Alarm:
 
 
 def _zero_capacity(settings: AlarmSettings, watched: Watched) -> Alarm:
+    if watched.is_asynchronous:
+        return _queue_without_capacity(settings)
     if not watched.serves_components:
         return Alarm(
             name="zero_capacity",
@@ -311,6 +322,24 @@ def _zero_capacity(settings: AlarmSettings, watched: Watched) -> Alarm:
         comparison="GreaterThanOrEqualToThreshold",
         evaluation_periods=_WAKING_PERIODS if waking else 5,
         datapoints_to_alarm=_WAKING_DATAPOINTS if waking else 3,
+        rolls_back=True,
+    )
+
+
+def _queue_without_capacity(settings: AlarmSettings) -> Alarm:
+    """There may be no instance while nothing waits; one that is needed takes minutes to load the model."""
+    return Alarm(
+        name="zero_capacity",
+        id="ZeroCapacity",
+        severity=Severity.CRITICAL,
+        meaning="requests wait in the queue of {endpoint}, and no instance has come up for them.",
+        first="describe the endpoint (constructs-optim endpoint show): insufficient capacity or a quota keeps "
+        "instances from being launched.",
+        queries=(Query("waiting", "backlog_without_capacity", "Maximum"),),
+        threshold=settings.threshold if settings.threshold is not None else 1,
+        comparison="GreaterThanOrEqualToThreshold",
+        evaluation_periods=_WAKING_PERIODS,
+        datapoints_to_alarm=_WAKING_DATAPOINTS,
         rolls_back=True,
     )
 

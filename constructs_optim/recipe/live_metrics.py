@@ -16,6 +16,7 @@ PUBLISHING_SECONDS = 60
 
 _CLOUDWATCH = "https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html"
 _STREAMING = "https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-detailed-observability-metric-mapping.html"
+_QUEUE = "https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html"
 _ZERO = "https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html"
 _INVOCATIONS = "AWS/SageMaker"
 _INSTANCES = "/aws/sagemaker/Endpoints"
@@ -200,6 +201,17 @@ LIVE: tuple[MetricDefinition, ...] = (
         None,
         "NoCapacityInvocationFailures",
         source=_ZERO,
+    ),
+    MetricDefinition(
+        name="backlog_without_capacity",
+        title="Queue without capacity",
+        part=Part.ERRORS,
+        definition="Whether requests wait in an asynchronous endpoint's queue while it has no instance: 1 or 0.",
+        statistic="Maximum",
+        published_unit=Unit.NONE,
+        shown_unit=Unit.COUNT,
+        variant=Series(_INVOCATIONS, "HasBacklogWithoutCapacity", ("EndpointName",)),
+        source=_QUEUE,
     ),
     MetricDefinition(
         name="error_rate",

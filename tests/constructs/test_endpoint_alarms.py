@@ -214,8 +214,14 @@ def test_a_threshold_that_was_given_stays_whatever_scaling_says() -> None:
 
 
 def test_an_update_is_rolled_back_for_errors_latency_and_lost_capacity() -> None:
-    made = declared(stack(), alarms=ALL, name_prefix="chat-llama")
-    assert made.rollback_alarm_names == ["chat-llama-ErrorRate", "chat-llama-Latency", "chat-llama-ZeroCapacity"]
+    scope = stack()
+    made = declared(scope, alarms=ALL, name_prefix="chat-llama")
+    referred = [scope.resolve(name)["Ref"] for name in made.rollback_alarm_names]
+    assert [re.sub(r"[0-9A-F]{8}$", "", name) for name in referred] == [
+        "AlarmsErrorRate", "AlarmsLatency", "AlarmsZeroCapacity"
+    ]  # fmt: skip
+    named = [arn.rpartition(":")[2] for arn in made.rollback_alarm_arns]
+    assert named == ["chat-llama-ErrorRate", "chat-llama-Latency", "chat-llama-ZeroCapacity"]
     assert made.alarm_names["saturation"] == "chat-llama-Saturation"
 
 

@@ -53,7 +53,7 @@ def test_the_demo_deploys_shows_what_came_of_it_and_leaves_nothing_running(marke
     assert rows["job"].startswith(f"optim-{rows['artifact key'][:32]}-")
     assert "STARTING → INPROGRESS → COMPLETED" in output
     assert "dkr.ecr.us-west-2.amazonaws.com/djl-inference:" in rows["container image"]
-    assert rows["endpoint"].startswith("Llama70B")
+    assert rows["endpoint"].startswith("chat-llama70b-")
     assert "InService" in output
     assert rows["scaling range"] == "1 to 4 instances"
     assert rows["dashboard"].startswith("Chat-")

@@ -12,7 +12,7 @@ from constructs_optim.local.cloud import LocalCloud
 
 from ..local.conftest import until
 from .hosted_stacks import MODELS, components, pooled, updated
-from .template_stack import ASSETS, Build, TemplateStack, synthesized, upload_assets
+from .template_stack import ASSETS, Build, TemplateStack, part_of, synthesized, upload_assets
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ class TestUpdates:
     ) -> None:
         calls = [
             (call["operation"], call["request"])
-            for call in cloud.calls("sagemaker")
+            for call in cloud.calls()
             if call["operation"] in ("CreateModel", "UpdateEndpoint", "DeleteModel") and call["outcome"] == "OK"
         ]
         order = [operation for operation, _ in calls]
@@ -126,6 +126,12 @@ def test_a_pool_without_capacity_gives_way_to_the_next_which_serves_the_model_ma
     counts = {pool["InstanceType"]: pool["CurrentInstanceCount"] for pool in variant["InstancePools"]}
     assert counts == {"ml.p5.48xlarge": 0, "ml.g5.12xlarge": 1}
     assert stack.delete() == "DELETE_COMPLETE", stack.reasons
+
+
+def test_nothing_was_refused_and_the_alarms_were_watched_under_the_execution_role(cloud: LocalCloud) -> None:
+    asked = [each for each in cloud.authorizations() if part_of(each["role"]) is not None]
+    assert [each for each in asked if each["decision"] != "Allow"] == []
+    assert ("Execution", "cloudwatch:DescribeAlarms") in {(part_of(each["role"]), each["action"]) for each in asked}
 
 
 class TestComponents:

@@ -1,0 +1,239 @@
+"""What users of the CDK expect of any resource: imports, grants, tags, connections, stages, pipelines."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from aws_cdk import App, CfnParameter, Environment, NestedStack, Stack, Stage, Tags, pipelines
+from aws_cdk import aws_codecommit as codecommit
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
+from constructs import Construct
+
+from constructs_optim import IOptimizedEndpoint, OptimizedEndpoint, Pool, Quantization, SpeculativeDecoding
+
+from .stacks import ENVIRONMENT, endpoint, llama, resource, resources, stack, template_of
+
+
+def caller(scope: Construct) -> iam.Role:
+    return iam.Role(scope, "Caller", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+
+
+def granted(template: dict[str, Any]) -> list[tuple[list[str], str]]:
+    statements = resource(template, "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
+    return [(each["Action"], json.dumps(each["Resource"])) for each in statements]
+
+
+def test_an_imported_endpoint_is_one_like_any_other() -> None:
+    scope = stack()
+    imported = OptimizedEndpoint.from_endpoint_name(scope, "Chat", "Chat-70B")
+    assert isinstance(imported, IOptimizedEndpoint)
+    assert isinstance(endpoint(scope), IOptimizedEndpoint)
+
+
+def test_an_imported_endpoint_is_granted_by_its_arn_which_is_in_lower_case() -> None:
+    scope = stack()
+    OptimizedEndpoint.from_endpoint_name(scope, "Chat", "Chat-70B").grant_invoke(caller(scope))
+    ((actions, on),) = granted(template_of(scope))
+    assert actions == ["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"]
+    assert ":endpoint/chat-70b" in on
+
+
+def test_an_endpoint_of_another_account_is_imported_by_its_arn() -> None:
+    scope = stack()
+    arn = "arn:aws:sagemaker:eu-west-1:444455556666:endpoint/chat"
+    imported = OptimizedEndpoint.from_endpoint_arn(scope, "Chat", arn)
+    imported.grant_read(caller(scope))
+    assert imported.endpoint_name == "chat"
+    assert granted(template_of(scope)) == [("sagemaker:DescribeEndpoint", json.dumps(arn))]  # type: ignore[comparison-overlap]
+
+
+def test_an_imported_component_is_granted_as_well_in_the_endpoints_own_region() -> None:
+    scope = stack()
+    OptimizedEndpoint.from_endpoint_attributes(
+        scope,
+        "Chat",
+        endpoint_arn="arn:aws:sagemaker:eu-west-1:444455556666:endpoint/chat",
+        inference_component_name="Small",
+    ).grant_invoke(caller(scope))
+    ((_, on),) = granted(template_of(scope))
+    assert "sagemaker:eu-west-1:444455556666:inference-component/small" in on
+
+
+def test_an_endpoint_known_only_when_the_stack_is_deployed_can_be_imported() -> None:
+    scope = stack(env=None)
+    arn = CfnParameter(scope, "Endpoint").value_as_string
+    imported = OptimizedEndpoint.from_endpoint_arn(scope, "Chat", arn)
+    imported.grant_invoke_async(caller(scope))
+    assert granted(template_of(scope)) == [("sagemaker:InvokeEndpointAsync", '{"Ref": "Endpoint"}')]  # type: ignore[comparison-overlap]
+    assert "Fn::Split" in json.dumps(scope.resolve(imported.endpoint_name))
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"endpoint_name": "a", "endpoint_arn": "b"}, {"endpoint_arn": "arn:aws:s3:::bucket"}]
+)
+def test_what_names_no_endpoint_is_not_imported(given: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="endpoint"):
+        OptimizedEndpoint.from_endpoint_attributes(stack(), "Chat", **given)
+
+
+def test_imported_endpoints_have_metrics() -> None:
+    scope = stack()
+    imported: Any = OptimizedEndpoint.from_endpoint_name(scope, "Chat", "chat")
+    metric = imported.metric_model_latency(statistic="p99")
+    assert metric.metric_name == "ModelLatency"
+    assert metric.dimensions == {"EndpointName": "chat", "VariantName": "AllTraffic"}
+
+
+def test_grants_to_the_endpoint_are_grants_to_its_role() -> None:
+    scope = stack()
+    s3.Bucket.from_bucket_name(scope, "Documents", "documents").grant_read(endpoint(scope))
+    policy = resource(template_of(scope), "AWS::IAM::Policy")
+    (role,) = policy["Roles"]
+    assert "ExecutionRole" in role["Ref"]
+
+
+def test_an_endpoint_in_a_vpc_is_connectable() -> None:
+    scope = stack()
+    vpc = ec2.Vpc.from_vpc_attributes(
+        scope, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+    )
+    database = ec2.SecurityGroup(scope, "Database", vpc=vpc)
+    made = endpoint(scope, vpc=vpc)
+    database.connections.allow_from(made, ec2.Port.tcp(5432))
+    ingress = resource(template_of(scope), "AWS::EC2::SecurityGroupIngress")
+    assert ingress["FromPort"] == 5432
+    assert "Llama70BSecurityGroup" in json.dumps(ingress["SourceSecurityGroupId"])
+    assert len(resources(template_of(scope), "AWS::EC2::SecurityGroup")) == 2
+
+
+def test_an_endpoint_in_no_vpc_says_why_it_has_no_connections() -> None:
+    with pytest.raises(ValueError, match="in no VPC"):
+        _ = endpoint(stack()).connections
+
+
+def test_tags_reach_all_that_the_endpoint_is_made_of_jobs_and_custom_models_too() -> None:
+    scope = stack()
+    endpoint(scope, techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()])
+    Tags.of(scope).add("team", "chat")
+    template = template_of(scope)
+    tagged = {
+        r["Type"]
+        for r in template["Resources"].values()
+        if {"Key": "team", "Value": "chat"} in (r.get("Properties", {}).get("Tags") or [])
+    }
+    assert tagged >= {
+        "AWS::SageMaker::Endpoint",
+        "AWS::SageMaker::EndpointConfig",
+        "Custom::OptimizedModel",
+        "Custom::OptimizationJob",
+        "AWS::CloudWatch::Alarm",
+    }
+    assert len(resource(template, "Custom::OptimizedModel")["Tags"]) == 2
+
+
+def test_outputs_are_left_to_the_user() -> None:
+    scope = stack()
+    endpoint(scope).auto_scale(max_capacity=2).on_concurrency()
+    assert "Outputs" not in template_of(scope)
+
+
+def test_another_stack_of_the_same_account_and_region_refers_to_the_endpoint_by_an_export() -> None:
+    app = App()
+    serving, consuming = (Stack(app, name, env=ENVIRONMENT) for name in ("Serving", "Consuming"))
+    endpoint(serving).grant_invoke(caller(consuming))
+    statement = resource(template_of(consuming), "AWS::IAM::Policy")["PolicyDocument"]["Statement"][0]
+    assert "Fn::ImportValue" in json.dumps(statement["Resource"])
+
+
+def test_another_account_refers_to_the_endpoint_by_its_name() -> None:
+    app = App()
+    serving = Stack(app, "Serving", env=ENVIRONMENT)
+    consuming = Stack(app, "Consuming", env=Environment(account="444455556666", region="eu-west-1"))
+    made = endpoint(serving)
+    s3.Bucket(consuming, "Bucket", bucket_name=None).node.add_metadata("endpoint", made.endpoint_name)
+    CfnParameter(consuming, "Endpoint", default=made.endpoint_name)
+    assert re.fullmatch(
+        r"serving-llama70b-[0-9a-f]{8}", template_of(consuming)["Parameters"]["Endpoint"]["Default"]
+    )  # fmt: skip
+
+
+def test_an_endpoint_works_inside_a_stage_and_keeps_its_ids() -> None:
+    app = App()
+    stage = Stage(app, "Prod", env=ENVIRONMENT)
+    inside, outside = Stack(stage, "Chat"), Stack(App(), "Chat", env=ENVIRONMENT)
+    endpoint(inside)
+    endpoint(outside)
+    of_stage = stage.synth().get_stack_artifact(inside.artifact_id).template
+    assert set(of_stage["Resources"]) == set(template_of(outside)["Resources"])
+    assert resource(of_stage, "AWS::SageMaker::Endpoint")["EndpointName"].startswith("prod-chat-llama70b-")
+
+
+def test_an_endpoint_works_inside_a_nested_stack_and_is_named_after_its_stacks_id() -> None:
+    scope = stack()
+    nested = NestedStack(scope, "Nested")
+    endpoint(nested)  # type: ignore[arg-type]
+    name = resource(Template.from_stack(nested).to_json(), "AWS::SageMaker::Endpoint")["EndpointName"]
+    prefix, uuid = name["Fn::Join"][1]
+    assert re.fullmatch(r"llama70b-[0-9a-f]{8}-", prefix)
+    assert uuid == {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}
+    assert len(prefix) + 36 <= 63
+
+
+def test_a_pipeline_deploys_an_endpoint() -> None:
+    app = App()
+    hub = Stack(app, "Pipeline", env=ENVIRONMENT)
+    repository = codecommit.Repository.from_repository_name(hub, "Repository", "chat")
+    source = pipelines.CodePipelineSource.code_commit(repository, "main")
+    pipeline = pipelines.CodePipeline(
+        hub, "Pipeline", synth=pipelines.ShellStep("Synth", input=source, commands=["cdk synth"])
+    )
+    stage = Stage(app, "Prod", env=ENVIRONMENT)
+    endpoint(Stack(stage, "Chat"))
+    pipeline.add_stage(stage)
+    stages = resource(template_of(hub), "AWS::CodePipeline::Pipeline")["Stages"]
+    assert [each["Name"] for each in stages] == ["Source", "Build", "UpdatePipeline", "Assets", "Prod"]
+
+
+def test_the_order_of_pools_is_their_priority_and_leaves_the_ids_alone() -> None:
+    def made(*types: str) -> dict[str, Any]:
+        scope = stack()
+        techniques = {"ml.p5.48xlarge": [Quantization.fp8()], "ml.g5.12xlarge": [Quantization.awq()]}
+        OptimizedEndpoint(
+            scope, "Chat", model=llama(), instance_pools=[Pool(name, techniques[name]) for name in types]
+        )  # fmt: skip
+        return template_of(scope)
+
+    one, other = made("ml.p5.48xlarge", "ml.g5.12xlarge"), made("ml.g5.12xlarge", "ml.p5.48xlarge")
+    assert set(one["Resources"]) == set(other["Resources"])
+    first, second = (
+        [(pool["InstanceType"], pool["Priority"]) for pool in variant["InstancePools"]]
+        for template in (one, other)
+        for variant in resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
+    )
+    assert first == [("ml.p5.48xlarge", 1), ("ml.g5.12xlarge", 2)]
+    assert second == [("ml.g5.12xlarge", 1), ("ml.p5.48xlarge", 2)]
+
+
+def test_a_pools_violation_says_which_pool() -> None:
+    from constructs_optim import RecipeError
+
+    with pytest.raises(RecipeError) as caught:
+        OptimizedEndpoint(
+            stack(),
+            "Chat",
+            model=llama(),
+            instance_pools=[
+                Pool("ml.p5.48xlarge", [Quantization.fp8()]),
+                Pool("ml.g5.12xlage", [Quantization.awq(group_size=7)]),  # type: ignore[arg-type]
+            ],
+        )
+    assert {violation.location for violation in caught.value.violations} == {
+        "instance_pools[1].instance_type",
+        "instance_pools[1].techniques[0].group_size",
+    }

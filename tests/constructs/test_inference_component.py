@@ -1,0 +1,228 @@
+"""Inference components: several models on one endpoint, adapters, scaling of their own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import Size
+from aws_cdk import aws_iam as iam
+
+from constructs_optim import (
+    Adapters,
+    Model,
+    OptimizedEndpoint,
+    Pool,
+    Quantization,
+    RecipeError,
+    SpeculativeDecoding,
+    UpdatePolicy,
+)
+
+from .stacks import endpoint, llama, resource, resources, stack, template_of
+
+COMPONENT = "AWS::SageMaker::InferenceComponent"
+SMALL = Quantization.awq(tensor_parallel_degree=1)
+
+
+def small() -> Model:
+    return Model.s3("s3://models/small/")
+
+
+def shared(**given: Any) -> OptimizedEndpoint:
+    return OptimizedEndpoint(stack(), "Shared", **{"instance_type": "ml.g5.12xlarge", **given})
+
+
+def variant_of(made: OptimizedEndpoint) -> dict[str, Any]:
+    return resource(template_of(made.stack), "AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]  # type: ignore[arg-type]
+
+
+def test_a_recipe_that_a_variant_would_serve_is_served_by_a_component_when_it_is_asked_for() -> None:
+    scope = stack()
+    made = endpoint(scope, inference_component=True)
+    template = template_of(scope)
+    component = resource(template, COMPONENT)
+    assert component["Specification"]["ComputeResourceRequirements"] == {
+        "MinMemoryRequiredInMb": 98304,
+        "NumberOfAcceleratorDevicesRequired": 4,
+    }
+    variant = resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]
+    assert "ModelName" not in variant
+    assert made.component is not None
+
+
+def test_each_component_has_its_own_model_job_alarms_and_place_on_the_dashboard() -> None:
+    made = shared()
+    made.add_component("Chat", model=llama(), techniques=[Quantization.awq(tensor_parallel_degree=2)])
+    made.add_component("Small", model=small(), techniques=[SMALL])
+    template = template_of(made.stack)  # type: ignore[arg-type]
+    assert len(resources(template, COMPONENT)) == 2
+    assert len(resources(template, "AWS::SageMaker::Model")) == 2
+    assert len(resources(template, "Custom::OptimizationJob")) == 2
+    body = json.dumps(resource(template, "AWS::CloudWatch::Dashboard"))
+    assert "Chat: Traffic and latency" in body
+    assert "Small: Errors" in body
+
+
+def test_what_is_given_counts_before_what_the_plan_says() -> None:
+    made = shared()
+    made.add_component("Small", model=small(), techniques=[SMALL], accelerators=2, memory=Size.gibibytes(10), copies=2)
+    component = resource(template_of(made.stack), COMPONENT)  # type: ignore[arg-type]
+    assert component["RuntimeConfig"] == {"CopyCount": 2}
+    assert component["Specification"]["ComputeResourceRequirements"] == {
+        "MinMemoryRequiredInMb": 10240,
+        "NumberOfAcceleratorDevicesRequired": 2,
+    }
+
+
+def test_sagemaker_may_launch_what_the_copies_take_and_one_more_for_updates() -> None:
+    made = shared()
+    made.add_component("Small", model=small(), techniques=[SMALL]).auto_scale(min_capacity=2, max_capacity=9)
+    scaling = variant_of(made)["ManagedInstanceScaling"]
+    # Four copies an instance: two take one, nine take three.
+    assert scaling == {"MaxInstanceCount": 4, "MinInstanceCount": 1, "Status": "ENABLED"}
+
+
+def test_instances_may_go_where_every_component_may() -> None:
+    made = shared()
+    made.add_component("One", model=small(), techniques=[SMALL]).auto_scale(min_capacity=0, max_capacity=1)
+    assert variant_of(made)["ManagedInstanceScaling"]["MinInstanceCount"] == 0
+
+
+def test_an_instance_stays_for_the_component_that_stays() -> None:
+    made = shared()
+    made.add_component("One", model=small(), techniques=[SMALL]).auto_scale(min_capacity=0, max_capacity=1)
+    made.add_component("Two", model=llama(), techniques=[Quantization.awq(tensor_parallel_degree=2)])
+    assert variant_of(made)["ManagedInstanceScaling"]["MinInstanceCount"] == 1
+
+
+def test_copies_that_do_not_fit_are_refused_when_they_are_declared() -> None:
+    made = shared(max_instance_count=1)
+    made.add_component("One", model=llama(), techniques=[Quantization.awq()])
+    with pytest.raises(RecipeError) as caught:
+        made.add_component("Two", model=small(), techniques=[SMALL])
+    (violation,) = caught.value.violations
+    assert violation.rule == "OPT131"
+    assert "max_instance_count=2" in violation.suggestion
+
+
+def test_scaling_beyond_the_instances_is_refused_when_it_is_declared() -> None:
+    made = shared(max_instance_count=1)
+    component = made.add_component("One", model=small(), techniques=[SMALL])
+    with pytest.raises(RecipeError) as caught:
+        component.auto_scale(max_capacity=5)
+    assert [violation.rule for violation in caught.value.violations] == ["OPT131"]
+
+
+def test_a_copy_larger_than_an_instance_is_refused() -> None:
+    with pytest.raises(RecipeError) as caught:
+        shared().add_component("One", model=small(), techniques=[SMALL], accelerators=8, memory=Size.gibibytes(500))
+    assert [violation.location for violation in caught.value.violations] == [
+        "add_component('One').accelerators",
+        "add_component('One').memory",
+    ]
+
+
+def test_a_component_with_sagemakers_draft_is_refused_with_all_else_that_is_wrong() -> None:
+    with pytest.raises(RecipeError) as caught:
+        shared(instance_type="ml.g5.48xlarge").add_component(
+            "One", model=llama(), techniques=[SpeculativeDecoding.sagemaker_draft()], copies=-1
+        )
+    assert [violation.rule for violation in caught.value.violations] == ["OPT130", "OPT132"]
+
+
+def test_nothing_is_added_to_an_endpoint_whose_variant_serves_the_model() -> None:
+    made = endpoint(stack())
+    with pytest.raises(RecipeError) as caught:
+        made.add_component("Small", model=small(), techniques=[SMALL])
+    assert [violation.rule for violation in caught.value.violations] == ["OPT133"]
+    assert "inference_component=True" in caught.value.violations[0].suggestion
+
+
+def test_an_adapter_is_a_component_on_its_base_and_the_role_may_read_it() -> None:
+    made = shared()
+    base = made.add_component("Chat", model=llama(), techniques=[Quantization.awq()], adapters=Adapters(max_loaded=2))
+    adapter = base.add_adapter("Sql", artifact_uri="s3://adapters/sql.tar.gz", adapter_name="sql")
+    role = iam.Role(made.stack, "Caller", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+    adapter.grant_invoke(role)
+    template = template_of(made.stack)  # type: ignore[arg-type]
+    (found,) = [each for each in resources(template, COMPONENT) if "Container" in each["Specification"]]
+    assert found["InferenceComponentName"] == "sql"
+    assert found["Specification"]["Container"] == {"ArtifactUrl": "s3://adapters/sql.tar.gz"}
+    assert "RuntimeConfig" not in found
+    environment = resource(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
+    assert environment["OPTION_ENABLE_LORA"] == "true"
+    assert environment["OPTION_MAX_LORAS"] == "2"
+    statements = [
+        statement
+        for each in resources(template, "AWS::IAM::Role")
+        for policy in each.get("Policies", [])
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]
+    (reads,) = [statement for statement in statements if statement.get("Sid") == "ReadAdapters"]
+    assert json.dumps(reads["Resource"]).endswith(':s3:::", "adapters/sql.tar.gz"]]}')
+
+
+def test_an_adapter_of_a_model_that_loads_none_is_refused() -> None:
+    component = shared().add_component("Chat", model=llama(), techniques=[Quantization.awq()])
+    with pytest.raises(RecipeError) as caught:
+        component.add_adapter("Sql", artifact_uri="s3://adapters/sql/")
+    assert [violation.rule for violation in caught.value.violations] == ["OPT134", "OPT135"]
+
+
+def test_a_scaled_component_looks_its_copies_up_before_it_is_updated() -> None:
+    made = shared()
+    made.add_component("Small", model=small(), techniques=[SMALL]).auto_scale(max_capacity=2)
+    template = template_of(made.stack)  # type: ignore[arg-type]
+    (name,) = [name for name, r in template["Resources"].items() if r["Type"] == "Custom::ComponentCapacity"]
+    component, look_up = resource(template, COMPONENT), template["Resources"][name]["Properties"]["Component"]
+    assert component["RuntimeConfig"] == {"CopyCount": {"Fn::GetAtt": [name, "CopyCount"]}}
+    # Whatever changes the component changes the look-up, and so asks it first.
+    assert {key: value for key, value in component.items() if key != "RuntimeConfig"} == look_up
+
+
+def test_on_pools_a_component_has_a_model_for_each_type() -> None:
+    pools = [
+        Pool("ml.p5.48xlarge", techniques=[Quantization.fp8(tensor_parallel_degree=4)]),
+        Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
+    ]
+    made = shared(instance_type=None, instance_pools=[Pool(pool.instance_type, []) for pool in pools])
+    made.add_component("Chat", model=llama(), instance_pools=pools)
+    component = resource(template_of(made.stack), COMPONENT)  # type: ignore[arg-type]
+    assert "Specification" not in component
+    assert [
+        (each["InstanceType"], each["ComputeResourceRequirements"]["NumberOfAcceleratorDevicesRequired"])
+        for each in component["Specifications"]
+    ] == [("ml.p5.48xlarge", 4), ("ml.g5.12xlarge", 4)]
+
+
+def test_pools_of_a_component_are_those_of_its_endpoint() -> None:
+    made = shared(instance_type=None, instance_pools=[Pool("ml.p5.48xlarge", []), Pool("ml.g5.12xlarge", [])])
+    with pytest.raises(ValueError, match="give one for each, in the same order"):
+        made.add_component("Chat", model=llama(), instance_pools=[Pool("ml.g5.12xlarge", [Quantization.awq()])])
+
+
+def test_copies_are_replaced_in_the_batches_of_a_rolling_policy() -> None:
+    made = shared(update_policy=UpdatePolicy.rolling(percent=50), initial_instance_count=2)
+    made.add_component("Small", model=small(), techniques=[SMALL])
+    policy = resource(template_of(made.stack), COMPONENT)["DeploymentConfig"]["RollingUpdatePolicy"]  # type: ignore[arg-type]
+    assert policy == {"MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50}, "WaitIntervalInSeconds": 600}
+
+
+def test_the_endpoints_own_update_is_rolled_back_by_the_alarms_of_its_components_ten_at_most() -> None:
+    made = shared(instance_type="ml.g5.48xlarge")
+    for number in range(6):
+        made.add_component(f"Small{number}", model=small(), techniques=[SMALL])
+    config = resource(template_of(made.stack), "AWS::SageMaker::Endpoint")["DeploymentConfig"]  # type: ignore[arg-type]
+    names = [alarm["AlarmName"]["Ref"] for alarm in config["AutoRollbackConfiguration"]["Alarms"]]
+    assert len(names) == 10
+    assert sum("ErrorRate" in name for name in names) == 6
+
+
+def test_an_endpoint_without_a_model_of_its_own_says_so() -> None:
+    made = shared()
+    with pytest.raises(ValueError, match="no model of its own"):
+        _ = made.plan
+    with pytest.raises(ValueError, match="give model as well"):
+        OptimizedEndpoint(stack(), "Odd", instance_type="ml.g5.12xlarge", techniques=[SMALL])
