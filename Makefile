@@ -18,9 +18,9 @@ install: ## set the checkout up (quick when nothing changed)
 demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
 	@constructs-optim local demo
 
-# A file at a time, so that what a file's tests share is set up once.
+# A file at a time, so that what its tests share is set up once; three at once, for some wait while others work.
 test: install ## the whole test suite
-	@pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	@pytest --numprocesses 3 --dist loadfile
 
 unit: install ## the tests that need no local cloud
 	@pytest -m "not local and not e2e"

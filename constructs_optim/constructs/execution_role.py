@@ -6,7 +6,7 @@ job permissions), narrowed to what a plan names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from aws_cdk import Aws, Token
 from aws_cdk import aws_iam as iam
@@ -167,13 +167,19 @@ class GrantedRole:
     own: ExecutionRole | None = None
     given: iam.IRole | None = None
     policy: iam.Policy | None = None
+    _sids: list[str] = field(default_factory=list[str])
 
     def permit(self, statements: list[Statement]) -> None:
         """Add what is needed besides a plan."""
         if self.own is not None:
             self.own.permit(statements)
         elif self.policy is not None:
-            self.policy.add_statements(*(_policy_statement(statement) for statement in statements))
+            for statement in statements:
+                # IAM refuses a policy in which two statements have one id.
+                named = sum(statement.sid == sid for sid in self._sids)
+                self._sids.append(statement.sid)
+                told_apart = replace(statement, sid=f"{statement.sid}{named + 1}") if named else statement
+                self.policy.add_statements(_policy_statement(told_apart))
             acknowledge_wildcards(self.policy, statements)
 
     @property
@@ -192,7 +198,7 @@ def granted_role(
         default.permit(statements)
         return GrantedRole(default.role_arn, own=default)
     policy = attach_to_given_role(scope, "Permissions", role, statements)
-    return GrantedRole(role.role_arn, given=role, policy=policy)
+    return GrantedRole(role.role_arn, given=role, policy=policy, _sids=[statement.sid for statement in statements])
 
 
 def own_role(scope: Construct, role: iam.IRole | None, default: ExecutionRole) -> GrantedRole:

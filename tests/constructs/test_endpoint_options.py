@@ -4,6 +4,7 @@ a violation with a rule's id.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import re
@@ -110,10 +111,6 @@ _ALWAYS_OR_WITH_OTHERS = {
     "scope", "id", "model", "techniques", "instance_type", "artifact_key", "artifact_store", "vpc_subnets",
     "security_groups",
 }  # fmt: skip
-# These reach alarms, the dashboard and the job only: in a pair with another prop there is nothing new to see.
-_BESIDE_THE_ENDPOINT = {
-    "alarm_actions", "discount", "instance_price_per_hour", "max_runtime", "ok_actions", "timeout",
-}  # fmt: skip
 _TYPES = {
     "AWS::SageMaker::EndpointConfig": "CreateEndpointConfig",
     "AWS::SageMaker::Endpoint": "CreateEndpoint",
@@ -158,8 +155,13 @@ def _literal(value: Any, key: str = "") -> Any:
     return [_literal(item, key) for item in value] if isinstance(value, list) else value
 
 
+@functools.cache
+def _api() -> ApiModel:
+    return ApiModel("sagemaker")
+
+
 def _refused_by_the_api(resources: dict[str, Any]) -> list[str]:
-    model = ApiModel("sagemaker")
+    model = _api()
     problems: list[str] = []
     for found in resources.values():
         operation = _TYPES[found["Type"]]
@@ -207,8 +209,7 @@ def test_the_table_has_every_prop() -> None:
 
 
 def test_every_prop_alone_and_in_pairs_is_deployable_or_breaks_a_rule() -> None:
-    paired = [name for name in ON if name not in _BESIDE_THE_ENDPOINT]
-    combinations: list[tuple[str, ...]] = [*((name,) for name in ON), *itertools.combinations(paired, 2)]
+    combinations: list[tuple[str, ...]] = [*((name,) for name in ON), *itertools.combinations(ON, 2)]
     refused: dict[tuple[str, ...], list[str]] = {}
     # Most combinations change one resource of several: each that is new is looked at once.
     deployable: dict[str, dict[str, Any]] = {}
@@ -250,6 +251,16 @@ def test_capture_lets_the_execution_role_write_below_its_prefix_only() -> None:
     (statement,) = [s for s in _statements(template) if s.get("Sid") == "WriteCaptures"]
     assert statement["Action"] == ["s3:PutObject"]
     assert json.dumps(statement["Resource"]).endswith(':s3:::bucket-of-mine/chat/*"]]}')
+
+
+def test_statements_for_a_role_of_the_users_own_have_ids_of_their_own() -> None:
+    scope = stack()
+    role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
+    endpoint(scope, role=role, rollback_alarms=[_alarm(scope)], data_capture=DataCapture(_bucket(scope)))
+    statements = resource(template_of(scope), "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
+    ids = [statement["Sid"] for statement in statements]
+    assert {"WatchAlarms", "WatchAlarms2", "WriteCaptures"} <= set(ids)
+    assert len(ids) == len(set(ids))
 
 
 def test_capturing_nothing_is_refused() -> None:

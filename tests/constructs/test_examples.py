@@ -10,22 +10,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.json import JSONSnapshotExtension
 
-from .stacks import resource, resources
+from .stacks import masked, resource, resources
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+CHECKOUT = Path(__file__).parent.parent.parent
+EXAMPLES = CHECKOUT / "examples"
 
 
 def templates_of(name: str, out: Path) -> dict[str, dict[str, Any]]:
     """What the example synthesizes, by the stacks' names, run as the CDK CLI runs an app."""
-    environment = {**os.environ, "CDK_OUTDIR": str(out), "PYTHONPATH": str(EXAMPLES.parent)}
-    subprocess.run([sys.executable, str(EXAMPLES / name)], env=environment, check=True, timeout=120)
+    path = CHECKOUT / name if name == "app.py" else EXAMPLES / name
+    environment = {**os.environ, "CDK_OUTDIR": str(out), "PYTHONPATH": str(CHECKOUT)}
+    subprocess.run([sys.executable, str(path)], env=environment, check=True, timeout=120)
     return {path.name.split(".")[0]: json.loads(path.read_text()) for path in out.glob("*.template.json")}
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
-def test_an_example_synthesizes(name: str, tmp_path: Path) -> None:
-    assert templates_of(name, tmp_path)
+@pytest.mark.parametrize("name", ["app.py", *sorted(path.name for path in EXAMPLES.glob("*.py"))])
+def test_an_example_synthesizes_what_it_did(name: str, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    made = templates_of(name, tmp_path)
+    assert made
+    assert {stack: masked(template) for stack, template in sorted(made.items())} == snapshot(
+        extension_class=JSONSnapshotExtension
+    )
 
 
 def test_of_two_stacks_one_makes_and_shares_what_the_other_serves(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from constructs_optim.local.cloud import LocalCloud
 
 ASSETS = "assets"
 Build = Callable[[Stack], None]
+# What is named after the stack it was synthesized in has the name of the one that it is deployed in.
+_NAMED = re.compile(r"(?<![a-z0-9-])s-(?=[a-z0-9-]*[0-9a-f]{8})")
 # A role's part in the deployment, read off its name: the ids of the constructs are in it.
 _PART = re.compile(r"OptimizationService(?P<part>[A-Za-z]+?)(Role)?[0-9A-F]{8}")
 
@@ -64,7 +66,8 @@ class TemplateStack:
     def start(self) -> None:
         """Begin to create or update the stack, as :meth:`deploy` does to its end."""
         cloudformation, key = self.cloud.client("cloudformation"), f"{self.name}.template.json"
-        self.cloud.client("s3").put_object(Bucket=ASSETS, Key=key, Body=json.dumps(self.template).encode())
+        body = _NAMED.sub(f"{self.name.lower()}-", json.dumps(self.template))
+        self.cloud.client("s3").put_object(Bucket=ASSETS, Key=key, Body=body.encode())
         given = {
             "StackName": self.name,
             "TemplateURL": f"{self.cloud.endpoint_url}/{ASSETS}/{key}",

@@ -144,9 +144,9 @@ class TestComponents:
     def test_two_models_and_an_adapter_share_the_instances(self, stack: TemplateStack, cloud: LocalCloud) -> None:
         listed = cloud.client("sagemaker").list_inference_components()["InferenceComponents"]
         assert {each["InferenceComponentName"].rpartition("-")[0] for each in listed} == {
-            "s-shared-chat-component",
-            "s-shared-chat-component-sql",
-            "s-shared-small-component",
+            "components-shared-chat-component",
+            "components-shared-chat-component-sql",
+            "components-shared-small-component",
         }
         assert {each["InferenceComponentStatus"] for each in listed} == {"InService"}
         (variant,) = endpoint_of(stack)["ProductionVariants"]
@@ -190,5 +190,5 @@ class TestComponents:
     ) -> None:
         assert stack.delete() == "DELETE_COMPLETE", stack.reasons
         client = cloud.client("sagemaker")
-        assert client.list_inference_components(NameContains="s-shared")["InferenceComponents"] == []
-        assert client.list_endpoints(NameContains="s-shared")["Endpoints"] == []
+        assert client.list_inference_components(NameContains="components-shared")["InferenceComponents"] == []
+        assert client.list_endpoints(NameContains="components-shared")["Endpoints"] == []

@@ -77,9 +77,11 @@ def test_deploying_again_unchanged_is_an_empty_diff_and_no_job(chat: DeployedSta
     assert job_names(cloud) == jobs
 
 
-def test_a_change_of_the_scaling_touches_only_the_scaling(chat: DeployedStack) -> None:
+def test_a_change_of_the_scaling_touches_only_the_scaling_and_its_limits_on_the_dashboard(
+    chat: DeployedStack,
+) -> None:
     changed = re.findall(r"\[[-+~]\] (\S+::\S+)", chat.changed(max_capacity=8).diff())
-    assert changed == ["AWS::ApplicationAutoScaling::ScalableTarget"]
+    assert changed == ["AWS::CloudWatch::Dashboard", "AWS::ApplicationAutoScaling::ScalableTarget"]
 
 
 def test_a_second_stack_with_the_same_recipe_reuses_the_artifact(

@@ -12,6 +12,7 @@ from .stacks import MODELS, STORE
 from .trial import Step, Strike, Trial, Trials, kind_of
 
 _PLACES = ("owners/", "claim.json", "manifest.json", f"/{MODELS}", f"/{STORE}")
+_OF_INTEREST = {"model": ("Model",), "component": ("StackResource", "InferenceComponent")}
 # The watcher looks as often as the job takes; more of its looks would show nothing new.
 _MOST_OF_A_KIND = 3
 
@@ -63,11 +64,9 @@ def _steps(on: Trials, phase: str) -> list[Step]:
     else:
         stack.destroy()
     calls = cloud.function_calls()[before:]
-    return _named(phase, [call for call in calls if not phase.endswith("model") or _is_of_the_model(call)])
-
-
-def _is_of_the_model(call: dict[str, Any]) -> bool:
-    return call["operation"].endswith("Model")
+    # The other calls of such a stack are those of any job.
+    only = next((end for end in _OF_INTEREST if phase.endswith(end)), None)
+    return _named(phase, [call for call in calls if only is None or call["operation"].endswith(_OF_INTEREST[only])])
 
 
 def _named(phase: str, calls: list[dict[str, Any]]) -> list[Step]:

@@ -30,6 +30,7 @@ from constructs_optim import (
     OptimizedEndpoint,
     Quantization,
     SpeculativeDecoding,
+    UpdatePolicy,
 )
 from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.local.ministack_bridge import ACCOUNT
@@ -49,6 +50,7 @@ class Kind:
     wait_seconds: int = WAIT_SECONDS
     longest_runtime: int | None = None
     endpoint: bool = False
+    component: bool = False
     refers: bool = False
     function_seconds: int = FUNCTION_SECONDS
     answer_seconds: int = ANSWER_SECONDS
@@ -62,6 +64,7 @@ KINDS = {
     "brisk": Kind(function_seconds=10, answer_seconds=40),
     "unhurried": Kind(function_seconds=130, answer_seconds=150),
     "endpoint": Kind(endpoint=True),
+    "component": Kind(component=True),
     "reference": Kind(refers=True),
 }
 
@@ -95,9 +98,18 @@ def _template(name: str, group_size: int) -> str:
     quantization = Quantization.awq(group_size=group_size)
     if kind.refers:
         OptimizedArtifact(stack, "Llama", techniques=[quantization], artifact_key=_ANY_KEY, **given)
-    elif kind.endpoint:
-        draft = SpeculativeDecoding.custom_draft(f"s3://{MODELS}/draft/")
-        OptimizedEndpoint(stack, "Llama", techniques=[quantization, draft], **given)
+    elif kind.endpoint or kind.component:
+        drafts = [SpeculativeDecoding.custom_draft(f"s3://{MODELS}/draft/")] if kind.endpoint else []
+        at_once = UpdatePolicy.all_at_once(bake_time=Duration.seconds(0))
+        made = OptimizedEndpoint(
+            stack,
+            "Llama",
+            techniques=[quantization, *drafts],
+            inference_component=kind.component,
+            update_policy=at_once,
+            **given,
+        )
+        made.auto_scale(max_capacity=2)
     else:
         wait = {"timeout": Duration.seconds(kind.wait_seconds)} if kind.waits else {"wait": False}
         OptimizationJob(stack, "Llama", techniques=[quantization], **given, **wait)

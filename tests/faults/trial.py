@@ -260,7 +260,7 @@ class Trials:
 
 def kind_of(phase: str) -> str:
     """The kind of stack that a phase is a phase of."""
-    words = {"abandon": "unwaited", "model": "endpoint", "reference": "reference"}
+    words = {"abandon": "unwaited", "component": "component", "model": "endpoint", "reference": "reference"}
     return words.get(phase.split()[-1], "job")
 
 
@@ -272,6 +272,7 @@ _PHASES: dict[str, Callable[[Trials, Trial, FaultStack], None]] = {
     "create model": Trials.create,
     "update model": Trials.update,
     "delete model": Trials.delete,
+    "update component": Trials.update,
     "create reference": Trials.create,
     "delete reference": Trials.delete,
 }

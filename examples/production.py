@@ -1,0 +1,63 @@
+"""Endpoints as platform teams run them: instance pools, a canary, alarms that page, and two models on one endpoint."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
+from aws_cdk.aws_cloudwatch_actions import SnsAction
+
+from constructs_optim import (
+    Adapters,
+    Alarms,
+    AlarmSettings,
+    DataCapture,
+    Model,
+    OptimizedEndpoint,
+    Pool,
+    Quantization,
+    Routing,
+    UpdatePolicy,
+)
+
+app = cdk.App()
+stack = cdk.Stack(app, "Production", env=cdk.Environment(account="111122223333", region="us-west-2"))
+pages = sns.Topic.from_topic_arn(stack, "Pages", "arn:aws:sns:us-west-2:111122223333:pages")
+captures = s3.Bucket.from_bucket_name(stack, "Captures", "chat-captures")
+
+chat = OptimizedEndpoint(
+    stack,
+    "Chat",
+    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+    # Instances of the first type that can be had; each type has an artifact of its own.
+    instance_pools=[
+        Pool("ml.p5.48xlarge", techniques=[Quantization.fp8()]),
+        Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
+    ],
+    initial_instance_count=2,
+    routing=Routing.prefix_aware(),
+    data_capture=DataCapture(captures, sampling_percentage=5),
+    # Half of the instances first; an alarm meanwhile brings the endpoint back and fails the deployment.
+    update_policy=UpdatePolicy.canary(percent=50, bake_time=cdk.Duration.minutes(15)),
+    alarms=Alarms(latency=AlarmSettings(threshold=20), error_rate=AlarmSettings(threshold=1)),
+    alarm_actions=[SnsAction(pages)],
+)
+chat.auto_scale(min_capacity=2, max_capacity=8).on_concurrency()
+
+shared = OptimizedEndpoint(stack, "Shared", instance_type="ml.g5.12xlarge", max_instance_count=2)
+assistant = shared.add_component(
+    "Assistant",
+    model=Model.s3("s3://models-of-mine/assistant/"),
+    techniques=[Quantization.awq(tensor_parallel_degree=2)],
+    adapters=Adapters(max_loaded=4),
+)
+assistant.add_adapter("Sql", artifact_uri="s3://models-of-mine/adapters/sql.tar.gz")
+night_shift = shared.add_component(
+    "NightShift",
+    model=Model.s3("s3://models-of-mine/batch/"),
+    techniques=[Quantization.awq(tensor_parallel_degree=1)],
+)
+# No copy by day; one in the evening, and more where requests ask for them.
+scaling = night_shift.auto_scale(min_capacity=0, max_capacity=2).on_concurrency()
+scaling.stop_on(schedule="cron(0 6 * * ? *)", time_zone="Europe/Berlin")
+scaling.start_on(schedule="cron(0 20 * * ? *)", time_zone="Europe/Berlin")
+
+app.synth()
