@@ -80,7 +80,7 @@ def test_deploying_again_unchanged_is_an_empty_diff_and_no_job(chat: DeployedSta
 def test_a_change_of_the_scaling_touches_only_the_scaling_and_its_limits_on_the_dashboard(
     chat: DeployedStack,
 ) -> None:
-    changed = re.findall(r"\[[-+~]\] (\S+::\S+)", chat.changed(max_capacity=8).diff())
+    changed = re.findall(r"\[[-+~]\] ((?:AWS|Custom)::\S+)", chat.changed(max_capacity=8).diff())
     assert changed == ["AWS::CloudWatch::Dashboard", "AWS::ApplicationAutoScaling::ScalableTarget"]
 
 
