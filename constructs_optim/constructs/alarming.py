@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from constructs import Construct
 
 from constructs_optim.recipe.alarms import Alarms
 from constructs_optim.recipe.scaling import scaling_defaults
 
-from .endpoint_alarms import EndpointAlarms
+from .endpoint_alarms import AlarmAction, EndpointAlarms
 from .endpoint_scaling import EndpointScaling
 from .hosted_model import HostedModel
 from .served_model import ServedModel
 from .update_policy import watch_statements
-
-if TYPE_CHECKING:
-    from aws_cdk import aws_cloudwatch as cloudwatch
 
 
 @dataclass(frozen=True)
@@ -26,8 +22,8 @@ class Alarming:
     """The alarms that a user wants, and what they do."""
 
     alarms: Alarms | None
-    alarm_actions: tuple[cloudwatch.IAlarmAction, ...]
-    ok_actions: tuple[cloudwatch.IAlarmAction, ...]
+    alarm_actions: tuple[AlarmAction, ...]
+    ok_actions: tuple[AlarmAction, ...]
 
     def watch(
         self,
@@ -35,15 +31,19 @@ class Alarming:
         served: ServedModel,
         models: Sequence[HostedModel],
         *,
+        label: str,
         accelerators: int | None = None,
         is_asynchronous: bool = False,
     ) -> EndpointAlarms:
-        """Declare them below ``scope``. Of several models, the one that is sized for the fewest requests decides."""
+        """Declare them below ``scope``, about what ``label`` names.
+
+        Of several models, the one that is sized for the fewest requests decides.
+        """
         alarms = EndpointAlarms(
             scope,
             "Alarms",
             served=served,
-            endpoint=scope.node.path,
+            endpoint=label,
             capacity=min(scaling_defaults(model.plan, accelerators=accelerators).capacity for model in models),
             alarms=self.alarms,
             is_asynchronous=is_asynchronous,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
+from aws_cdk import Token
 from constructs import Construct
 
 from constructs_optim.recipe import RecipeError, Violation
@@ -105,10 +106,16 @@ class ComponentHosting:
             fewest = self._taken(lambda copies: copies.least)
             least = fewest if given is None else min(given, fewest) if fewest == 0 else max(given, fewest)
         if most is None:
-            most = max(1, least, self._taken(lambda copies: copies.most) + 1)
+            given = self.options.initial_instance_count or 0
+            most = max(1, least, given, self._taken(lambda copies: copies.most) + 1)
         return least, most
 
     def _scale(self, label: str, least: int, most: int) -> None:
+        if any(Token.is_unresolved(number) for number in (least, most)):
+            raise ValueError(
+                f"{label}.auto_scale(...): min_capacity or max_capacity is known only when the stack is deployed, and "
+                "whether the copies fit the instances has to be known now: give numbers"
+            )
         scaled = replace(self._copies[label], least=least, most=most)
         self._check({**self._copies, label: scaled})
         self._copies[label] = scaled

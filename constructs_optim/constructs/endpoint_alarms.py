@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aws_cdk import Aws, Names, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -36,6 +36,14 @@ _JOB_ALARM_ID = "OptimizationJobAlarm"
 _JOB_WATCHER = [{"name": "service", "value": "job_watcher"}]
 
 
+class AlarmAction(Protocol):
+    """What an alarm does: any ``aws_cloudwatch.IAlarmAction``, whatever its ``bind`` calls its parameters."""
+
+    def bind(self, scope: Construct, alarm: cloudwatch.IAlarm, /) -> cloudwatch.AlarmActionConfig:
+        """What to do, for one alarm."""
+        ...
+
+
 class EndpointAlarms(Construct):
     """What an endpoint warns of. Without actions its alarms only show their state.
 
@@ -55,8 +63,8 @@ class EndpointAlarms(Construct):
         is_asynchronous: bool = False,
         runs_jobs: bool = True,
         evaluation_concurrency: int | None = None,
-        alarm_actions: Sequence[cloudwatch.IAlarmAction] = (),
-        ok_actions: Sequence[cloudwatch.IAlarmAction] = (),
+        alarm_actions: Sequence[AlarmAction] = (),
+        ok_actions: Sequence[AlarmAction] = (),
         name_prefix: str | None = None,
         runbook: str = RUNBOOK,
     ) -> None:
@@ -141,7 +149,7 @@ class EndpointAlarms(Construct):
         place = f"arn:{Aws.PARTITION}:cloudwatch:{Aws.REGION}:{Aws.ACCOUNT_ID}:alarm"
         return [f"{place}:{self._name_of(alarm)}" for alarm, _ in self._rolling_back]
 
-    def add_alarm_action(self, *actions: cloudwatch.IAlarmAction) -> None:
+    def add_alarm_action(self, *actions: AlarmAction) -> None:
         """Do more when something is wrong.
 
         Raises:
@@ -149,7 +157,7 @@ class EndpointAlarms(Construct):
         """
         self._act("alarm_actions", actions)
 
-    def add_ok_action(self, *actions: cloudwatch.IAlarmAction) -> None:
+    def add_ok_action(self, *actions: AlarmAction) -> None:
         """Do more when all is right again.
 
         Raises:
@@ -225,7 +233,7 @@ class EndpointAlarms(Construct):
             "namespace": series.namespace,
         }
 
-    def _act(self, kind: str, actions: Iterable[cloudwatch.IAlarmAction]) -> None:
+    def _act(self, kind: str, actions: Iterable[AlarmAction]) -> None:
         listed = list(actions)
         if not listed:
             return
@@ -247,7 +255,7 @@ class _Actions:
         name: str,
         resource: cloudwatch.CfnAlarm,
         kind: str,
-        actions: Iterable[cloudwatch.IAlarmAction],
+        actions: Iterable[AlarmAction],
     ) -> None:
         """Bind actions to an alarm; one that it has already is left out."""
         known = self._arns.setdefault((name, kind), [])
@@ -296,7 +304,7 @@ class _JobAlarm(Construct):
             )
         return existing
 
-    def act(self, kind: str, actions: Iterable[cloudwatch.IAlarmAction]) -> None:
+    def act(self, kind: str, actions: Iterable[AlarmAction]) -> None:
         """Do what endpoints ask for, each action once."""
         self._actions.add(self, "failed_job", self._resource, kind, actions)
 

@@ -14,6 +14,7 @@ from constructs_optim.recipe.hosting import CapacityReservation, Hosting, Observ
 from .async_inference import AsyncInference
 from .data_capture import DataCapture
 from .hosted_model import HostedModel
+from .network import Network
 from .permissions import Statement
 from .update_policy import UpdatePolicy
 
@@ -80,9 +81,14 @@ class EndpointOptions:
 
 
 def configuration_properties(
-    options: EndpointOptions, variant: dict[str, Any], *, role_arn: str | None, isolated: bool | None
+    options: EndpointOptions,
+    variant: dict[str, Any],
+    *,
+    role_arn: str | None,
+    isolated: bool | None,
+    network: Network | None,
 ) -> dict[str, Any]:
-    """The properties of ``AWS::SageMaker::EndpointConfig``; role and isolation are those of components."""
+    """The properties of ``AWS::SageMaker::EndpointConfig``; role, isolation and network are those of components."""
     capture, queue, key = options.data_capture, options.async_inference, options.encryption_key
     return {
         **({"async_inference_config": queue.to_property()} if queue is not None else {}),
@@ -92,6 +98,7 @@ def configuration_properties(
         **({"kms_key_id": key.key_arn} if key is not None else {}),
         **({"metrics_config": _metrics(options.observability)} if options.observability is not None else {}),
         "production_variants": [variant],
+        **({"vpc_config": network.to_property("securityGroupIds")} if network is not None else {}),
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from aws_cdk import Aws, Token
+from aws_cdk import Aws, RemovalPolicy, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -144,6 +144,7 @@ class ExecutionRole(Construct):
         )
         self.role_arn = self._role.attr_arn
         self._imported: iam.IRole | None = None
+        self._retained = False
 
     @property
     def role(self) -> iam.IRole:
@@ -152,6 +153,12 @@ class ExecutionRole(Construct):
             # Its own statements stay in its own property: whatever others grant is a policy beside them.
             self._imported = iam.Role.from_role_name(self, "Role", self._role.ref)
         return self._imported
+
+    def apply_removal_policy(self, policy: RemovalPolicy) -> None:
+        """What becomes of the role when it is removed from the stack; once it is to be retained, it is."""
+        if not self._retained:
+            self._role.apply_removal_policy(policy)
+        self._retained |= policy is RemovalPolicy.RETAIN
 
     def permit(self, statements: list[Statement]) -> None:
         """Add what a plan needs."""
@@ -181,6 +188,11 @@ class GrantedRole:
                 told_apart = replace(statement, sid=f"{statement.sid}{named + 1}") if named else statement
                 self.policy.add_statements(_policy_statement(told_apart))
             acknowledge_wildcards(self.policy, statements)
+
+    def keep(self, policy: RemovalPolicy) -> None:
+        """What becomes of the stack's own role; one that was given is not this stack's."""
+        if self.own is not None:
+            self.own.apply_removal_policy(policy)
 
     @property
     def role(self) -> iam.IRole:

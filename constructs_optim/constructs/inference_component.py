@@ -13,6 +13,7 @@ from constructs import Construct
 
 from constructs_optim.recipe import Plan
 from constructs_optim.recipe.hosting import Component
+from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.scaling import scaling_defaults
 
 from .alarming import follow_scaling
@@ -81,8 +82,15 @@ class InferenceComponent(EndpointMetrics, Resource):
         self.hosted, self.needs, self.variant_name = tuple(hosted), tuple(needs), host.options.variant_name
         self._host, self._on_scaling, self._loads_adapters = host, on_scaling, loads_adapters
         self._scaling: EndpointScaling | None = None
+        # Beside the component, not below it: the endpoint waits for the alarms, and what the component waits for may
+        # wait for the endpoint.
+        beside = Construct(scope, f"{id}Alarms")
         self.alarms = host.alarming.watch(
-            self, self._literally_served, hosted, accelerators=min(need.accelerators for need in needs)
+            beside,
+            self._literally_served,
+            hosted,
+            label=self.node.path,
+            accelerators=min(need.accelerators for need in needs),
         )
         specifications = [
             {
@@ -96,7 +104,7 @@ class InferenceComponent(EndpointMetrics, Resource):
             for one, need, startup in zip(hosted, needs, startup_parameters, strict=True)
         ]
         single = len(hosted) == 1
-        names = [*self.alarms.rollback_alarm_names, *host.rollback_alarm_names]
+        names = [*host.rollback_alarm_names, *self.alarms.rollback_alarm_names][:MOST_ROLLBACK_ALARMS]
         definition: dict[str, Any] = {
             "deployment_config": component_deployment_config(host.options.update_policy.settings, names),
             "endpoint_name": host.endpoint_name,
@@ -159,7 +167,9 @@ class InferenceComponent(EndpointMetrics, Resource):
     @property
     def inference_component_arn(self) -> str:
         """The component's ARN (a token)."""
-        return self._resource.ref
+        return self._get_resource_arn_attribute(
+            self._resource.ref, service="sagemaker", resource="inference-component", resource_name=self._name
+        )
 
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
         """Let Application Auto Scaling choose the number of copies; instances follow.
@@ -193,7 +203,7 @@ class InferenceComponent(EndpointMetrics, Resource):
             "Capacity",
             component=self._resource,
             definition=self._definition,
-            initial_copies=max(min_capacity, self.needs[0].copies),
+            initial_copies=min(max_capacity, max(min_capacity, self.needs[0].copies)),
         )
         started: Any = {"copyCount": capacity.copies}
         self._resource.runtime_config = started
@@ -253,7 +263,7 @@ class LoraAdapter(Resource):
         """Declare the adapter; use ``InferenceComponent.add_adapter``."""
         name = adapter_name if adapter_name is not None else physical_name(scope, id)
         super().__init__(scope, id, physical_name=name)
-        self._host = host
+        self._host, self._name = host, name
         self._resource = sagemaker.CfnInferenceComponent(
             self,
             "Resource",
@@ -270,7 +280,9 @@ class LoraAdapter(Resource):
     @property
     def inference_component_arn(self) -> str:
         """The adapter's ARN (a token)."""
-        return self._resource.ref
+        return self._get_resource_arn_attribute(
+            self._resource.ref, service="sagemaker", resource="inference-component", resource_name=self._name
+        )
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` invoke the model with this adapter."""

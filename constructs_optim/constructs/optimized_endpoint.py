@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jsii
-from aws_cdk import Annotations, Duration, RemovalPolicy, Size
+from aws_cdk import Annotations, Duration, RemovalPolicy, Size, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -31,7 +31,7 @@ from .artifact_store import IArtifactStore
 from .async_inference import AsyncInference
 from .component_hosting import ComponentHosting, refuse
 from .data_capture import DataCapture
-from .endpoint_alarms import EndpointAlarms
+from .endpoint_alarms import AlarmAction, EndpointAlarms
 from .endpoint_base import EndpointBase
 from .endpoint_configuration import EndpointOptions, configuration_properties, variant_properties
 from .endpoint_dashboard import EndpointDashboard
@@ -43,7 +43,7 @@ from .execution_role import own_role
 from .hosted_model import HostedModel, Surroundings, host
 from .inference_component import InferenceComponent, Needs
 from .instance_pool import Pool
-from .network import make_connectable, shared_security_groups
+from .network import Network, make_connectable, shared_security_groups
 from .optimization_service import OptimizationService
 from .physical_names import physical_name
 from .scaling_target import AsyncVariantTarget, VariantTarget
@@ -75,7 +75,7 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
         instance_type: str | None = None,
         instance_pools: Sequence[Pool] | None = None,
         adapters: Adapters | None = None,
-        alarm_actions: Sequence[cloudwatch.IAlarmAction] = (),
+        alarm_actions: Sequence[AlarmAction] = (),
         alarms: Alarms | None = None,
         artifact_key: str | None = None,
         artifact_store: IArtifactStore | None = None,
@@ -98,7 +98,7 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
         model_data_download_timeout: Duration | None = None,
         network_isolation: bool | None = None,
         observability: Observability | None = None,
-        ok_actions: Sequence[cloudwatch.IAlarmAction] = (),
+        ok_actions: Sequence[AlarmAction] = (),
         removal_policy: RemovalPolicy | None = None,
         role: iam.IRole | None = None,
         rollback_alarms: Sequence[cloudwatch.IAlarm] = (),
@@ -216,6 +216,7 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
         self.variant_name = variant_name
+        self._removal_policy = removal_policy
         self._rollback_alarm_names = [alarm.alarm_name for alarm in rollback_alarms]
         self._around = Surroundings(
             artifact_store=artifact_store,
@@ -227,6 +228,7 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             timeout=timeout,
             network_isolation=network_isolation,
         )
+        self._network = Network.of(self, vpc, vpc_subnets, self._around.security_groups)
         self._models = [host(pool_scope(self, recipe), recipe, self._around) for recipe in recipes]
         self._role = (
             self._models[0].artifact.execution_role
@@ -240,7 +242,11 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
         self.alarms: EndpointAlarms | None = None
         if self._models and not self._hosting.serves_components:
             self.alarms = self._alarming.watch(
-                self, self._literally_served, self._models, is_asynchronous=async_inference is not None
+                self,
+                self._literally_served,
+                self._models,
+                label=self.node.path,
+                is_asynchronous=async_inference is not None,
             )
             # Once the model is there, the endpoint is minutes away: until then nothing is wrong.
             self.alarms.node.add_dependency(self._config)
@@ -267,9 +273,11 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             self.component = self._add(self, "Component", "model", self._models, needs, adapters)
         self._scaling: EndpointScaling | None = None
         if removal_policy is not None:
-            # A retained endpoint launches instances from its configuration and its models.
+            # A retained endpoint launches instances from its configuration and its models, as its role.
             for kept in (self._endpoint, self._config, *(model.model.resource for model in self._models)):
                 kept.apply_removal_policy(removal_policy)
+            self._role.keep(removal_policy)
+            self._keep(self.component)
 
         self._dashboard = EndpointDashboard(
             self,
@@ -333,6 +341,7 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
         models = [host(pool_scope(place, recipe), recipe, self._around) for recipe in recipes]
         needs = [Needs.of(one, accelerators, memory, copies) for one in models]
         component = self._add(place, "Component", f"add_component({id!r})", models, needs, adapters)
+        self._keep(component)
         self._dashboard.show_component(id, component.served).add_alarms(*component.alarms.alarm_arns)
         return component
 
@@ -354,14 +363,28 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             loads_adapters=adapters is not None,
         )
 
+    def _keep(self, component: InferenceComponent | None) -> None:
+        """What becomes of a component and its models is what becomes of the endpoint."""
+        if component is not None and self._removal_policy is not None:
+            component.apply_removal_policy(self._removal_policy)
+            for hosted in component.hosted:
+                hosted.model.resource.apply_removal_policy(self._removal_policy)
+
     def _configuration(self) -> dict[str, Any]:
         components = self._hosting.serves_components
         return configuration_properties(
             self._options,
             self._variant((self._hosting.initial_instance_count, self._hosting.initial_instance_count)),
             role_arn=self._role.arn if components else None,
-            isolated=self._around.network_isolation if components else None,
+            isolated=self._isolated if components else None,
+            network=self._network if components else None,
         )
+
+    @property
+    def _isolated(self) -> bool | None:
+        """Whether the instances of components are cut off: as was said, or as their own model's plan has it."""
+        said = self._around.network_isolation
+        return self._models[0].plan.container.network_isolation if said is None and self._models else said
 
     def _variant(self, managed: tuple[int, int]) -> dict[str, Any]:
         range_ = managed if self._hosting.serves_components else None
@@ -369,12 +392,16 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
 
     def _deployment_config(self) -> dict[str, Any]:
         own = self.alarms.rollback_alarm_names if self.alarms is not None else []
-        return deployment_config(self._options.update_policy.settings, [*self._rollback_alarm_names, *own])
+        return deployment_config(
+            self._options.update_policy.settings, [*self._rollback_alarm_names, *own][:MOST_ROLLBACK_ALARMS]
+        )
 
     def _follow_components(self) -> None:
         """Write what the components take and watch into the configuration and the endpoint."""
         variants: Any = [self._variant(self._components.managed_range())]
         self._config.production_variants = variants
+        # The instances are as many as the copies take, which is more than a new configuration starts with.
+        self._endpoint.retain_all_variant_properties = True
         # The rules have counted those that were given; what the service takes beside them is the components'.
         names = [*self._rollback_alarm_names, *self._components.rollback_alarm_names_of_all()][:MOST_ROLLBACK_ALARMS]
         self._endpoint.deployment_config = deployment_config(  # pyright: ignore[reportAttributeAccessIssue]
@@ -411,7 +438,15 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
     @property
     def endpoint_arn(self) -> str:
         """The endpoint's ARN (a token)."""
-        return self._endpoint.ref
+        # ARNs have names in lower case; a name that is known only at deployment is taken as it is.
+        return self._get_resource_arn_attribute(
+            self._endpoint.ref,
+            service="sagemaker",
+            resource="endpoint",
+            resource_name=self._literal_name.lower()
+            if not Token.is_unresolved(self._literal_name)
+            else self._literal_name,
+        )
 
     @property
     def inference_component_name(self) -> str | None:
@@ -455,6 +490,6 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             defaults=scaling_defaults(self.plan),
             on_change=follow_scaling(self.alarms),
         )
-        self._endpoint.add_property_override("RetainAllVariantProperties", True)
+        self._endpoint.retain_all_variant_properties = True
         self._dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
         return self._scaling

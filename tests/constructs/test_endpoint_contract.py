@@ -163,6 +163,15 @@ def test_another_account_refers_to_the_endpoint_by_its_name() -> None:
     )  # fmt: skip
 
 
+def test_another_account_is_granted_the_endpoint_by_its_arn() -> None:
+    app = App()
+    serving = Stack(app, "Serving", env=ENVIRONMENT)
+    consuming = Stack(app, "Consuming", env=Environment(account="444455556666", region="eu-west-1"))
+    endpoint(serving).grant_invoke(caller(consuming))
+    statement = resource(template_of(consuming), "AWS::IAM::Policy")["PolicyDocument"]["Statement"][0]
+    assert re.search(r":sagemaker:us-west-2:111122223333:endpoint/serving-llama70b-", json.dumps(statement["Resource"]))
+
+
 def test_an_endpoint_works_inside_a_stage_and_keeps_its_ids() -> None:
     app = App()
     stage = Stage(app, "Prod", env=ENVIRONMENT)

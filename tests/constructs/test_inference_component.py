@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
-from aws_cdk import Size
+from aws_cdk import CfnParameter, RemovalPolicy, Size
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 
 from constructs_optim import (
@@ -226,3 +229,72 @@ def test_an_endpoint_without_a_model_of_its_own_says_so() -> None:
         _ = made.plan
     with pytest.raises(ValueError, match="give model as well"):
         OptimizedEndpoint(stack(), "Odd", instance_type="ml.g5.12xlarge", techniques=[SMALL])
+
+
+def test_the_endpoint_of_components_is_in_the_vpc_itself_and_as_isolated_as_its_model() -> None:
+    scope = stack()
+    vpc = ec2.Vpc.from_vpc_attributes(
+        scope, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+    )
+    endpoint(scope, inference_component=True, vpc=vpc)
+    template = template_of(scope)
+    config, model = (resource(template, f"AWS::SageMaker::{name}") for name in ("EndpointConfig", "Model"))
+    assert config["VpcConfig"] == model["VpcConfig"]
+    assert config["EnableNetworkIsolation"] is model["EnableNetworkIsolation"] is True
+
+
+def test_more_instances_to_start_with_than_the_copies_take_are_within_the_managed_range() -> None:
+    made = shared(initial_instance_count=5)
+    made.add_component("One", model=small(), techniques=[SMALL]).auto_scale(min_capacity=0, max_capacity=1)
+    variant = variant_of(made)
+    assert variant["InitialInstanceCount"] == variant["ManagedInstanceScaling"]["MaxInstanceCount"] == 5
+
+
+def test_a_component_starts_with_no_more_copies_than_scaling_allows() -> None:
+    made = shared()
+    made.add_component("One", model=small(), techniques=[SMALL], copies=4).auto_scale(max_capacity=2)
+    look_up = resource(template_of(made.stack), "Custom::ComponentCapacity")  # type: ignore[arg-type]
+    assert look_up["InitialCopyCount"] == 2
+
+
+def test_components_can_be_put_in_order_without_a_circle() -> None:
+    made = shared()
+    first = made.add_component("First", model=small(), techniques=[SMALL])
+    second = made.add_component("Second", model=small(), techniques=[SMALL])
+    second.node.add_dependency(first)
+    found = template_of(made.stack)["Resources"]  # type: ignore[arg-type]
+    (endpoint_id,) = [name for name, r in found.items() if r["Type"] == "AWS::SageMaker::Endpoint"]
+    rolling_back = json.dumps(found[endpoint_id])
+    alarms = {name for name, r in found.items() if r["Type"] == "AWS::CloudWatch::Alarm" and name in rolling_back}
+    assert alarms
+    assert not any("DependsOn" in found[name] for name in alarms)
+
+
+def test_a_range_that_is_known_only_at_deployment_is_refused_with_the_reason() -> None:
+    made = shared()
+    most = CfnParameter(made.stack, "Most", type="Number").value_as_number
+    with pytest.raises(ValueError, match="whether the copies fit the instances has to be known now"):
+        made.add_component("One", model=small(), techniques=[SMALL]).auto_scale(max_capacity=most)  # type: ignore[arg-type]
+
+
+def test_no_more_than_ten_alarms_roll_a_component_back_those_that_were_given_first() -> None:
+    scope = stack()
+    arn = "arn:aws:cloudwatch:us-west-2:111122223333:alarm:mine-"
+    given = [cloudwatch.Alarm.from_alarm_arn(scope, f"Mine{number}", f"{arn}{number}") for number in range(9)]
+    endpoint(scope, inference_component=True, rollback_alarms=given)
+    template = template_of(scope)
+    for name in ("Endpoint", "InferenceComponent"):
+        config = resource(template, f"AWS::SageMaker::{name}")["DeploymentConfig"]
+        alarms = config["AutoRollbackConfiguration"]["Alarms"]
+        assert len(alarms) == 10
+        assert alarms[0] == {"AlarmName": "mine-0"}
+
+
+def test_components_of_a_retained_endpoint_their_models_and_the_role_stay_with_it() -> None:
+    scope = stack()
+    made = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.12xlarge", removal_policy=RemovalPolicy.RETAIN)
+    made.add_component("Small", model=small(), techniques=[SMALL])
+    kept = {name for name, r in template_of(scope)["Resources"].items() if r.get("DeletionPolicy") == "Retain"}
+    assert {"SharedSmallModel", "SharedSmallComponent", "OptimizationServiceExecutionRole"} <= {
+        re.sub(r"[0-9A-F]{8}$", "", name) for name in kept
+    }
