@@ -9,7 +9,7 @@ from itertools import zip_longest
 from aws_cdk import Token
 from constructs import Construct
 
-from constructs_optim.recipe import RecipeError, Violation
+from constructs_optim.recipe import Violation
 from constructs_optim.recipe.hosting import Adapter, Component, Hosting, instances_for_copies
 from constructs_optim.recipe.rules import check
 
@@ -17,6 +17,7 @@ from .alarming import Alarming
 from .endpoint_configuration import EndpointOptions, startup_parameters
 from .hosted_model import HostedModel
 from .inference_component import InferenceComponent, Needs
+from .refusal import refuse
 
 
 @dataclass
@@ -143,14 +144,3 @@ class ComponentHosting:
             for place, row in enumerate(self.hosting.rows)
         ]
         return max(taken, default=1)
-
-
-def refuse(broken: Sequence[Violation]) -> None:
-    """Raise what is wrong, each thing once.
-
-    Raises:
-        RecipeError: where there is something.
-    """
-    found = [violation for place, violation in enumerate(broken) if violation not in broken[:place]]
-    if found:
-        raise RecipeError(found)

@@ -21,9 +21,9 @@ from constructs_optim.recipe.alarms import (
     endpoint_alarms,
     failed_job_alarm,
 )
-from constructs_optim.recipe.errors import RecipeError
 from constructs_optim.recipe.rules import check
 
+from .refusal import refuse
 from .telemetry import NAMESPACE
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ class EndpointAlarms(Construct):
             ValueError: for more actions than CloudWatch allows.
         """
         self._request = AlarmRequest(alarms if alarms is not None else Alarms())
-        broken = check(self._request)
-        if broken:
-            raise RecipeError(broken)
+        refuse(check(self._request))
         super().__init__(scope, id)
         self._served, self._endpoint, self._runbook = served, endpoint, runbook
         self._concurrency, self._name_prefix = evaluation_concurrency, name_prefix

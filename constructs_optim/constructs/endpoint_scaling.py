@@ -9,6 +9,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_applicationautoscaling as scaling
 from constructs import Construct
 
+from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.scaling_rules import is_number
 from constructs_optim.recipe.scaling import (
     HEADROOM,
@@ -22,9 +23,9 @@ from constructs_optim.recipe.scaling import (
     is_known,
 )
 
+from .refusal import refuse
 from .scaling_properties import (
     TrackingOptions,
-    refuse,
     scheduled_action,
     seconds,
     target_request,
@@ -73,7 +74,7 @@ class EndpointScaling(ScalingSchedules, Construct):
             RecipeError: when the range is none.
         """
         asked = Scaling(target.wake_metric is not None, min_capacity, max_capacity)
-        refuse(asked)
+        refuse(check(asked))
         super().__init__(scope, id)
         self._scaled, self._defaults, self._wake_cooldown = target, defaults, wake_cooldown
         self._asked, self._on_change = asked, on_change or (lambda _: None)
@@ -276,7 +277,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         """
         pause = seconds(cooldown, 300)
         request = StepRequest(f"on_steps({id!r})", steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
-        refuse(self._asked.asked(ids=self._ids, new_id=id, steps=[request]))
+        refuse(check(self._asked.asked(ids=self._ids, new_id=id, steps=[request])))
         self._ids += [id, f"{id}Out", f"{id}In"]
         StepScaling(
             self,
@@ -293,7 +294,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         return self._asked.min_capacity, self._asked.max_capacity
 
     def _add_schedule(self, id: str, request: ScheduleRequest) -> None:
-        refuse(self._asked.asked(ids=self._ids, new_id=id, schedules=[request]))
+        refuse(check(self._asked.asked(ids=self._ids, new_id=id, schedules=[request])))
         self._ids.append(id)
         self._scheduled.append(scheduled_action(id, request))
         # The property's type lists the classes that the same dictionaries are made of.
@@ -309,7 +310,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         options: TrackingOptions,
     ) -> EndpointScaling:
         request = target_request(place, target, options)
-        refuse(self._asked.asked(ids=self._ids, new_id=id, targets=[request]))
+        refuse(check(self._asked.asked(ids=self._ids, new_id=id, targets=[request])))
         self._ids.append(id)
         scaling.CfnScalingPolicy(
             self,

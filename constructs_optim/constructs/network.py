@@ -36,12 +36,8 @@ class Network:
                 raise ValueError("vpc_subnets and security_groups need the vpc they belong to: pass vpc as well")
             return None
         chosen = vpc.select_subnets(**(subnets._values if subnets is not None else {}))  # noqa: SLF001
-        if security_groups is None:
-            # Imported here: most endpoints have no VPC, and the module takes a quarter of a second to load.
-            from aws_cdk import aws_ec2
-
-            security_groups = [aws_ec2.SecurityGroup(scope, "SecurityGroup", vpc=vpc)]
-        return Network(tuple(chosen.subnet_ids), tuple(group.security_group_id for group in security_groups))
+        groups = shared_security_groups(scope, vpc, security_groups) or ()
+        return Network(tuple(chosen.subnet_ids), tuple(group.security_group_id for group in groups))
 
     def to_property(self, security_groups_name: str) -> dict[str, list[str]]:
         """A ``VpcConfig`` property in the spelling of the API (``SecurityGroupIds``) or of a construct."""
@@ -55,6 +51,7 @@ def shared_security_groups(
     """The security groups that all models of an endpoint share: a new one where a VPC comes without any."""
     if vpc is None or given is not None:
         return given
+    # Imported here: most endpoints have no VPC, and the module takes a quarter of a second to load.
     from aws_cdk import aws_ec2
 
     return [aws_ec2.SecurityGroup(scope, "SecurityGroup", vpc=vpc)]

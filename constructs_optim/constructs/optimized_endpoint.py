@@ -29,7 +29,7 @@ from constructs_optim.recipe.techniques import Technique
 from .alarming import Alarming, follow_scaling
 from .artifact_store import IArtifactStore
 from .async_inference import AsyncInference
-from .component_hosting import ComponentHosting, refuse
+from .component_hosting import ComponentHosting
 from .data_capture import DataCapture
 from .endpoint_alarms import AlarmAction, EndpointAlarms
 from .endpoint_base import EndpointBase
@@ -46,6 +46,7 @@ from .instance_pool import Pool
 from .network import Network, make_connectable, shared_security_groups
 from .optimization_service import OptimizationService
 from .physical_names import physical_name
+from .refusal import refuse
 from .scaling_target import AsyncVariantTarget, VariantTarget
 from .served_model import ServedModel
 from .update_policy import UpdatePolicy, deployment_config, watch_statements

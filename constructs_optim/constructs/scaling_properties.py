@@ -8,13 +8,10 @@ from typing import Any, TypedDict
 
 from aws_cdk import Duration
 
-from constructs_optim.recipe.errors import RecipeError
-from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.scaling_rules import in_utc
 from constructs_optim.recipe.scaling import (
     SCALE_IN_COOLDOWN_SECONDS,
     SCALE_OUT_COOLDOWN_SECONDS,
-    Scaling,
     ScheduleRequest,
     TargetRequest,
 )
@@ -43,17 +40,6 @@ class ScheduleOptions(TypedDict, total=False):
     time_zone: str
     start: dt.datetime
     end: dt.datetime
-
-
-def refuse(asked: Scaling) -> None:
-    """Raise what rules find against it.
-
-    Raises:
-        RecipeError: with every rule that is broken.
-    """
-    broken = check(asked)
-    if broken:
-        raise RecipeError(broken)
 
 
 def seconds(duration: Duration | None, default: int) -> Any:

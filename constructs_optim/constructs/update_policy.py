@@ -66,17 +66,7 @@ class UpdatePolicy:
         Raises:
             ValueError: when both ``percent`` and ``instances`` are given.
         """
-        size, unit = _size(percent, instances, 10)
-        return UpdatePolicy(
-            UpdateSettings(
-                "CANARY",
-                size,
-                unit,
-                _seconds(bake_time, _BAKE_SECONDS),
-                _seconds(termination_wait, 0),
-                _seconds(timeout),
-            )
-        )
+        return _in_steps("CANARY", _size(percent, instances, 10), bake_time, termination_wait, timeout)
 
     @staticmethod
     def linear(
@@ -99,17 +89,7 @@ class UpdatePolicy:
         Raises:
             ValueError: when both ``percent`` and ``instances`` are given.
         """
-        size, unit = _size(percent, instances, _BATCH_PERCENT)
-        return UpdatePolicy(
-            UpdateSettings(
-                "LINEAR",
-                size,
-                unit,
-                _seconds(bake_time, _BAKE_SECONDS),
-                _seconds(termination_wait, 0),
-                _seconds(timeout),
-            )
-        )
+        return _in_steps("LINEAR", _size(percent, instances, _BATCH_PERCENT), bake_time, termination_wait, timeout)
 
     @staticmethod
     def rolling(
@@ -143,6 +123,17 @@ class UpdatePolicy:
                 rollback_size=rollback_percent,
             )
         )
+
+
+def _in_steps(
+    strategy: str,
+    size: tuple[int, str],
+    bake_time: Duration | None,
+    termination_wait: Duration | None,
+    timeout: Duration | None,
+) -> UpdatePolicy:
+    waits = _seconds(bake_time, _BAKE_SECONDS), _seconds(termination_wait, 0)
+    return UpdatePolicy(UpdateSettings(strategy, *size, *waits, _seconds(timeout)))
 
 
 def deployment_config(settings: UpdateSettings, alarm_names: list[str]) -> dict[str, Any]:
