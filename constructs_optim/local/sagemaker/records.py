@@ -24,6 +24,8 @@ class Scope:
     account: str
     region: str
     tags: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    # What Application Auto Scaling has registered, in lower case.
+    scaled: set[str] = field(default_factory=set[str])
 
     def arn(self, kind: str, name: str) -> str:
         """The ARN of a resource; SageMaker lower-cases the name."""

@@ -88,6 +88,12 @@ class SageMaker:
         with self._lock:
             return self._regional(account, region).capacity(resource_id)
 
+    def scaled(self, resource_id: str, *, registered: bool, account: str, region: str) -> None:
+        """Application Auto Scaling scales a resource from now on, or no longer."""
+        with self._lock:
+            scope = self._regional(account, region).scope
+            (scope.scaled.add if registered else scope.scaled.discard)(resource_id.lower())
+
     def jobs(self) -> list[dict[str, Any]]:
         """Every optimization job with its history."""
         with self._lock:
@@ -119,7 +125,7 @@ class _Regional:
         roles: ExecutionRoles,
         alarms: Alarms,
     ) -> None:
-        self._scope = scope
+        self.scope = scope
         self.jobs = OptimizationJobs(scope, faults, put_objects, timing.jobs, roles)
         hosting = Hosting(scope, roles)
         self.endpoints = endpoints = Endpoints(hosting, faults, Pace(timing.endpoint, timing.scale), alarms)
@@ -186,7 +192,7 @@ class _Regional:
 
     def _add_tags(self, request: Record) -> Record:
         self._known(request["ResourceArn"])
-        self._scope.tag(request["ResourceArn"], request["Tags"])
+        self.scope.tag(request["ResourceArn"], request["Tags"])
         return {"Tags": self._list_tags(request)["Tags"]}
 
     def _delete_tags(self, request: Record) -> Record:
@@ -199,9 +205,9 @@ class _Regional:
         return {"Tags": [{"Key": key, "Value": value} for key, value in self._known(request["ResourceArn"]).items()]}
 
     def _known(self, arn: str) -> dict[str, str]:
-        if arn not in self._scope.tags:
+        if arn not in self.scope.tags:
             raise validation_error(f"Could not find resource {arn}")
-        return self._scope.tags[arn]
+        return self.scope.tags[arn]
 
 
 def to_json(answer: Record) -> bytes:
