@@ -38,6 +38,11 @@ class ExecutionRoles:
         """Pull a container image from ECR."""
         return self._first_refused(role_arn, _pulling(image))
 
+    def invoke(self, role_arn: str, endpoint_arn: str, *, streams: bool) -> Permission | None:
+        """Send requests to an endpoint, as a benchmark does."""
+        action = "sagemaker:InvokeEndpointWithResponseStream" if streams else "sagemaker:InvokeEndpoint"
+        return self._first_refused(role_arn, iter([Permission(action, endpoint_arn)]))
+
     def watch(self, role_arn: str, alarm_arns: Iterable[str]) -> Permission | None:
         """Look at the alarms that roll a deployment back (developer guide, "Auto-rollback configuration")."""
         return self._first_refused(role_arn, (Permission("cloudwatch:DescribeAlarms", arn) for arn in alarm_arns))
