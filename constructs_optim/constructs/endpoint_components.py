@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from aws_cdk import RemovalPolicy, Size
+from aws_cdk import RemovalPolicy, Size, Stack
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
@@ -16,9 +16,11 @@ from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.techniques import Technique
 
+from .artifact_store import ArtifactStore
 from .component_hosting import ComponentHosting
 from .endpoint_alarms import EndpointAlarms
 from .endpoint_configuration import EndpointOptions, configuration_properties, variant_properties
+from .endpoint_evaluation import EndpointEvaluation, EvaluationTarget
 from .endpoint_recipes import listed, pool_scope, pools_of_component, recipes_of
 from .execution_role import GrantedRole
 from .hosted_model import HostedModel, Surroundings, host
@@ -26,9 +28,11 @@ from .inference_component import InferenceComponent, Needs
 from .instance_pool import Pool
 from .network import Network
 from .refusal import refuse
+from .served_model import ServedModel
 from .update_policy import deployment_config
 
 if TYPE_CHECKING:
+    from .dashboard_evaluation import EvaluatedModel
     from .endpoint_dashboard import EndpointDashboard
 
 
@@ -36,15 +40,19 @@ class EndpointComponents:
     """Mixed into the endpoint, which declares what is named here before it uses any of it."""
 
     alarms: EndpointAlarms | None
+    endpoint_arn: Any
+    endpoint_name: Any
     _around: Surroundings
     _components: ComponentHosting
     _config: sagemaker.CfnEndpointConfig
     _dashboard: EndpointDashboard
+    _discount: float
     _endpoint: sagemaker.CfnEndpoint
     _hosting: Hosting
     _models: list[HostedModel]
     _network: Network | None
     _options: EndpointOptions
+    _price: float | None
     _removal_policy: RemovalPolicy | None
     _role: GrantedRole
     _rollback_alarm_names: list[str]
@@ -99,6 +107,44 @@ class EndpointComponents:
         self._keep(component)
         self._dashboard.show_component(id, component.served).add_alarms(*component.alarms.alarm_arns)
         return component
+
+    def _evaluation_target_of(
+        self,
+        label: str,
+        served: ServedModel,
+        models: Sequence[HostedModel],
+        *,
+        alarms: EndpointAlarms | None,
+        component_arn: str | None = None,
+        share_of_instance: float | None = None,
+        price: float | None = None,
+        discount: float | None = None,
+    ) -> EvaluationTarget:
+        """What is evaluated of the endpoint; results go to the store of the first model, if it may be written."""
+        stores = [model.artifact.artifact_store for model in models if not model.artifact.artifact_store.read_only]
+
+        def declared(evaluation: EndpointEvaluation, baseline: EvaluatedModel | None) -> None:
+            if list(models) == self._models:
+                self._dashboard.show_evaluation(concurrencies=evaluation.concurrencies, baseline=baseline)
+            if alarms is not None and evaluation.has_schedule:
+                alarms.watch(evaluation_concurrency=evaluation.concurrencies[0])
+
+        return EvaluationTarget(
+            label=label,
+            endpoint_name=self.endpoint_name,
+            endpoint_arn=self.endpoint_arn,
+            endpoint_config_name=self._config.attr_endpoint_config_name,
+            component_arn=component_arn,
+            served=served,
+            models=models,
+            share_of_instance=share_of_instance,
+            store=stores[0] if stores else ArtifactStore.default_of(Stack.of(self._endpoint)),
+            network=self._network,
+            asynchronous=self._hosting.asynchronous,
+            discount=self._discount if discount is None else discount,
+            instance_price_per_hour=self._price if price is None else price,
+            on_declared=declared,
+        )
 
     def _add(
         self,

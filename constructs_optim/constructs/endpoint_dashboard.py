@@ -82,12 +82,14 @@ class EndpointDashboard(Construct):
         of_plan = [self._plan.instance_type] if self._plan is not None else []
         self._instance_types = tuple(instance_types or of_plan)
         key = artifact.artifact_key if artifact is not None and artifact.plan.jobs else None
+        if key is None and self._plan is not None:
+            key = self._plan.artifact_key or (None if self._plan.jobs else self._plan.container_key)
         self._served = ServedModel(
             endpoint_name,
             variant_name,
             inference_component_name,
             instance_type=metrics.like_all(self._instance_types),
-            artifact_key=key or (self._plan.artifact_key if self._plan is not None else None),
+            artifact_key=key,
             publishing_seconds=publishing_seconds,
         )
         self._price, self._discount = instance_price_per_hour, discount

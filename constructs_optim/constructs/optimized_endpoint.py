@@ -34,10 +34,12 @@ from .endpoint_base import EndpointBase
 from .endpoint_components import EndpointComponents
 from .endpoint_configuration import EndpointOptions
 from .endpoint_dashboard import EndpointDashboard
+from .endpoint_evaluation import EvaluationTarget
 from .endpoint_metrics import EndpointMetrics
 from .endpoint_models import EndpointModels
 from .endpoint_recipes import listed, pool_scope, pools_of, recipes_of
 from .endpoint_scaling import EndpointScaling
+from .evaluated_endpoint import EvaluatedEndpoint
 from .execution_role import own_role
 from .hosted_model import Surroundings, host
 from .inference_component import InferenceComponent, Needs
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
 
 
 @jsii.implements(iam.IGrantable)
-class OptimizedEndpoint(EndpointComponents, EndpointModels, EndpointMetrics, EndpointBase):
+class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, EndpointMetrics, EndpointBase):
     """A SageMaker endpoint that serves a model after its techniques were applied.
 
     A changed recipe makes a new artifact, a new model and a new endpoint configuration, and the endpoint moves over as
@@ -216,6 +218,7 @@ class OptimizedEndpoint(EndpointComponents, EndpointModels, EndpointMetrics, End
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
         self.variant_name = variant_name
+        self._price, self._discount = instance_price_per_hour, discount
         self._removal_policy = removal_policy
         self._rollback_alarm_names = [alarm.alarm_name for alarm in rollback_alarms]
         self._around = Surroundings(
@@ -265,6 +268,7 @@ class OptimizedEndpoint(EndpointComponents, EndpointModels, EndpointMetrics, End
             self._literal_name,
             self._alarming,
             self._rollback_alarm_names,
+            self._evaluation_target_of,
             on_change=self._follow_components,
         )
         self.component: InferenceComponent | None = None
@@ -302,7 +306,7 @@ class OptimizedEndpoint(EndpointComponents, EndpointModels, EndpointMetrics, End
             self._literal_name,
             self.variant_name,
             instance_type=self._hosting.instance_types[0] if len(self._hosting.instance_types) == 1 else None,
-            artifact_key=self._first.artifact_key,
+            artifact_key=self._first.evaluation_key,
             publishing_seconds=self._options.publishing_seconds,
         )
 
@@ -348,6 +352,13 @@ class OptimizedEndpoint(EndpointComponents, EndpointModels, EndpointMetrics, End
     def dashboard(self) -> EndpointDashboard:
         """The endpoint's CloudWatch dashboard."""
         return self._dashboard
+
+    def _evaluation_target(self, price: float | None, discount: float | None) -> EvaluationTarget:
+        if self.component is not None:
+            return self.component._evaluation_target(price, discount)  # noqa: SLF001 - its own component
+        return self._evaluation_target_of(
+            self.node.path, self.served, self._models, alarms=self.alarms, price=price, discount=discount
+        )
 
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
         """Let Application Auto Scaling choose the number of instances, or of its inference component's copies.

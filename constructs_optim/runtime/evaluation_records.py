@@ -17,6 +17,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from botocore.exceptions import ClientError
+
+from .errors import DeploymentError
 from .json_records import JsonRecords, Record
 
 _SHORT = 24
@@ -44,9 +47,23 @@ class EvaluationRecords:
         """Where a run's benchmark job writes: an ``s3://`` prefix that ends in a slash."""
         return f"s3://{self.bucket}/{self._of(run)}"
 
-    def open_output(self, run: str, path: str) -> Any:
-        """A file of a run's output, to be read from its beginning."""
-        return self._s3.get_object(Bucket=self.bucket, Key=f"{self._of(run)}{path}")["Body"]
+    def open_output(self, location: str, path: str) -> Any:
+        """A file of a job's output, to be read from its beginning.
+
+        Args:
+            location: the output location in the job's description, which is below the one that was asked for.
+            path: of the file below that.
+
+        Raises:
+            DeploymentError: where there is no such file.
+        """
+        prefix = location.removeprefix(f"s3://{self.bucket}/").rstrip("/")
+        try:
+            return self._s3.get_object(Bucket=self.bucket, Key=f"{prefix}/{path}")["Body"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchKey":
+                raise
+            raise DeploymentError(f"the benchmark job wrote nothing to s3://{self.bucket}/{prefix}/{path}") from error
 
     def current(self) -> Record | None:
         """Which run counts; None where none has ended."""

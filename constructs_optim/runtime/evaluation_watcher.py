@@ -151,7 +151,7 @@ class _Look:
 
     def _finish(self, job: Mapping[str, Any]) -> None:
         """Read what was measured, add what it costs, publish it and keep it."""
-        output = self.records.open_output(self.run, ARCHIVE)
+        output = self.records.open_output(job["OutputConfig"]["S3OutputLocation"], ARCHIVE)
         levels = read_levels(output, self.request.concurrencies)
         evaluated = fleet(self.request, _client("sagemaker"), self.region, self.context.invoked_function_arn)
         priced = [self._priced(level, evaluated) for level in levels]
