@@ -25,9 +25,7 @@ SMALL = {"concurrency": 4, "request_count": 20, "prompt_input_tokens_mean": 100,
 
 @pytest.fixture(scope="module")
 def sagemaker(brisk: LocalCloud) -> Any:
-    brisk.client("s3").create_bucket(
-        Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": brisk.region}
-    )
+    brisk.client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": brisk.region})
     return brisk.client("sagemaker")
 
 
@@ -406,9 +404,7 @@ def test_a_document_may_be_yaml_and_is_checked_when_the_configuration_is_created
     assert code(create_config, AIWorkloadConfigName="no_underscores") == "ValidationException"
 
 
-def test_a_recommendation_ranks_instance_types_by_the_metric_it_is_asked_for(
-    brisk: LocalCloud, sagemaker: Any
-) -> None:
+def test_a_recommendation_ranks_instance_types_by_the_metric_it_is_asked_for(brisk: LocalCloud, sagemaker: Any) -> None:
     types = ["ml.g5.2xlarge", "ml.g5.12xlarge", "ml.g5.48xlarge"]
 
     def recommended(metric: str) -> list[str]:

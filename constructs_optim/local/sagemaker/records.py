@@ -77,7 +77,7 @@ class Records:
         return record
 
     def page(self, key: str, request: Record, summary: Callable[[Record], Record]) -> Record:
-        """A page of a List operation: newest first or as SortBy and SortOrder say, filtered by name, status and time."""
+        """A page of a List operation: newest first, or as SortBy and SortOrder say; by name, status and time."""
         records = [record for record in self.by_name.values() if _was_created(record, request)]
         rows = [summary(record) for record in records]
         contains, status = request.get("NameContains"), request.get("StatusEquals")
