@@ -21,7 +21,7 @@ app = typer.Typer(
 try:
     from .local import local_app
 except ModuleNotFoundError as missing:
-    if not (missing.name or "").startswith(("ministack", "moto", "cfnlint", "werkzeug", "hypercorn", "boto3")):
+    if not (missing.name or "").startswith(("ministack", "moto", "cfnlint", "yaml", "werkzeug", "hypercorn", "boto3")):
         raise
     local_app = typer.Typer(no_args_is_help=False, invoke_without_command=True)
 
