@@ -10,6 +10,7 @@ from .dashboard import dashboard_app
 from .endpoint import endpoint_app
 from .jobs import jobs_app
 from .plan import plan_command
+from .recommend import recommend_command
 
 app = typer.Typer(
     name="constructs-optim",
@@ -32,6 +33,7 @@ except ModuleNotFoundError as missing:
 
 
 app.command("plan")(plan_command)
+app.command("recommend")(recommend_command)
 app.command("catalog")(catalog_command)
 app.add_typer(jobs_app, name="jobs", help="The account's optimization jobs: list, watch, stop.")
 app.add_typer(artifacts_app, name="artifacts", help="A store's artifacts: list, show, verify, prune.")
