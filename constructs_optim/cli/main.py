@@ -10,6 +10,7 @@ from .dashboard import dashboard_app
 from .endpoint import endpoint_app
 from .jobs import jobs_app
 from .plan import plan_command
+from .recommend import recommend_command
 
 app = typer.Typer(
     name="constructs-optim",
@@ -21,7 +22,7 @@ app = typer.Typer(
 try:
     from .local import local_app
 except ModuleNotFoundError as missing:
-    if not (missing.name or "").startswith(("ministack", "moto", "cfnlint", "werkzeug", "hypercorn", "boto3")):
+    if not (missing.name or "").startswith(("ministack", "moto", "cfnlint", "yaml", "werkzeug", "hypercorn", "boto3")):
         raise
     local_app = typer.Typer(no_args_is_help=False, invoke_without_command=True)
 
@@ -32,6 +33,7 @@ except ModuleNotFoundError as missing:
 
 
 app.command("plan")(plan_command)
+app.command("recommend")(recommend_command)
 app.command("catalog")(catalog_command)
 app.add_typer(jobs_app, name="jobs", help="The account's optimization jobs: list, watch, stop.")
 app.add_typer(artifacts_app, name="artifacts", help="A store's artifacts: list, show, verify, prune.")

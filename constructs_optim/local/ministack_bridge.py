@@ -104,6 +104,7 @@ def application(
     """
     check_version()
     import ministack.app as ministack_app
+    from ministack.core import router
     from ministack.core.responses import get_account_id, get_region
     from ministack.services.cloudformation import provisioners, stacks
 
@@ -111,6 +112,8 @@ def application(
         return get_account_id(), get_region()
 
     for name, service in services.items():
+        # Where ministack does not know a service, it looks through botocore's for seconds, once a process.
+        router.SERVICE_PATTERNS[name] = {"target_prefixes": [f"{service.model.target_prefix}."]}
         handlers: dict[str, Any] = ministack_app.SERVICE_HANDLERS
         handlers[name] = _handler(name, service, where, roles, runtime if name == "sagemaker" else None)
     for type_name, operations in OPERATIONS.items():

@@ -57,13 +57,14 @@ class SageMakerRuntime:
 
 
 def _whole(answer: Answer) -> Response:
-    headers = {"Content-Type": answer.content_type, "x-Amzn-Invoked-Production-Variant": answer.variant}
+    # In lower case, ministack leaves it as the model said.
+    headers = {"content-type": answer.content_type, "x-Amzn-Invoked-Production-Variant": answer.variant}
     return 200, headers, b"".join(answer.parts)
 
 
 def _streamed(answer: Answer) -> Response:
     headers = {
-        "Content-Type": "application/vnd.amazon.eventstream",
+        "content-type": "application/vnd.amazon.eventstream",
         "X-Amzn-SageMaker-Content-Type": answer.content_type,
         "x-Amzn-Invoked-Production-Variant": answer.variant,
     }

@@ -32,11 +32,12 @@ def instance_price_per_hour(instance_type: str, *, region: str, partition: str =
         ServiceCode="AmazonSageMaker",
         Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()],
     )
-    prices = {price for page in listed for text in page["PriceList"] for price in _hourly(json.loads(text))}
+    prices = {price for page in listed for text in page["PriceList"] for price in hourly_prices(json.loads(text))}
     return min(prices, default=None)
 
 
-def _hourly(product: Mapping[str, Any]) -> Iterator[float]:
+def hourly_prices(product: Mapping[str, Any]) -> Iterator[float]:
+    """What a product costs on demand, in US dollars an hour."""
     for term in (product.get("terms", {}).get("OnDemand") or {}).values():
         for dimension in term.get("priceDimensions", {}).values():
             price = float((dimension.get("pricePerUnit") or {}).get("USD") or 0)

@@ -80,14 +80,14 @@ class Invocations:
         try:
             request = json.loads(invocation.body)
         except ValueError:
-            raise _model_error(424, "the request is not JSON") from None
+            raise _model_error(400, "the request is not JSON") from None
         if not isinstance(request, dict):
-            raise _model_error(424, "the request is not an object")
+            raise _model_error(400, "the request is not an object")
         for form in (_chat, _generation):
             if (asked := form(request)) is not None:
                 break
         else:
-            raise _model_error(424, "the request has neither inputs nor messages")
+            raise _model_error(400, "the request has neither inputs nor messages")
         numbers = self._performances.of(served, tokens_of(asked.prompt))
         if share_of(asked.prompt, about="error") < numbers.error_rate:
             raise _model_error(500, "the model server answered 500")
@@ -224,9 +224,13 @@ def _refused(message: str) -> ApiError:
 
 
 def _model_error(status: int, message: str) -> ApiError:
+    """What the service makes of a model's own error."""
+    whose = "server" if status >= 500 else "client"
     return ApiError(
         "ModelError",
-        f'Received server error ({status}) from primary with message "{message}". See the endpoint\'s log group in '
+        f'Received {whose} error ({status}) from primary with message "{message}". See the endpoint\'s log group in '
         "CloudWatch for more information.",
         424,
+        OriginalStatusCode=status,
+        OriginalMessage=message,
     )

@@ -3,8 +3,8 @@
 Sources: API reference, CreateAIRecommendationJob and DescribeAIRecommendationJob; SageMaker developer guide,
 "Generative AI inference recommendations" (up to three instance types, one metric).
 
-Assumed, for no source says so: which instance types are tried where none are asked for; how long it takes (an hour);
-the names and units of the expected metrics; what is said of an optimization. The model packages are not kept.
+Assumed, for no source says so: which instance types are tried where none are asked for; how long it takes (10
+minutes); names and units of the expected metrics; what is said of an optimization. The model packages are not kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .performance import Performances, Served
 from .records import Record, Scope, now
 from .workload_configs import WorkloadConfigs
 
-_SECONDS = 3600.0
+_SECONDS = 600.0
 _TYPES = ("ml.g5.12xlarge", "ml.g6e.12xlarge", "ml.p5.48xlarge")
 _METRICS = {
     "ttft-ms": ("time_to_first_token", "Milliseconds"),
