@@ -146,7 +146,7 @@ class Scheduler:
         """Why the schedule's role may not invoke its target."""
         target = schedule["Target"]
         action = _ACTIONS.get(target["Arn"].split(":")[2])
-        if not self._roles.trusts(target["RoleArn"], _SERVICE, schedule["Arn"]):
+        if not self._roles.trusts(target["RoleArn"], _SERVICE, _group_arn(schedule["Arn"])):
             return f"the role {target['RoleArn']} cannot be assumed by {_SERVICE}"
         if action is not None and not self._roles.allows(target["RoleArn"], Permission(action, target["Arn"])):
             return f"the role {target['RoleArn']} may not {action} on {target['Arn']}"
@@ -234,3 +234,12 @@ def _moment(value: Any) -> float | None:
     if value is None or isinstance(value, int | float):
         return value
     return dt.datetime.fromisoformat(str(value).replace("Z", "+00:00")).timestamp()
+
+
+def _group_arn(arn: str) -> str:
+    """The ARN of a schedule's group, which the scheduler assumes roles for.
+
+    Source: EventBridge Scheduler user guide, "Confused deputy prevention".
+    """
+    place, _, path = arn.partition(":schedule/")
+    return f"{place}:schedule-group/{path.partition('/')[0]}"

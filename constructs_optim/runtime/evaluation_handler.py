@@ -8,6 +8,7 @@ what is served: an update knows by it what is replaced, and its rollback finds t
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,9 @@ from .properties import is_artifact_key
 from .sagemaker_jobs import BENCHMARK, SageMakerJobs
 from .telemetry import entry_point, log
 from .watching import deadline
+
+# A function has 180 seconds.
+_PATIENCE_SECONDS = 120
 
 
 @entry_point
@@ -95,9 +99,18 @@ def _delete(event: Mapping[str, Any]) -> None:
         if error.response["Error"]["Code"] == "NoSuchBucket":
             return
         raise
-    jobs = SageMakerJobs(_client("sagemaker"), BENCHMARK)
-    for run in runs:
-        jobs.stop(benchmark_name(key, run))
+    jobs, names = SageMakerJobs(_client("sagemaker"), BENCHMARK), [benchmark_name(key, run) for run in runs]
+    for name in names:
+        jobs.stop(name)
+    # SageMaker keeps a workload configuration while a job uses it: its deletion is next.
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while any(_is_stopping(jobs, name) for name in names) and time.monotonic() < until:
+        time.sleep(1)
+
+
+def _is_stopping(jobs: SageMakerJobs, name: str) -> bool:
+    job = jobs.describe(name)
+    return job is not None and BENCHMARK.status(job) == "Stopping"
 
 
 def _records(request: EvaluationRequest, key: str) -> EvaluationRecords:

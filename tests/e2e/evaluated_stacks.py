@@ -26,9 +26,9 @@ def gated(group_size: int, **required: Any) -> Any:
 
 
 def scheduled(scope: Stack) -> None:
-    """An endpoint that is evaluated every day, and whose deployment depends on nothing."""
+    """An endpoint that is evaluated every two hours, and whose deployment depends on nothing."""
     _endpoint(scope, 128).evaluate(
-        workload=Workload(concurrency=[4], requests=40), after_deployment=False, schedule="rate(1 day)"
+        workload=Workload(concurrency=[4], requests=40), after_deployment=False, schedule="rate(2 hours)"
     )
 
 
