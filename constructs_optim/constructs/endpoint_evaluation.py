@@ -7,7 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
-from aws_cdk import CfnResource, CfnWaitCondition, CfnWaitConditionHandle, Duration, Fn, Stack
+import jsii
+from aws_cdk import (
+    CfnResource,
+    CfnWaitCondition,
+    CfnWaitConditionHandle,
+    Duration,
+    Fn,
+    ITaggableV2,
+    Stack,
+    TagManager,
+    TagType,
+)
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
@@ -31,11 +42,11 @@ from .hosted_model import HostedModel
 from .network import Network
 from .refusal import refuse
 from .served_model import ServedModel
-from .tagged_resource import TaggedResource
 
 if TYPE_CHECKING:
     from .dashboard_evaluation import EvaluatedModel
 
+_TYPE = "Custom::EndpointEvaluation"
 _LONGEST_WAIT = Duration.hours(12)
 _DEFAULT_WAIT = Duration.hours(4)
 # Letters and digits alone, in lower case: a configuration of another name can be made and never deleted (CloudFormation
@@ -82,8 +93,12 @@ class EvaluationTarget:
     on_declared: Callable[[EndpointEvaluation, EvaluatedModel | None], None]
 
 
+@jsii.implements(ITaggableV2)
 class EndpointEvaluation(Construct):
-    """A benchmark of what an endpoint serves. :meth:`require` makes a deployment depend on what comes of it."""
+    """A benchmark of what an endpoint serves. :meth:`require` makes a deployment depend on what comes of it.
+
+    Tags reach the benchmark jobs.
+    """
 
     def __init__(
         self,
@@ -117,6 +132,7 @@ class EndpointEvaluation(Construct):
         self.target, self.workload, self.has_schedule = target, workload, schedule is not None
         self._wait_seconds = int((timeout or _DEFAULT_WAIT).to_seconds())
         self._requirements: Requirements | None = None
+        self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
         self._service = service = EvaluationService.of(self)
         self._config = self._workload_config()
         service.permit(
@@ -127,13 +143,16 @@ class EndpointEvaluation(Construct):
             store=target.store,
             in_vpc=target.network is not None,
         )
-        self._resource: TaggedResource | None = None
+        self._resource: CfnResource | None = None
         if after_deployment:
-            self._resource = TaggedResource(
-                self, "Resource", type="Custom::EndpointEvaluation", properties=self._properties()
-            )
+            self._resource = CfnResource(self, "Resource", type=_TYPE, properties=self._properties())
         self._schedule = self._scheduled(schedule) if schedule is not None else None
         target.on_declared(self, baseline)
+
+    @property
+    def cdk_tag_manager(self) -> TagManager:
+        """What the CDK collects tags in."""
+        return self._tag_manager
 
     @property
     def concurrencies(self) -> tuple[int, ...]:
@@ -223,7 +242,7 @@ class EndpointEvaluation(Construct):
         return self
 
     @property
-    def _deployed(self) -> TaggedResource:
+    def _deployed(self) -> CfnResource:
         if self._resource is None:
             raise ValueError(f"{self.node.path} runs on a schedule only: after_deployment=True has it run after one")
         return self._resource
@@ -235,7 +254,7 @@ class EndpointEvaluation(Construct):
         name = sha256(json.dumps([self.node.path, spec], sort_keys=True))[:_NAME_DIGITS]
         of_stack = Fn.join("", Fn.split("-", Fn.select(2, Fn.split("/", stack.stack_id)), 5))
         prompts = self.workload.prompts
-        data = {"channel_name": CHANNEL, "data_source": {"s3_data_source": {"s3_uri": prompts}}}
+        data = {"channelName": CHANNEL, "dataSource": {"s3DataSource": {"s3Uri": prompts}}}
         inline = self.workload.spec
         return sagemaker.CfnAIWorkloadConfig(
             self,
@@ -246,7 +265,7 @@ class EndpointEvaluation(Construct):
                     "inline": json.dumps(inline) if spec == inline else stack.to_json_string(inline),
                 }
             },
-            dataset_config={"input_data_config": [data]} if prompts is not None else None,
+            dataset_config={"inputDataConfig": [data]} if prompts is not None else None,
         )
 
     def _properties(self) -> dict[str, Any]:
@@ -295,6 +314,7 @@ class EndpointEvaluation(Construct):
             "Bucket": target.store.bucket_name,
             **({"KmsKeyArn": target.store.encryption_key_arn} if target.store.encryption_key_arn is not None else {}),
             **({"Gate": _gate(self._requirements)} if self._requirements is not None else {}),
+            "Tags": self._tag_manager.rendered_tags,
         }
 
     def _generation(self, gate: dict[str, Any]) -> str:
@@ -305,7 +325,7 @@ class EndpointEvaluation(Construct):
 
     def _scheduled(self, schedule: str) -> CfnResource:
         # Not aws_scheduler.CfnSchedule: most stacks have none, and importing its module takes a while.
-        return CfnResource(
+        scheduled = CfnResource(
             self,
             "Schedule",
             type="AWS::Scheduler::Schedule",
@@ -320,6 +340,10 @@ class EndpointEvaluation(Construct):
                 },
             },
         )
+        if self._resource is not None:
+            # Gone before it: whatever the schedule has begun by then is stopped with it.
+            scheduled.add_resource_dependency(self._resource)
+        return scheduled
 
     def _input(self) -> str:
         return Stack.of(self).to_json_string(

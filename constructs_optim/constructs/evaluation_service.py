@@ -10,13 +10,11 @@ from constructs import Construct
 
 from constructs_optim.recipe.benchmark import QualityRequirement, Workload
 from constructs_optim.recipe.metric_definition import EVALUATION_NAMESPACE
-from constructs_optim.recipe.model import is_token
 
 from .artifact_store import IArtifactStore
-from .endpoint_base import INVOKE_ACTIONS
 from .execution_role import ExecutionRole, telling_statements
 from .handler import Handler
-from .model_source import object_arn
+from .model_source import channel_statements, object_arn
 from .optimization_service import OptimizationService
 from .permissions import NO_RESOURCES, Arn, PolicyBuilder, Statement, sub, trust_policy
 from .watching_state_machine import watching_state_machine
@@ -128,9 +126,9 @@ class EvaluationService(Construct):
         targets = (endpoint_arn, *((component_arn,) if component_arn is not None else ()))
         self.role.permit(
             [
-                Statement("SendRequests", INVOKE_ACTIONS, targets),
+                Statement("SendRequests", (_invoking(workload),), targets),
                 *_describing(endpoint_arn, component_arn),
-                *_reading("ReadPrompts", workload.prompts),
+                *(channel_statements(workload.prompts) if workload.prompts is not None else ()),
                 *_secret(workload.token_secret_arn),
                 *_records(store, ("s3:AbortMultipartUpload", "s3:PutObject")),
                 *telling_statements(in_vpc=in_vpc),
@@ -159,9 +157,14 @@ class EvaluationService(Construct):
         self._watcher.permit(
             [
                 Statement("AskPrompts", ("sagemaker:InvokeEndpoint",), targets),
-                *_reading("ReadPrompts", quality.prompts),
+                Statement("ReadPrompts", ("s3:GetObject",), (object_arn(quality.prompts),)),
             ]
         )
+
+
+def _invoking(workload: Workload) -> str:
+    streams = workload.spec["parameters"]["streaming"]
+    return "sagemaker:InvokeEndpointWithResponseStream" if streams else "sagemaker:InvokeEndpoint"
 
 
 def _describing(endpoint_arn: Arn, component_arn: Arn | None) -> Sequence[Statement]:
@@ -169,13 +172,6 @@ def _describing(endpoint_arn: Arn, component_arn: Arn | None) -> Sequence[Statem
     if component_arn is not None:
         found.append(Statement("DescribeComponents", ("sagemaker:DescribeInferenceComponent",), (component_arn,)))
     return found
-
-
-def _reading(sid: str, uri: str | None) -> Sequence[Statement]:
-    if uri is None:
-        return []
-    wildcard = "the prompts are named by a token" if is_token(uri) else None
-    return [Statement(sid, ("s3:GetObject",), (object_arn(uri),), wildcard=wildcard)]
 
 
 def _secret(arn: str | None) -> Sequence[Statement]:

@@ -26,7 +26,7 @@ from .telemetry import entry_point, log
 from .watching import deadline
 
 # A function has 180 seconds.
-_PATIENCE_SECONDS = 120
+_PATIENCE_SECONDS, _COMING_SECONDS = 120, 10
 
 
 @entry_point
@@ -94,23 +94,27 @@ def _delete(event: Mapping[str, Any]) -> None:
     records = _records(request, key)
     try:
         records.give_up(issued_at(event["ResponseURL"]))
-        runs = records.runs()
+        _stop_all(records)
     except ClientError as error:
-        if error.response["Error"]["Code"] == "NoSuchBucket":
+        # With the bucket went where a job's output would go.
+        if error.response["Error"]["Code"] != "NoSuchBucket":
+            raise
+
+
+def _stop_all(records: EvaluationRecords) -> None:
+    """Stop the jobs of all runs, and wait until they have: SageMaker keeps a workload configuration that is in use."""
+    jobs, began = SageMakerJobs(_client("sagemaker"), BENCHMARK), time.monotonic()
+    while time.monotonic() < began + _PATIENCE_SECONDS:
+        names = [benchmark_name(records.key, run) for run in records.runs()]
+        for name in names:
+            jobs.stop(name)
+        found = [jobs.describe(name) for name in names]
+        # A run that has begun and has no job may be about to have one; it stops that by itself.
+        expected = None in found and time.monotonic() < began + _COMING_SECONDS
+        stopping = any(job is not None and BENCHMARK.status(job) == "Stopping" for job in found)
+        if not expected and not stopping:
             return
-        raise
-    jobs, names = SageMakerJobs(_client("sagemaker"), BENCHMARK), [benchmark_name(key, run) for run in runs]
-    for name in names:
-        jobs.stop(name)
-    # SageMaker keeps a workload configuration while a job uses it: its deletion is next.
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while any(_is_stopping(jobs, name) for name in names) and time.monotonic() < until:
         time.sleep(1)
-
-
-def _is_stopping(jobs: SageMakerJobs, name: str) -> bool:
-    job = jobs.describe(name)
-    return job is not None and BENCHMARK.status(job) == "Stopping"
 
 
 def _records(request: EvaluationRequest, key: str) -> EvaluationRecords:

@@ -4,12 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import RemovalPolicy, Stack, Tags
+from aws_cdk import aws_kms as kms
 
-from constructs_optim import ArtifactStore, Model, OptimizedEndpoint, Quantization, QualityRequirement, Workload
+from constructs_optim import ArtifactStore, Model, OptimizedEndpoint, QualityRequirement, Quantization, Workload
 
 MODELS = "models-of-evaluations"
+SECRET = "arn:aws:secretsmanager:us-west-2:000000000000:secret:hub-token"
 PROMPTS = f"s3://{MODELS}/prompts.jsonl"
+
+
+def everything(p99_ttft_ms: float) -> Any:
+    """An encrypted store, prompts of one's own, a gated tokenizer, a component, tags, a schedule: all that needs
+    permissions.
+    """
+
+    def build(scope: Stack) -> None:
+        _everything(scope, p99_ttft_ms)
+
+    return build
+
+
+def _everything(scope: Stack, p99_ttft_ms: float) -> None:
+    Tags.of(scope).add("team", "chat")
+    key = kms.Key(scope, "Key", removal_policy=RemovalPolicy.DESTROY)
+    endpoint = OptimizedEndpoint(
+        scope,
+        "Chat",
+        model=_model(),
+        techniques=[Quantization.awq()],
+        instance_type="ml.g5.12xlarge",
+        artifact_store=ArtifactStore(scope, "Artifacts", encryption_key=key),
+        inference_component=True,
+    )
+    workload = Workload(concurrency=[2], requests=20, prompts=PROMPTS, token_secret_arn=SECRET)
+    endpoint.evaluate(workload=workload, schedule="rate(1 hour)").require(
+        p99_ttft_ms=p99_ttft_ms, quality=QualityRequirement(PROMPTS)
+    )
 
 
 def gated(group_size: int, **required: Any) -> Any:

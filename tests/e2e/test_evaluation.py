@@ -14,8 +14,9 @@ from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.recipe.evaluation_result import EvaluationResult
 
 from ..local.conftest import until
-from .evaluated_stacks import MODELS, gated, of_component, scheduled
-from .template_stack import ASSETS, TemplateStack, part_of
+from ..security_document import permissions_under
+from .evaluated_stacks import MODELS, everything, gated, of_component, scheduled
+from .template_stack import ASSETS, TemplateStack, allowed, part_of
 from .test_hosting import endpoint_of, made, physical
 
 PROMPTS = [{"prompt": f"Question {number}?"} for number in range(12)]
@@ -203,6 +204,23 @@ def test_a_schedule_evaluates_what_is_in_service(cloud: LocalCloud, tmp_path: Pa
     assert stack.delete() == "DELETE_COMPLETE", stack.reasons
 
 
-def test_nothing_was_refused(cloud: LocalCloud) -> None:
-    asked = [each for each in cloud.authorizations() if part_of(each["role"]) is not None]
+def test_all_that_is_done_is_allowed_and_all_that_is_allowed_is_done(cloud: LocalCloud, tmp_path: Path) -> None:
+    for number, limit in enumerate((3000, 2000)):
+        stack = made(cloud, tmp_path / str(number), "Everything", everything(limit))
+        assert stack.deploy() in ("CREATE_COMPLETE", "UPDATE_COMPLETE"), stack.reasons
+    stopped = made(cloud, tmp_path / "stopped", "StoppedAgain", everything(2000))
+    cloud.inject("benchmark_never_finishes")
+    stopped.start()
+    sagemaker = cloud.client("sagemaker")
+    until(lambda: sagemaker.list_ai_benchmark_jobs(StatusEquals="InProgress")["AIBenchmarkJobs"], bool, 90)
+    assert stopped.delete() == "DELETE_COMPLETE", stopped.reasons
+    cloud.clear_faults()
+    until(lambda: "EvaluationSchedule" in {part_of(each["role"]) for each in cloud.authorizations()}, bool, 90)
+    assert stack.delete() == "DELETE_COMPLETE", stack.reasons
+    asked = [each for each in cloud.authorizations() if (part_of(each["role"]) or "").startswith("Evaluation")]
     assert [each for each in asked if each["decision"] != "Allow"] == []
+    used = {(part_of(each["role"]), each["action"]) for each in asked if each["action"] != "sts:AssumeRole"}
+    may = {each for each in allowed(stack.template) if each[0].startswith("Evaluation")}
+    unseen = {each for each in permissions_under("What no test sees") if each[0].startswith("Evaluation")}
+    assert used <= may
+    assert may - used == unseen

@@ -52,8 +52,11 @@ class ExecutionRoles:
 
     def _reading(self, uri: str) -> Iterator[Permission]:
         bucket, prefix = _parts(uri)
-        yield Permission("s3:ListBucket", f"arn:aws:s3:::{bucket}", {"s3:prefix": prefix})
-        found = self._roles.objects(bucket, prefix)
+        key = uri.removeprefix(f"s3://{bucket}/")
+        # A channel's URI may be that of a single object.
+        exact = [item for item in self._roles.objects(bucket, key) if item.name == key]
+        yield Permission("s3:ListBucket", f"arn:aws:s3:::{bucket}", {"s3:prefix": key if exact else prefix})
+        found = exact or self._roles.objects(bucket, prefix)
         for item in found:
             yield Permission("s3:GetObject", f"arn:aws:s3:::{bucket}/{item.name}")
         for key_arn in sorted({item.key_arn for item in found if item.key_arn}):
