@@ -118,7 +118,9 @@ class EndpointDashboard(Construct):
     def segments(self) -> tuple[Segment, ...]:
         """What it shows, from top to bottom."""
         served, place = self._served, self._place
-        bucket = self._artifact.artifact_store.bucket_name if self._artifact is not None else None
+        # A model that is served as it is has a key for its evaluations, and no artifact.
+        has_artifact = self._artifact is not None and bool(self._artifact.plan.jobs)
+        bucket = self._artifact.artifact_store.bucket_name if self._artifact is not None and has_artifact else None
         shown = [
             segments.heading(
                 served, place, self._plan, self._instance_types, bucket=bucket, stack_region=Stack.of(self).region
