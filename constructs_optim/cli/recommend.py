@@ -91,7 +91,8 @@ def recommend_command(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if (row := models.find(model)) is not None and row.license is not None:
-        notes.append(f"The model is gated: read {row.license.name} ({row.license.url}) before you accept it.")
+        licence = f"{row.license.name} ({row.license.url})"
+        notes.append(f"The model is gated: read {licence} before you accept it (--accept-eula).")
     if format is Format.json:
         print_json(_report(wanted, region, wish, found, notes, limit))
     else:

@@ -6,12 +6,11 @@ Source: AWS Price List API reference, GetProducts; attributes of ``AmazonSageMak
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
 
 import boto3
 
 from .custom_resource import CLIENT
+from .price_terms import hourly_prices
 
 # Where the API is: it answers for every region of the partition.
 _ENDPOINTS = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
@@ -34,12 +33,3 @@ def instance_price_per_hour(instance_type: str, *, region: str, partition: str =
     )
     prices = {price for page in listed for text in page["PriceList"] for price in hourly_prices(json.loads(text))}
     return min(prices, default=None)
-
-
-def hourly_prices(product: Mapping[str, Any]) -> Iterator[float]:
-    """What a product costs on demand, in US dollars an hour."""
-    for term in (product.get("terms", {}).get("OnDemand") or {}).values():
-        for dimension in term.get("priceDimensions", {}).values():
-            price = float((dimension.get("pricePerUnit") or {}).get("USD") or 0)
-            if dimension.get("unit", "").lower() in ("hrs", "hours", "hour") and price > 0:
-                yield price

@@ -6,10 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import boto3
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.handler_calls import MARK
 from constructs_optim.local.sagemaker.invocations import text_for
 
 from .conftest import until
@@ -163,3 +166,18 @@ def test_invocations_are_among_the_calls_and_can_be_throttled(brisk: LocalCloud,
     assert generated(runtime, served, "Why?")
     outcomes = [call["outcome"] for call in brisk.calls("InvokeEndpoint")[-2:]]
     assert outcomes == ["ThrottlingException", "OK"]
+
+
+def test_a_function_s_invocations_are_among_its_calls(brisk: LocalCloud, served: str) -> None:
+    marked = boto3.client(
+        "sagemaker-runtime",
+        endpoint_url=brisk.endpoint_url,
+        region_name=brisk.region,
+        aws_access_key_id="000000000000",
+        aws_secret_access_key="local",
+        config=Config(user_agent_extra=MARK),
+    )
+    marked.invoke_endpoint(EndpointName=served, Body=b'{"inputs": "Why?"}')
+    marked.invoke_endpoint_with_response_stream(EndpointName=served, Body=b'{"inputs": "Why?"}')
+    calls = [(call["service"], call["operation"]) for call in brisk.function_calls()[-2:]]
+    assert calls == [("sagemaker", "InvokeEndpoint"), ("sagemaker", "InvokeEndpointWithResponseStream")]
