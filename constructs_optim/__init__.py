@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .constructs.fleet_dashboard import FleetDashboard, FleetEndpoint
     from .constructs.inference_component import InferenceComponent, LoraAdapter
     from .constructs.instance_pool import Pool
+    from .constructs.model_recommendation import ModelRecommendation
     from .constructs.optimization_job import OptimizationJob
     from .constructs.optimized_artifact import OptimizedArtifact
     from .constructs.optimized_endpoint import OptimizedEndpoint
@@ -63,6 +64,7 @@ _HOMES = {
     "InferenceComponent": ".constructs.inference_component",
     "LoraAdapter": ".constructs.inference_component",
     "Model": ".recipe",
+    "ModelRecommendation": ".constructs.model_recommendation",
     "Observability": ".recipe.hosting",
     "OptimizationJob": ".constructs.optimization_job",
     "OptimizedArtifact": ".constructs.optimized_artifact",
@@ -104,6 +106,7 @@ __all__ = [
     "InferenceComponent",
     "LoraAdapter",
     "Model",
+    "ModelRecommendation",
     "Observability",
     "OptimizationJob",
     "OptimizedArtifact",

@@ -13,13 +13,11 @@ from aws_cdk import (
     CfnWaitCondition,
     CfnWaitConditionHandle,
     Duration,
-    Fn,
     ITaggableV2,
     Stack,
     TagManager,
     TagType,
 )
-from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.recipe import metrics
@@ -32,7 +30,6 @@ from constructs_optim.recipe.benchmark import (
     requirements_of,
 )
 from constructs_optim.recipe.benchmark.requirements import REGRESSION_METRICS
-from constructs_optim.recipe.benchmark.workload import CHANNEL
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.rules import check
 
@@ -42,6 +39,7 @@ from .hosted_model import HostedModel
 from .network import Network
 from .refusal import refuse
 from .served_model import ServedModel
+from .workload_config import workload_config, workload_config_name
 
 if TYPE_CHECKING:
     from .dashboard_evaluation import EvaluatedModel
@@ -49,9 +47,6 @@ if TYPE_CHECKING:
 _TYPE = "Custom::EndpointEvaluation"
 _LONGEST_WAIT = Duration.hours(12)
 _DEFAULT_WAIT = Duration.hours(4)
-# Letters and digits alone, in lower case: a configuration of another name can be made and never deleted (CloudFormation
-# reference, AWS::SageMaker::AIWorkloadConfig).
-_NAME_PREFIX, _NAME_DIGITS = "optim", 16
 # Dimensions that only a run knows.
 _OF_RUNS = ("Concurrency", "ArtifactKey")
 
@@ -134,7 +129,7 @@ class EndpointEvaluation(Construct):
         self._requirements: Requirements | None = None
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
         self._service = service = EvaluationService.of(self)
-        self._config = self._workload_config()
+        self._config = workload_config(self, workload)
         service.permit(
             endpoint_arn=target.endpoint_arn,
             component_arn=target.component_arn,
@@ -247,27 +242,6 @@ class EndpointEvaluation(Construct):
             raise ValueError(f"{self.node.path} runs on a schedule only: after_deployment=True has it run after one")
         return self._resource
 
-    def _workload_config(self) -> sagemaker.CfnAIWorkloadConfig:
-        stack = Stack.of(self)
-        spec = stack.resolve(self.workload.spec)
-        # A name of its own for a configuration that differs: what is there is neither changed nor in the way.
-        name = sha256(json.dumps([self.node.path, spec], sort_keys=True))[:_NAME_DIGITS]
-        of_stack = Fn.join("", Fn.split("-", Fn.select(2, Fn.split("/", stack.stack_id)), 5))
-        prompts = self.workload.prompts
-        data = {"channelName": CHANNEL, "dataSource": {"s3DataSource": {"s3Uri": prompts}}}
-        inline = self.workload.spec
-        return sagemaker.CfnAIWorkloadConfig(
-            self,
-            "Workload",
-            ai_workload_config_name=f"{_NAME_PREFIX}{name}{of_stack}",
-            ai_workload_configs={
-                "workloadSpec": {
-                    "inline": json.dumps(inline) if spec == inline else stack.to_json_string(inline),
-                }
-            },
-            dataset_config={"inputDataConfig": [data]} if prompts is not None else None,
-        )
-
     def _properties(self) -> dict[str, Any]:
         return {
             "ServiceToken": self._service.service_token,
@@ -304,7 +278,7 @@ class EndpointEvaluation(Construct):
             ],
             **({"ShareOfInstance": target.share_of_instance} if target.share_of_instance is not None else {}),
             "Lossless": all(model.plan.lossless for model in target.models),
-            "WorkloadConfigName": Fn.select(1, Fn.split("/", self._config.ref)),
+            "WorkloadConfigName": workload_config_name(self._config),
             "Workload": self.workload.spec,
             "Concurrencies": list(self.concurrencies),
             "Discount": target.discount,

@@ -44,7 +44,7 @@ class OptimizationService(Construct):
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
-        self.execution_role = ExecutionRole(self, "ExecutionRole")
+        self._execution_role: ExecutionRole | None = None
         code = s3_assets.Asset(
             self,
             "Code",
@@ -58,6 +58,13 @@ class OptimizationService(Construct):
         self._artifacts: Handler | None = None
         self._capacity: Handler | None = None
         self.service_timeout_seconds = ANSWER_SECONDS
+
+    @property
+    def execution_role(self) -> ExecutionRole:
+        """What SageMaker assumes for jobs and models, created on first use: a stack of recommendations has none."""
+        if self._execution_role is None:
+            self._execution_role = ExecutionRole(self, "ExecutionRole")
+        return self._execution_role
 
     @property
     def jobs(self) -> _Jobs:

@@ -7,8 +7,6 @@ what is served: an update knows by it what is replaced, and its rollback finds t
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,15 +16,14 @@ from botocore.exceptions import ClientError
 from .cloudformation import issued_at, signal
 from .custom_resource import CLIENT, answer
 from .evaluation_properties import EvaluationProperties, EvaluationRequest, parse_evaluation_properties
-from .evaluation_records import EvaluationRecords, benchmark_name, run_of
+from .evaluation_records import EvaluationRecords
 from .evaluation_verdict import Verdict
 from .properties import is_artifact_key
+from .run_control import start_watching, stop_runs
+from .run_records import run_of
 from .sagemaker_jobs import BENCHMARK, SageMakerJobs
 from .telemetry import entry_point, log
 from .watching import deadline
-
-# A function has 180 seconds.
-_PATIENCE_SECONDS, _COMING_SECONDS = 120, 10
 
 
 @entry_point
@@ -64,25 +61,21 @@ def _replaced(event: Mapping[str, Any], key: str) -> str | None:
 def _start(event: Mapping[str, Any], wanted: EvaluationProperties, key: str) -> None:
     """Start the watcher, once for each event: a repeated event finds the execution it started before."""
     run = run_of(event["StackId"], event["RequestId"])
-    try:
-        _client("stepfunctions").start_execution(
-            stateMachineArn=wanted.state_machine_arn,
-            name=f"{key[:32]}-{run}",
-            input=json.dumps(
-                {
-                    "Request": event["ResourceProperties"]["Request"],
-                    "Run": run,
-                    "Issued": issued_at(event["ResponseURL"]),
-                    "Before": _replaced(event, key),
-                    "Deadline": deadline(wanted.wait_seconds),
-                    "WaitHandle": wanted.wait_handle,
-                }
-            ),
-        )
+    started = start_watching(
+        _client("stepfunctions"),
+        wanted.state_machine_arn,
+        f"{key[:32]}-{run}",
+        {
+            "Request": event["ResourceProperties"]["Request"],
+            "Run": run,
+            "Issued": issued_at(event["ResponseURL"]),
+            "Before": _replaced(event, key),
+            "Deadline": deadline(wanted.wait_seconds),
+            "WaitHandle": wanted.wait_handle,
+        },
+    )
+    if started:
         log("evaluation started", evaluation=key, run=run)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ExecutionAlreadyExists":
-            raise
 
 
 def _delete(event: Mapping[str, Any]) -> None:
@@ -94,27 +87,11 @@ def _delete(event: Mapping[str, Any]) -> None:
     records = _records(request, key)
     try:
         records.give_up(issued_at(event["ResponseURL"]))
-        _stop_all(records)
+        stop_runs(SageMakerJobs(_client("sagemaker"), BENCHMARK), records)
     except ClientError as error:
         # With the bucket went where a job's output would go.
         if error.response["Error"]["Code"] != "NoSuchBucket":
             raise
-
-
-def _stop_all(records: EvaluationRecords) -> None:
-    """Stop the jobs of all runs, and wait until they have: SageMaker keeps a workload configuration that is in use."""
-    jobs, began = SageMakerJobs(_client("sagemaker"), BENCHMARK), time.monotonic()
-    while time.monotonic() < began + _PATIENCE_SECONDS:
-        names = [benchmark_name(records.key, run) for run in records.runs()]
-        for name in names:
-            jobs.stop(name)
-        found = [jobs.describe(name) for name in names]
-        # A run that has begun and has no job may be about to have one; it stops that by itself.
-        expected = None in found and time.monotonic() < began + _COMING_SECONDS
-        stopping = any(job is not None and BENCHMARK.status(job) == "Stopping" for job in found)
-        if not expected and not stopping:
-            return
-        time.sleep(1)
 
 
 def _records(request: EvaluationRequest, key: str) -> EvaluationRecords:

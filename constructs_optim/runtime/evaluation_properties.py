@@ -17,7 +17,7 @@ from typing import Any
 
 from .errors import InvalidEvent
 from .properties import is_artifact_key
-from .property_reader import Reader
+from .property_reader import Reader, as_delivered
 from .value_shapes import S3_URI, is_wait_handle, matches
 
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
@@ -195,7 +195,7 @@ class _Request:
             share_of_instance=self._number("ShareOfInstance", 0, 1) if given.get("ShareOfInstance") else None,
             lossless=str(given.get("Lossless", "false")).lower() == "true",
             workload_config_name=reader.text("WorkloadConfigName", _NAME),
-            workload=_as_delivered(self._object("Workload")),
+            workload=as_delivered(self._object("Workload")),
             concurrencies=self._concurrencies(),
             discount=self._number("Discount", 0, 1, default=0.0) or 0.0,
             dimensions=self._dimensions(),
@@ -311,19 +311,6 @@ class _Request:
             self.reader.problems.append(name)
             return {}
         return value
-
-
-def _as_delivered(value: Any) -> Any:
-    """Numbers and booleans as CloudFormation delivers them: a schedule's input has them as they are."""
-    match value:
-        case dict():
-            return {name: _as_delivered(item) for name, item in value.items()}
-        case list():
-            return [_as_delivered(item) for item in value]
-        case bool():
-            return str(value).lower()
-        case _:
-            return str(value)
 
 
 def _float(value: Any) -> float | None:

@@ -21,10 +21,11 @@ from .custom_resource import CLIENT
 from .errors import DeploymentError, InvalidEvent
 from .evaluated_fleet import Fleet, fleet
 from .evaluation_properties import EvaluationRequest, parse_evaluation_request
-from .evaluation_records import EvaluationRecords, benchmark_name
+from .evaluation_records import EvaluationRecords
 from .evaluation_verdict import Verdict
 from .metric_publishing import publish
 from .properties import is_artifact_key
+from .run_records import run_job_name
 from .sagemaker_jobs import BENCHMARK, SageMakerJobs
 from .telemetry import entry_point, log
 from .watching import DONE, again, end, hours, is_out_of_time, tell, wait_seconds
@@ -85,7 +86,7 @@ class _Look:
         self.event, self.request, self.records, self.run, self.issued = event, request, records, run, issued
         self.region, self.context = region, context
         self.jobs = SageMakerJobs(_client("sagemaker"), BENCHMARK)
-        self.name = benchmark_name(records.key, run)
+        self.name = run_job_name(records.key, run)
 
     def next_step(self) -> dict[str, Any]:
         """Go on from where the last look ended."""

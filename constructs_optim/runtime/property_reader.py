@@ -129,3 +129,16 @@ class Reader:
         if self.problems:
             listed = ", ".join(sorted(set(self.problems)))
             raise InvalidEvent(f"these properties are missing or malformed: {listed}")
+
+
+def as_delivered(value: Any) -> Any:
+    """Numbers and booleans as CloudFormation delivers them: a schedule's input has them as they are."""
+    match value:
+        case dict():
+            return {name: as_delivered(item) for name, item in value.items()}
+        case list():
+            return [as_delivered(item) for item in value]
+        case bool():
+            return str(value).lower()
+        case _:
+            return str(value)

@@ -23,6 +23,7 @@ from constructs_optim import (
     DataCapture,
     IArtifactStore,
     Model,
+    ModelRecommendation,
     Observability,
     OptimizationJob,
     OptimizedEndpoint,
@@ -311,11 +312,44 @@ def _evaluated(scope: Stack) -> None:
         token_secret_arn=secret,
     )
     store = ArtifactStore(scope, "Artifacts", encryption_key=kms.Key(scope, "Key", enable_key_rotation=True))
-    endpoint(scope, vpc=_my_vpc(scope), artifact_store=store).evaluate(workload=workload, schedule="rate(1 day)", discount=0.3).require(
-        p99_ttft_ms=500, max_regression=0.05, quality=QualityRequirement("s3://prompts/gate.jsonl")
-    )
+    endpoint(scope, vpc=_my_vpc(scope), artifact_store=store).evaluate(
+        workload=workload, schedule="rate(1 day)", discount=0.3
+    ).require(p99_ttft_ms=500, max_regression=0.05, quality=QualityRequirement("s3://prompts/gate.jsonl"))
     component = endpoint(scope, "AsComponent", inference_component=True)
     component.evaluate(instance_price_per_hour=37.7)
+
+
+def _recommended(scope: Stack) -> None:
+    role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
+    imported = iam.Role.from_role_arn(scope, "Imported", "arn:aws:iam::111122223333:role/mine", mutable=False)
+    model = Model.s3("s3://models/llama/70b")
+    store = ArtifactStore(scope, "Artifacts", encryption_key=kms.Key(scope, "Key", enable_key_rotation=True))
+    ModelRecommendation(
+        scope,
+        "Cheapest",
+        model=model,
+        role=role,
+        workload=Workload(
+            concurrency=[8],
+            prompts="s3://prompts/chat.jsonl",
+            token_secret_arn="arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-token",
+        ),
+        instance_types=["ml.g6e.12xlarge", "ml.p5.48xlarge"],
+        framework="VLLM",
+        artifact_store=store,
+        capacity_reservations=[CapacityReservation("arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")],
+        timeout=Duration.hours(6),
+    )
+    ModelRecommendation(
+        scope,
+        "Fastest",
+        model=model,
+        role=imported,
+        optimize_for="latency",
+        optimize_model=False,
+        artifact_store=store,
+        wait=False,
+    )
 
 
 STACKS: dict[str, Callable[[Stack], None]] = {
@@ -346,6 +380,7 @@ STACKS: dict[str, Callable[[Stack], None]] = {
         _captured_and_reserved,
         _queued,
         _evaluated,
+        _recommended,
     )
 }
 ENVIRONMENTS = {"in_a_region": ENVIRONMENT, "anywhere": None}

@@ -121,9 +121,11 @@ def test_every_service_that_may_assume_a_role_does_so_for_this_account_and_its_o
             operator = "ArnLikeIfExists" if service == "lambda" else "ArnLike"
             source = condition[operator]["aws:SourceArn"]["Fn::Sub"]
             assert source.startswith(f"arn:${{AWS::Partition}}:{service}:${{AWS::Region}}:${{AWS::AccountId}}:")
-    # An artifact by key has no job, so nothing watches one; only evaluations run on a schedule.
+    # An artifact by key has no job, so nothing watches one; only evaluations run on a schedule; a recommendation's job
+    # has a role of the user's.
     watched = () if name.endswith("by_key") else ("states",)
-    assert services == {"lambda", "sagemaker", *watched, *(("scheduler",) if name == "evaluated" else ())}
+    jobs = () if name == "recommended" else ("sagemaker",)
+    assert services == {"lambda", *jobs, *watched, *(("scheduler",) if name == "evaluated" else ())}
 
 
 @every_template

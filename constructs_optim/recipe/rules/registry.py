@@ -11,6 +11,7 @@ from ..benchmark import Benchmark
 from ..errors import Violation
 from ..hosting import Hosting
 from ..recipe import Recipe
+from ..recommendation_request import RecommendationRequest
 from ..scaling import Scaling
 
 
@@ -32,8 +33,9 @@ class Advice:
     message: str
 
 
-Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark
-"""What rules look at: what is made of a model, how its endpoint is hosted, scales, warns and is evaluated."""
+Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark | RecommendationRequest
+"""What rules look at: what is made of a model, how its endpoint is hosted, scales, warns and is evaluated, and what
+SageMaker is asked to recommend for it."""
 _Check = Callable[[Any], Iterator[Finding]]
 _AnyCheck = TypeVar("_AnyCheck", bound=_Check)
 
