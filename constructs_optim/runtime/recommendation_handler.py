@@ -46,28 +46,42 @@ def handler(event: Mapping[str, Any], context: object) -> None:
 def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     wanted = parse_recommendation_properties(event["ResourceProperties"])
     records = _records(event, wanted.request, _key(event, wanted.request))
-    fingerprint = resolve(wanted.request.source, sagemaker=_client("sagemaker"), s3=_client("s3")).identity
     result = records.result()
-    if result is not None and result["asked"]["fingerprint"] == fingerprint:
+    # What a resource has been told stays: its wait condition does not wait twice, so its stack would never know better.
+    kept = event.get("PhysicalResourceId") == records.key
+    fingerprint = None if result is not None and kept else _fingerprint(wanted.request)
+    if result is not None and fingerprint in (None, result["asked"]["fingerprint"]):
         log("recommended before", recommendation=records.key)
         if wanted.wait_handle:
             signal(wanted.wait_handle, data=recommendation_report.signal_data(result))
         name = result["job"]["name"]
     else:
-        name = _start(event, wanted, records, fingerprint)
+        name = _start(event, wanted, records, str(fingerprint), kept=kept)
     return records.key, {"JobName": name, "RecommendationKey": records.key, "ResultUri": records.result_uri}
 
 
+def _fingerprint(request: RecommendationRequest) -> str:
+    return resolve(request.source, sagemaker=_client("sagemaker"), s3=_client("s3")).identity
+
+
 def _start(
-    event: Mapping[str, Any], wanted: RecommendationProperties, records: RecommendationRecords, fingerprint: str
+    event: Mapping[str, Any],
+    wanted: RecommendationProperties,
+    records: RecommendationRecords,
+    fingerprint: str,
+    *,
+    kept: bool,
 ) -> str:
     """Have a job and its watcher, once for each event: a repeated event finds what it started before."""
     jobs, issued = SageMakerJobs(_client("sagemaker"), RECOMMENDATION), issued_at(event["ResponseURL"])
     if records.is_given_up(issued):
         raise DeploymentError("the recommendation was given up by the time this request was carried out; deploy again")
     of_event = run_of(event["StackId"], event["RequestId"])
-    run = _usable_run(records, jobs, fingerprint)
-    if run is None:
+    usable = _usable_run(records, jobs, None if kept else fingerprint)
+    if usable is not None:
+        run, fingerprint = usable
+        log("attached", job=run_job_name(records.key, run))
+    else:
         run = records.owner + of_event[: -len(records.owner)]
         name = run_job_name(records.key, run)
         records.begin(run, name, fingerprint=fingerprint)
@@ -76,8 +90,6 @@ def _start(
         if records.is_given_up(issued):
             # Whoever gave it up may have looked before the job was there.
             jobs.stop(name)
-    else:
-        log("attached", job=run_job_name(records.key, run))
     start_watching(
         _client("stepfunctions"),
         wanted.state_machine_arn,
@@ -93,20 +105,26 @@ def _start(
     return run_job_name(records.key, run)
 
 
-def _usable_run(records: RecommendationRecords, jobs: SageMakerJobs, fingerprint: str) -> str | None:
-    """A run of this resource whose job still runs, or whose result nobody has read, for these very files.
+def _usable_run(records: RecommendationRecords, jobs: SageMakerJobs, fingerprint: str | None) -> tuple[str, str] | None:
+    """A run of this resource whose job still runs, or whose result nobody has read, with the files it is about.
 
     Without it, a change of tags would pay for a second job beside the first.
+
+    Args:
+        records: what has begun.
+        jobs: where its jobs are.
+        fingerprint: the files that it must be about; None for any.
     """
     for run in records.runs():
-        if (records.begun(run) or {}).get("fingerprint") != fingerprint:
+        files = (records.begun(run) or {}).get("fingerprint")
+        if not files or fingerprint not in (None, files):
             continue
         job = jobs.describe(run_job_name(records.key, run))
         if job is None:
             continue
         status = RECOMMENDATION.status(job)
         if status in RECOMMENDATION.running or (status == RECOMMENDATION.completed and job.get("Recommendations")):
-            return run
+            return run, files
     return None
 
 

@@ -57,9 +57,17 @@ def recommended(model: str, *, team: str | None = None, **given: Any) -> Any:
     return build
 
 
-def encrypted(scope: Stack) -> None:
+def encrypted(team: str) -> Any:
     """All that needs permissions: an encrypted store, prompts of one's own, tags."""
-    Tags.of(scope).add("team", "chat")
+
+    def build(scope: Stack) -> None:
+        _encrypted(scope, team)
+
+    return build
+
+
+def _encrypted(scope: Stack, team: str) -> None:
+    Tags.of(scope).add("team", team)
     key = kms.Key(scope, "Key", removal_policy=RemovalPolicy.DESTROY)
     store = ArtifactStore(scope, "Artifacts", encryption_key=key)
     _ask(scope, "llama", store, workload=Workload(concurrency=[4], prompts=f"s3://{MODELS}/prompts.jsonl"))
@@ -149,16 +157,21 @@ class TestAnswered:
         assert again.delete() == "DELETE_COMPLETE", again.reasons
         assert result_of(stack)["recommendations"], "the result outlives whoever asked second"
 
-    def test_the_same_question_about_other_files_is_asked_anew(
+    def test_other_files_are_another_question_for_who_asks_next_and_change_nothing_for_who_was_told(
         self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
     ) -> None:
         before, first = jobs(cloud), result_of(stack)
         cloud.client("s3").put_object(Bucket=MODELS, Key="llama/model.safetensors", Body=b"better weights")
-        renamed = made(cloud, tmp_path, "Answered", recommended("llama", team="search"))
-        assert renamed.deploy() == "UPDATE_COMPLETE", renamed.reasons
+        retagged = made(cloud, tmp_path / "retagged", "Answered", recommended("llama", team="search"))
+        assert retagged.deploy() == "UPDATE_COMPLETE", retagged.reasons
+        assert jobs(cloud) == before
+        assert result_of(stack) == first
+        another = made(cloud, tmp_path / "another", "Another", recommended("llama"))
+        assert another.deploy() == "CREATE_COMPLETE", another.reasons
         assert len(jobs(cloud)) == len(before) + 1
-        assert result_of(stack)["asked"]["fingerprint"] != first["asked"]["fingerprint"]
-        assert stack.delete() == "DELETE_COMPLETE", stack.reasons
+        assert result_of(another)["asked"]["fingerprint"] != first["asked"]["fingerprint"]
+        for each in (another, stack):
+            assert each.delete() == "DELETE_COMPLETE", each.reasons
 
 
 def test_a_job_that_fails_rolls_the_stack_back_with_the_services_own_reason(cloud: LocalCloud, tmp_path: Path) -> None:
@@ -206,8 +219,9 @@ def physical_prefix(stack: TemplateStack) -> str:
 
 
 def test_all_that_is_done_is_allowed_and_all_that_is_allowed_is_done(cloud: LocalCloud, tmp_path: Path) -> None:
-    stack = made(cloud, tmp_path / "answered", "Encrypted", encrypted)
-    assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
+    for team in ("chat", "search"):
+        stack = made(cloud, tmp_path / team, "Encrypted", encrypted(team))
+        assert stack.deploy() in ("CREATE_COMPLETE", "UPDATE_COMPLETE"), stack.reasons
     assert stack.delete() == "DELETE_COMPLETE", stack.reasons
     stopped = made(cloud, tmp_path / "stopped", "Stopped", recommended("qwen"))
     cloud.inject("recommendation_never_finishes")
