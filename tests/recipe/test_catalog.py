@@ -23,7 +23,7 @@ def enum(operation: str, *path: str) -> set[str]:
     return set(shape.enum)
 
 
-@pytest.mark.parametrize("name", ["models", "instances", "images", "jumpstart", "layers"])
+@pytest.mark.parametrize("name", ["models", "instances", "images", "jumpstart", "layers", "recommendations"])
 def test_every_file_says_where_it_comes_from_and_from_when(name: str) -> None:
     assert load(name)["source"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", load(name)["date"])

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import App, CfnOutput, Duration, Environment, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+
+from constructs_optim import ArtifactStore, Model, ModelRecommendation, RecipeError, Workload
+
+from ..e2e.template_stack import actions
+from .stacks import resource, resources, stack, template_of
+
+TYPE = "Custom::ModelRecommendation"
+
+
+def recommendation(scope: Stack, id: str = "Recommendation", **given: Any) -> ModelRecommendation:
+    role = iam.Role.from_role_arn(scope, f"{id}Role", "arn:aws:iam::111122223333:role/mine", mutable=False)
+    return ModelRecommendation(scope, id, **{"model": Model.s3("s3://models/llama"), "role": role, **given})
+
+
+def conditions(scope: Stack) -> dict[str, Any]:
+    found = template_of(scope)["Resources"].items()
+    return {name: each for name, each in found if each["Type"] == "AWS::CloudFormation::WaitCondition"}
+
+
+def test_a_recommendation_asks_with_a_workload_configuration_of_its_own() -> None:
+    scope = stack()
+    recommendation(scope, workload=Workload(concurrency=[4], prompts="s3://prompts/chat.jsonl"))
+    template = template_of(scope)
+    config, asked = resource(template, "AWS::SageMaker::AIWorkloadConfig"), resource(template, TYPE)["Request"]
+    assert json.loads(config["AIWorkloadConfigs"]["WorkloadSpec"]["Inline"]) == asked["Workload"]
+    assert asked["Metric"] == "cost"
+    assert asked["OptimizeModel"] is True
+    assert asked["Prompts"] == "s3://prompts/chat.jsonl"
+    assert not {"InstanceTypes", "Framework", "ReservationArns"} & set(asked), "the service chooses"
+
+
+def test_what_is_recommended_is_known_when_the_condition_is_met() -> None:
+    scope = stack()
+    made = recommendation(scope, timeout=Duration.hours(3))
+    for name in ("instance_type", "instance_count", "model_package_arn", "inference_specification_name"):
+        CfnOutput(scope, name.title().replace("_", ""), value=str(getattr(made, name)))
+    template = template_of(scope)
+    ((name, condition),) = conditions(scope).items()
+    assert condition["Properties"]["Timeout"] == "10800"
+    assert condition["DependsOn"] == [next(key for key, r in template["Resources"].items() if r["Type"] == TYPE)]
+    data = {"Fn::Split": ["|", {"Fn::GetAtt": [name, "Data"]}]}
+    values = [output["Value"] for output in template["Outputs"].values()]
+    assert values == [{"Fn::Select": [part, data]} for part in (1, 2, 3, 4)]
+
+
+def test_without_waiting_there_is_a_result_later_and_no_instance_type_now() -> None:
+    scope = stack()
+    made = recommendation(scope, wait=False)
+    CfnOutput(scope, "Uri", value=made.result_uri)
+    with pytest.raises(ValueError, match="wait=True, or read result_uri later"):
+        _ = made.instance_type
+    template = template_of(scope)
+    assert not conditions(scope)
+    assert "WaitHandle" not in resource(template, TYPE)
+    assert template["Outputs"]["Uri"]["Value"]["Fn::GetAtt"][1] == "ResultUri"
+
+
+def test_another_question_has_a_condition_of_its_own_and_other_tags_do_not() -> None:
+    def condition(**given: Any) -> str:
+        scope = stack()
+        recommendation(scope, **given)
+        (name,) = conditions(scope)
+        return name
+
+    first = condition()
+    assert condition(timeout=Duration.hours(1)) == first
+    changes: list[dict[str, Any]] = [
+        {"optimize_for": "throughput"},
+        {"instance_types": ["ml.g5.xlarge"]},
+        {"framework": "LMI"},
+        {"optimize_model": False},
+        {"workload": Workload(concurrency=[2])},
+        {"model": Model.s3("s3://models/mistral")},
+    ]
+    assert len({first, *(condition(**change) for change in changes)}) == 1 + len(changes)
+
+
+def test_a_role_of_the_stack_gets_what_the_job_needs_before_the_job_starts() -> None:
+    scope = stack()
+    role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
+    secret = "arn:aws:secretsmanager:us-west-2:111122223333:secret:token"
+    recommendation(scope, role=role, workload=Workload(token_secret_arn=secret))
+    template = template_of(scope)
+    (statements,) = [each["PolicyDocument"]["Statement"] for each in resources(template, "AWS::IAM::Policy")]
+    assert {action for each in statements for action in actions(each)} == {
+        "cloudwatch:PutMetricData",
+        "logs:CreateLogGroup",
+        "logs:CreateLogStream",
+        "logs:DescribeLogStreams",
+        "logs:PutLogEvents",
+        "s3:AbortMultipartUpload",
+        "s3:GetObject",
+        "s3:ListBucket",
+        "s3:PutObject",
+        "secretsmanager:GetSecretValue",
+    }
+    (asking,) = [each for each in template["Resources"].values() if each["Type"] == TYPE]
+    (policy,) = [name for name, each in template["Resources"].items() if each["Type"] == "AWS::IAM::Policy"]
+    assert policy in asking["DependsOn"]
+
+
+def test_an_immutable_role_is_left_as_it_is_and_only_it_may_be_passed() -> None:
+    scope = stack()
+    recommendation(scope)
+    template = template_of(scope)
+    assert not resources(template, "AWS::IAM::Policy")
+    statements = [
+        statement
+        for role in resources(template, "AWS::IAM::Role")
+        for policy in role["Policies"]
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Action"] == ["iam:PassRole"]
+    ]
+    assert [each["Resource"] for each in statements] == ["arn:aws:iam::111122223333:role/mine"]
+
+
+def test_a_stack_of_recommendations_has_no_execution_role_that_nothing_runs_under() -> None:
+    scope = stack()
+    recommendation(scope)
+    trusted = {
+        role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]["Service"]
+        for role in resources(template_of(scope), "AWS::IAM::Role")
+    }
+    assert trusted == {"lambda.amazonaws.com", "states.amazonaws.com"}
+
+
+def test_recommendations_share_their_handlers_and_differ_in_their_workloads() -> None:
+    scope = stack()
+    recommendation(scope, "One")
+    recommendation(scope, "Two")
+    template = template_of(scope)
+    assert len(resources(template, "AWS::StepFunctions::StateMachine")) == 1
+    assert len(resources(template, "AWS::Lambda::Function")) == 2
+    names = [
+        json.dumps(each["AIWorkloadConfigName"]) for each in resources(template, "AWS::SageMaker::AIWorkloadConfig")
+    ]
+    assert len(set(names)) == 2
+
+
+def test_everything_that_is_wrong_is_told_at_once_with_what_is_wrong_in_the_workload() -> None:
+    scope = Stack(App(), "Chat", env=Environment(account="111122223333", region="eu-north-1"))
+    with pytest.raises(RecipeError) as refused:
+        recommendation(scope, framework="TGI", workload=Workload(concurrency=[]))
+    assert [violation.rule for violation in refused.value.violations] == ["OPT153", "OPT154", "OPT140"]
+    assert not [each for each in scope.node.children if isinstance(each, ModelRecommendation)]
+
+
+def test_a_wait_longer_than_cloudformations_is_refused_with_a_way_out() -> None:
+    with pytest.raises(ValueError, match="wait=False"):
+        recommendation(stack(), timeout=Duration.hours(13))
+
+
+def test_a_store_that_is_only_read_is_refused() -> None:
+    scope = stack()
+    bucket = s3.Bucket.from_bucket_name(scope, "Shared", "artifacts-of-others")
+    with pytest.raises(ValueError, match="read-only"):
+        recommendation(scope, artifact_store=ArtifactStore.from_bucket(bucket, read_only=True))

@@ -1,0 +1,230 @@
+"""``Custom::ModelRecommendation`` against the local cloud: requests that repeat and overtake, and looks at a job.
+
+CloudFormation's own part is played here, because it is what would have to misbehave.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.runtime import custom_resource, recommendation_handler, recommendation_watcher, run_control
+
+from ..lambda_context import LambdaContext
+from .conftest import BUCKET, ROLE, Answers
+from .test_job_handler import Clients, Died
+
+_numbers = count()
+CALLS_OF_A_CREATE = 8
+
+
+class Asked:
+    """CloudFormation's side of one resource."""
+
+    def __init__(self, cloud: LocalCloud, answers: Answers, machine: str, config: str) -> None:
+        self.cloud, self.answers, self.machine, self.config = cloud, answers, machine, config
+        self.number = next(_numbers)
+        self._sent: list[str] = []
+        self.prefix = f"recommended/{self.number}/"
+        cloud.client("s3").put_object(Bucket=BUCKET, Key=f"{self.prefix}model.safetensors", Body=b"weights")
+
+    @property
+    def request(self) -> dict[str, Any]:
+        return {
+            "ModelUri": f"s3://{BUCKET}/{self.prefix}",
+            "WorkloadConfigName": self.config,
+            "Workload": {"benchmark": {"type": "aiperf"}},
+            "Metric": "cost",
+            "InstanceTypes": ["ml.g5.12xlarge"],
+            "OptimizeModel": "true",
+            "RoleArn": ROLE,
+            "Bucket": BUCKET,
+        }
+
+    def event(self, kind: str, request: str, physical_id: str | None = None) -> dict[str, Any]:
+        if request not in self._sent:
+            self._sent.append(request)
+        # A repeated event is the same event: it was sent when it was sent.
+        date = f"20261121T1200{self._sent.index(request):02}Z"
+        return {
+            "RequestType": kind,
+            "ResponseURL": f"{self.answers.url}?X-Amz-Date={date}&X-Amz-Expires=7200",
+            "StackId": f"arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/{self.number}",
+            "RequestId": f"{self.number}-{request}",
+            "LogicalResourceId": "Recommendation",
+            "ResourceProperties": {"StateMachineArn": self.machine, "Request": self.request},
+            **({"PhysicalResourceId": physical_id} if physical_id else {}),
+        }
+
+    def send(self, kind: str, request: str, physical_id: str | None = None) -> dict[str, Any]:
+        """Invoke the function; its answer."""
+        recommendation_handler.handler(self.event(kind, request, physical_id), LambdaContext(0.5))
+        return self.answers.received[-1]
+
+    def jobs(self, *statuses: str) -> list[str]:
+        """The jobs about this resource's model, in any of the statuses."""
+        sagemaker, found = self.cloud.client("sagemaker"), []
+        for listed in sagemaker.list_ai_recommendation_jobs(MaxResults=100)["AIRecommendationJobs"]:
+            name = listed["AIRecommendationJobName"]
+            job = sagemaker.describe_ai_recommendation_job(AIRecommendationJobName=name)
+            about = job["ModelSource"]["S3"]["S3Uri"].endswith(self.prefix)
+            if about and (not statuses or job["AIRecommendationJobStatus"] in statuses):
+                found.append(name)
+        return found
+
+    def look(self, **changed: Any) -> dict[str, Any]:
+        """The watcher's answer, about the one job."""
+        (name,) = self.jobs()
+        event = {"Request": self.request, "Run": name.rpartition("-")[2], "Fingerprint": "s3:...", **changed}
+        return recommendation_watcher.handler(event, LambdaContext())
+
+
+@pytest.fixture(scope="module")
+def machine(cloud: LocalCloud) -> str:
+    """A state machine that does nothing: these tests look themselves."""
+    definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
+    return cloud.client("stepfunctions").create_state_machine(
+        name="recommendation-watcher", definition=json.dumps(definition), roleArn=ROLE
+    )["stateMachineArn"]
+
+
+@pytest.fixture(scope="module")
+def config(cloud: LocalCloud) -> str:
+    inline = {"benchmark": {"type": "aiperf"}, "parameters": {"concurrency": 1, "request_count": 1}}
+    cloud.client("sagemaker").create_ai_workload_config(
+        AIWorkloadConfigName="recommended", AIWorkloadConfigs={"WorkloadSpec": {"Inline": json.dumps(inline)}}
+    )
+    return "recommended"
+
+
+@pytest.fixture(scope="module")
+def clients(cloud: LocalCloud) -> Clients:
+    return Clients(cloud)
+
+
+@pytest.fixture
+def asked(
+    cloud: LocalCloud, answers: Answers, machine: str, config: str, clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Asked]:
+    # The pauses are for permissions on their way, and for a job that another process is about to create: none here.
+    monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
+    monkeypatch.setattr(run_control, "_COMING_SECONDS", 0)
+    monkeypatch.setattr(recommendation_handler, "_client", clients.get)
+    cloud.inject("recommendation_never_finishes")
+    clients.arm({})
+    yield Asked(cloud, answers, machine, config)
+    clients.arm({})
+
+
+def fires(clients: Clients, step: int, act: Callable[[], None]) -> Callable[[], bool]:
+    """Have ``act`` happen right before a call; whether it has."""
+    done: list[int] = []
+
+    def once() -> None:
+        done.append(step)
+        act()
+
+    clients.arm({step: once})
+    return lambda: bool(done)
+
+
+@pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
+def test_a_delete_that_overtakes_a_create_leaves_no_job_running(asked: Asked, clients: Clients, step: int) -> None:
+    overtaken = fires(clients, step, lambda: asked.send("Delete", "delete", "not-created-x") and None)
+    create = asked.event("Create", "create")
+    recommendation_handler.handler(create, LambdaContext(0.5))
+    assert overtaken()
+    assert asked.jobs("InProgress") == []
+
+
+@pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
+def test_a_create_whose_function_dies_is_repeated_with_one_job(asked: Asked, clients: Clients, step: int) -> None:
+    def die() -> None:
+        raise Died
+
+    died = fires(clients, step, die)
+    with pytest.raises(Died):
+        asked.send("Create", "create")
+    assert died()
+    assert asked.send("Create", "create")["Status"] == "SUCCESS"
+    assert len(asked.jobs("InProgress")) == 1
+
+
+def test_nothing_is_called_beyond_the_steps_above(asked: Asked, clients: Clients) -> None:
+    beyond = fires(clients, CALLS_OF_A_CREATE, lambda: None)
+    assert asked.send("Create", "create")["Status"] == "SUCCESS"
+    assert not beyond()
+
+
+def test_a_stack_that_is_told_to_delete_what_it_never_got_an_answer_about_stops_its_job(asked: Asked) -> None:
+    asked.send("Create", "create")
+    assert asked.send("Delete", "delete", "Chat-Recommendation-MADEUP")["Status"] == "SUCCESS"
+    assert asked.jobs("InProgress") == []
+
+
+def test_a_job_that_is_not_open_to_the_account_says_whom_to_ask(asked: Asked, clients: Clients) -> None:
+    sagemaker = boto3.client("sagemaker", region_name="us-west-2", aws_access_key_id="x", aws_secret_access_key="x")
+    stubbed = Stubber(sagemaker)
+    stubbed.add_client_error("create_ai_recommendation_job", "ResourceLimitExceeded", "the limit is 0")
+    with stubbed, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            recommendation_handler, "_client", lambda name: sagemaker if name == "sagemaker" else clients.get(name)
+        )
+        answer = asked.send("Create", "create")
+    assert answer["Status"] == "FAILED"
+    assert "ResourceLimitExceeded: the limit is 0" in answer["Reason"]
+    assert "an account team or AWS Support can tell" in answer["Reason"]
+
+
+def test_a_stack_that_has_waited_long_enough_is_told_and_the_job_is_watched_on(asked: Asked, answers: Answers) -> None:
+    asked.send("Create", "create")
+    seen = asked.look(WaitHandle=f"{answers.url}handle", Deadline=0)
+    assert seen["Done"] is False
+    assert answers.received[-1]["Status"] == "FAILURE"
+    assert "is still InProgress after 0 h 0 min" in answers.received[-1]["Reason"]
+    assert "wait=False" in answers.received[-1]["Reason"]
+
+
+def test_a_job_that_somebody_stopped_fails_the_stack(asked: Asked, answers: Answers, cloud: LocalCloud) -> None:
+    asked.send("Create", "create")
+    (name,) = asked.jobs()
+    cloud.client("sagemaker").stop_ai_recommendation_job(AIRecommendationJobName=name)
+    while not asked.look(WaitHandle=f"{answers.url}handle")["Done"]:
+        pass
+    assert answers.received[-1]["Status"] == "FAILURE"
+    assert "it was stopped from outside this deployment" in answers.received[-1]["Reason"]
+
+
+def test_a_job_that_recommends_nothing_fails_the_stack_and_leaves_no_result(
+    asked: Asked, answers: Answers, cloud: LocalCloud
+) -> None:
+    key = asked.send("Create", "create")["PhysicalResourceId"]
+    (name,) = asked.jobs()
+    job = cloud.client("sagemaker").describe_ai_recommendation_job(AIRecommendationJobName=name)
+    job.pop("ResponseMetadata")
+    ended = {**job, "AIRecommendationJobStatus": "Completed", "EndTime": dt.datetime.now(dt.UTC), "Recommendations": []}
+    sagemaker = boto3.client("sagemaker", region_name="us-west-2", aws_access_key_id="x", aws_secret_access_key="x")
+    stubbed = Stubber(sagemaker)
+    stubbed.add_response("describe_ai_recommendation_job", ended)
+    with stubbed, pytest.MonkeyPatch.context() as patched:
+        s3 = cloud.client("s3")
+        patched.setattr(recommendation_watcher, "_client", lambda made: sagemaker if made == "sagemaker" else s3)
+        assert asked.look(WaitHandle=f"{answers.url}handle")["Done"] is True
+    assert "completed and recommends nothing" in answers.received[-1]["Reason"]
+    found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"recommendations/{key}/")["Contents"]
+    assert not [each["Key"] for each in found if each["Key"].endswith("result.json")]
+
+
+def test_what_the_state_machine_could_not_look_at_fails_the_stack(asked: Asked, answers: Answers) -> None:
+    asked.send("Create", "create")
+    seen = asked.look(WaitHandle=f"{answers.url}handle", Error={"Error": "Lambda.Unknown"})
+    assert seen["Done"] is True
+    assert "Lambda.Unknown" in answers.received[-1]["Reason"]

@@ -1,0 +1,109 @@
+"""What reaches the recommendation's handler and watcher: read, or refused by name; and what is one question."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.runtime.errors import InvalidEvent
+from constructs_optim.runtime.recommendation_properties import (
+    parse_recommendation_properties,
+    parse_recommendation_request,
+)
+
+from .test_properties import _JSON, _NEAR, _places, _replaced
+
+REQUEST: dict[str, Any] = {
+    "ModelUri": "s3://models/llama",
+    "WorkloadConfigName": "optim0123",
+    "Workload": {"benchmark": {"type": "aiperf"}, "parameters": {"concurrency": ["8"]}},
+    "Prompts": "s3://prompts/chat.jsonl",
+    "Metric": "ttft-ms",
+    "InstanceTypes": ["ml.g5.xlarge", "ml.p5.48xlarge"],
+    "Framework": "VLLM",
+    "OptimizeModel": "false",
+    "ReservationArns": ["arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"],
+    "RoleArn": "arn:aws:iam::111122223333:role/mine",
+    "Bucket": "artifacts",
+}
+VALID = {
+    "StateMachineArn": "arn:aws:states:us-west-2:111122223333:stateMachine:watch",
+    "Request": REQUEST,
+    "WaitSeconds": "3600",
+    "Tags": [{"Key": "team", "Value": "chat"}],
+}
+
+
+def key(**changed: Any) -> str:
+    return parse_recommendation_request({**REQUEST, **changed}).key("111122223333", "us-west-2")
+
+
+def test_a_request_is_read_with_its_types() -> None:
+    parsed = parse_recommendation_properties(VALID)
+    assert parsed.request.optimize_model is False
+    assert parsed.request.source.uri == "s3://models/llama/"
+    assert parsed.wait_seconds == 3600
+    assert parsed.tags == (("team", "chat"),)
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("ModelUri", "s3://models/mistral"),
+        ("Workload", {"benchmark": {"type": "aiperf"}, "parameters": {"concurrency": ["9"]}}),
+        ("Prompts", "s3://prompts/other.jsonl"),
+        ("Metric", "cost"),
+        ("InstanceTypes", ["ml.g5.xlarge"]),
+        ("Framework", "LMI"),
+        ("OptimizeModel", "true"),
+        ("ReservationArns", []),
+    ],
+)
+def test_whatever_is_asked_otherwise_is_another_question(member: str, value: Any) -> None:
+    assert key(**{member: value}) != key()
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("RoleArn", "arn:aws:iam::111122223333:role/another"),
+        ("WorkloadConfigName", "optim4567"),
+        ("Bucket", "another"),
+        ("ModelUri", "s3://models/llama/"),
+        ("Workload", {"benchmark": {"type": "aiperf"}, "parameters": {"concurrency": [8]}}),
+    ],
+)
+def test_whoever_asks_and_however_it_is_written_is_the_same_question(member: str, value: Any) -> None:
+    assert key(**{member: value}) == key()
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("ModelUri", "https://models/llama"),
+        ("Workload", "aiperf"),
+        ("Metric", "Speed!"),
+        ("InstanceTypes", ["ml.g5.xlarge"] * 4),
+        ("InstanceTypes", "ml.g5.xlarge"),
+        ("Framework", "v llm"),
+        ("OptimizeModel", "perhaps"),
+        ("ReservationArns", ["llama"]),
+        ("RoleArn", "mine"),
+        ("Bucket", "Not_A_Bucket"),
+    ],
+)
+def test_a_malformed_member_is_refused_by_name(member: str, value: Any) -> None:
+    with pytest.raises(InvalidEvent, match=rf"Request\.{member}"):
+        parse_recommendation_properties({**VALID, "Request": {**REQUEST, member: value}})
+
+
+@given(data=st.data())
+def test_anything_in_any_place_is_read_or_refused(data: st.DataObject) -> None:
+    place = data.draw(st.sampled_from([path for path in _places(VALID) if path]))
+    properties = _replaced(VALID, place, data.draw(_JSON | _NEAR))
+    with contextlib.suppress(InvalidEvent):
+        parse_recommendation_properties(properties).request.key("111122223333", "us-west-2")
