@@ -62,8 +62,8 @@ class RecommendationRequest:
     kms_key_arn: str | None
 
     def key(self, account: str, region: str) -> str:
-        """SHA-256 of what is asked, whoever asks: the same is not paid for twice."""
-        asked = {"where": [account, region], "what": self.asked}
+        """SHA-256 of what is asked, whoever asks: within one store, the same is not paid for twice."""
+        asked = {"where": [account, region, self.bucket], "what": self.asked}
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
     @property

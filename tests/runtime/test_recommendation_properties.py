@@ -61,6 +61,8 @@ def test_a_request_is_read_with_its_types() -> None:
         ("Framework", "LMI"),
         ("OptimizeModel", "true"),
         ("ReservationArns", []),
+        # What was begun in one store is stopped there when another one is asked.
+        ("Bucket", "another"),
     ],
 )
 def test_whatever_is_asked_otherwise_is_another_question(member: str, value: Any) -> None:
@@ -72,7 +74,6 @@ def test_whatever_is_asked_otherwise_is_another_question(member: str, value: Any
     [
         ("RoleArn", "arn:aws:iam::111122223333:role/another"),
         ("WorkloadConfigName", "optim4567"),
-        ("Bucket", "another"),
         ("ModelUri", "s3://models/llama/"),
         ("Workload", {"benchmark": {"type": "aiperf"}, "parameters": {"concurrency": [8]}}),
     ],

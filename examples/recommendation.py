@@ -1,0 +1,43 @@
+"""Two questions to SageMaker about a model of one's own: what serves it at the least cost, and what answers soonest.
+
+The first answer is waited for and known to the stack; the second is in the store when its job has ended.
+"""
+
+from aws_cdk import App, CfnOutput, Duration, Environment, Stack
+from aws_cdk import aws_iam as iam
+
+from constructs_optim import ArtifactStore, Model, ModelRecommendation, Workload
+
+app = App()
+stack = Stack(app, "Chat", env=Environment(account="111122223333", region="us-west-2"))
+store = ArtifactStore(stack, "Artifacts")
+role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
+model = Model.s3("s3://my-models/chat-12b/")
+workload = Workload(concurrency=[8], prompts="s3://my-prompts/chat.jsonl")
+
+cheapest = ModelRecommendation(
+    stack,
+    "Cheapest",
+    model=model,
+    role=role,
+    workload=workload,
+    optimize_for="cost",
+    instance_types=["ml.g6e.2xlarge", "ml.g6e.12xlarge", "ml.p5.4xlarge"],
+    artifact_store=store,
+    timeout=Duration.hours(6),
+)
+soonest = ModelRecommendation(
+    stack,
+    "Soonest",
+    model=model,
+    role=role,
+    workload=workload,
+    optimize_for="latency",
+    framework="VLLM",
+    artifact_store=store,
+    wait=False,
+)
+CfnOutput(stack, "CheapestInstanceType", value=cheapest.instance_type)
+CfnOutput(stack, "SoonestResult", value=soonest.result_uri)
+
+app.synth()
