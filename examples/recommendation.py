@@ -11,7 +11,8 @@ from constructs_optim import ArtifactStore, Model, ModelRecommendation, Workload
 app = App()
 stack = Stack(app, "Chat", env=Environment(account="111122223333", region="us-west-2"))
 store = ArtifactStore(stack, "Artifacts")
-role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
+# A role that sagemaker.amazonaws.com may assume; what the jobs need is attached to it.
+role = iam.Role.from_role_name(stack, "Role", "chat-recommendations")
 model = Model.s3("s3://my-models/chat-12b/")
 workload = Workload(concurrency=[8], prompts="s3://my-prompts/chat.jsonl")
 

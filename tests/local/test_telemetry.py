@@ -209,7 +209,7 @@ def test_a_crashing_look_reaches_the_state_machine_without_secrets(
     def crash(*arguments: Any) -> None:
         raise RuntimeError(f"cannot look with {event}")
 
-    monkeypatch.setattr(job_watcher, "OptimizationJobs", crash)
+    monkeypatch.setattr(job_watcher, "SageMakerJobs", crash)
     with pytest.raises(HandlerFailed, match="cannot look") as raised:
         job_watcher.handler(event, Context())
     assert MARK not in str(raised.value)
