@@ -102,7 +102,9 @@ class Level(_Part):
     def _metrics_are_defined(cls, metrics: dict[str, float]) -> dict[str, float]:
         unknown = sorted(set(metrics) - _METRICS)
         if unknown:
-            raise ValueError(f"no metrics of an evaluation: {', '.join(unknown)}; docs/metrics.md lists those there are")
+            raise ValueError(
+                f"no metrics of an evaluation: {', '.join(unknown)}; docs/metrics.md lists those there are"
+            )
         return metrics
 
 
