@@ -151,6 +151,7 @@ class ChatDecoder(Decoder):
     """
 
     def data(self, at: float, data: dict[str, Any]) -> None:
+        """One chunk."""
         for choice in data["choices"][:1]:
             # A server that does not stream sends the message whole.
             delta = choice.get("delta") or choice.get("message") or {}
@@ -158,7 +159,9 @@ class ChatDecoder(Decoder):
             reasoning = delta.get("reasoning_content") or delta.get("reasoning") or ""
             if text or reasoning:
                 self.answer.add(at, text, reasoning)
-            if choice.get("finish_reason"):
+            if choice.get("finish_reason") == "error":
+                self.answer.fail(ErrorKind.MODEL_ERROR, _said(data))
+            elif choice.get("finish_reason"):
                 self.answer.finished = True
         usage = data.get("usage")
         if usage:
@@ -176,6 +179,7 @@ class TokenDecoder(Decoder):
     _tokens: int = 0
 
     def data(self, at: float, data: dict[str, Any]) -> None:
+        """One token, or what is told at the end."""
         details = data.get("details") or {}
         if details.get("finish_reason") == "error":
             self.answer.fail(ErrorKind.MODEL_ERROR, _said(data))

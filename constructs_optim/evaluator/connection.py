@@ -1,7 +1,7 @@
 """One connection to a server, and the moment at which each piece of an answer arrives.
 
-Times are taken where the event loop hands bytes over, before anything is made of them: with 256 answers coming in at once, a
-task that waits for its turn would take them tens of milliseconds late (bench/evaluator.py measures it).
+Times are taken where the event loop hands bytes over, before anything is made of them: with 256 answers coming in at
+once, a task that waits for its turn would take them tens of milliseconds late (bench/evaluator.py measures it).
 """
 
 from __future__ import annotations
@@ -191,11 +191,11 @@ class _Wire(asyncio.Protocol):
     def eof_received(self) -> None:
         return None
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         exchange = self._exchange
         if exchange is None:
             return
-        told = str(error) if error else "the server closed the connection"
+        told = str(exc) if exc else "the server closed the connection"
         if exchange.status and not exchange.headers.keys() & {"content-length", "transfer-encoding"}:
             # Such an answer ends with its connection.
             self._now = time.perf_counter()

@@ -1,7 +1,7 @@
 """The load: users who send one request after the other, each on a connection of its own.
 
-All of them are tasks of one event loop, which takes the times as bytes arrive; what the answers mean is found out between
-arrivals, a few pieces at a time.
+All of them are tasks of one event loop, which takes the times as bytes arrive; what the answers mean is found out
+between arrivals, a few pieces at a time.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from .targets import Target
 
 _PIECES_AT_ONCE = 32
 _LAG_EVERY_SECONDS = 0.02
+_FEWEST_LAGS = 100
+# An endpoint that is gone fails thousands of requests a second: nothing more is learned from them.
+_MOST_FAILURES, _MOST_FAILURES_A_USER = 20, 3
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,32 @@ class Segment:
 
     Attributes:
         complete: whether everything was sent that was to be sent.
-        lag_p99: by how much this machine was late to look at what had arrived, in milliseconds: what it adds at most, but for
-            one request in a hundred, to a time it took.
+        abandoned: why it was given up before its end; empty where it was not.
+        lag_p99: by how much this machine was late to look at what had arrived, in milliseconds: what it adds at most,
+            but for one request in a hundred, to a time it took.
     """
 
     complete: bool = False
     lag_p99: float = 0.0
+    abandoned: str = ""
+
+
+@dataclass
+class _Failures:
+    """Requests that failed one after the other, of all users."""
+
+    most: int
+    in_a_row: int = 0
+    told: str = ""
+
+    def look_at(self, exchange: Exchange) -> None:
+        if exchange.status == 200 and exchange.error is None:
+            self.in_a_row = 0
+            return
+        self.in_a_row += 1
+        if self.in_a_row >= self.most:
+            refusal = refused(exchange) if exchange.status else None
+            self.told = f"the last {self.in_a_row} requests all failed: {refusal[1] if refusal else exchange.message}"
 
 
 @dataclass
@@ -86,6 +109,7 @@ class Sender:
         number: int = 0,
         sent_before: int = 0,
         seconds_before: float = 0.0,
+        segment: Segment | None = None,
     ) -> Segment:
         """Put a load on the target.
 
@@ -95,10 +119,12 @@ class Sender:
             number: of the segment, where an evaluation is resumed.
             sent_before: requests of segments before.
             seconds_before: that segments before took.
+            segment: what is told of it, also when it is interrupted. Default: a new one, which is returned.
 
         Raises:
             asyncio.CancelledError: when the evaluation is interrupted; requests on their way are forgotten, all others
                 have been recorded by then.
+            EvaluationError: where requests cannot be signed any more; likewise.
         """
         order = prompt_order(len(self.prompts), load.concurrency)
         for _ in range(sent_before):
@@ -106,7 +132,8 @@ class Sender:
         connections = [Connection(self.target.server) for _ in range(load.concurrency)]
         answered: asyncio.Queue[tuple[int, Exchange] | None] = asyncio.Queue()
         lags: list[float] = []
-        segment = Segment()
+        segment = segment or Segment()
+        failures = _Failures(most=_MOST_FAILURES + _MOST_FAILURES_A_USER * load.concurrency)
         try:
             await _together(self._warm_up(load, connection, place) for place, connection in enumerate(connections))
             began = time.perf_counter()
@@ -116,10 +143,11 @@ class Sender:
             deadline = None if load.seconds is None else began + load.seconds - seconds_before
             try:
                 await _together(
-                    self._user(connection, order, left, deadline, load.timeout_seconds, answered)
+                    self._user(connection, order, left, deadline, load.timeout_seconds, answered, failures)
                     for connection in connections
                 )
-                segment.complete = True
+                segment.abandoned = failures.told
+                segment.complete = not failures.told
             finally:
                 watch.cancel()
                 answered.put_nowait(None)
@@ -127,7 +155,7 @@ class Sender:
         finally:
             for connection in connections:
                 connection.close()
-            if lags:
+            if len(lags) >= _FEWEST_LAGS:
                 segment.lag_p99 = percentile(sorted(lags), 99) * 1000
         return segment
 
@@ -139,9 +167,10 @@ class Sender:
         deadline: float | None,
         timeout_seconds: float,
         answered: asyncio.Queue[tuple[int, Exchange] | None],
+        failures: _Failures,
     ) -> None:
         ready = await self._next(order, left)
-        while ready is not None and (deadline is None or time.perf_counter() < deadline):
+        while ready is not None and not failures.told and (deadline is None or time.perf_counter() < deadline):
             prompt, request = ready
             # The next request is written, and signed, while this one is answered: users whose answers end at the same
             # moment would wait for each other otherwise, with their clocks running.
@@ -152,6 +181,7 @@ class Sender:
                 writing.cancel()
                 raise
             answered.put_nowait((prompt, exchange))
+            failures.look_at(exchange)
             ready = await writing
 
     async def _next(self, order: Iterator[int], left: Iterator[int] | None) -> tuple[int, bytes] | None:
@@ -197,7 +227,8 @@ class Sender:
 def prompt_order(count: int, concurrency: int) -> Iterator[int]:
     """Places of prompts without end: each prompt once before any comes again, mixed anew each time.
 
-    It is the same for everything that is evaluated at a concurrency, so that a comparison asks the same in the same order.
+    It is the same for everything that is evaluated at a concurrency, so that a comparison asks the same in the same
+    order.
     """
     mixed = random.Random(concurrency)  # noqa: S311 - no secret
     while True:

@@ -49,8 +49,8 @@ class Prompt:
 def read_prompts(path: Path) -> list[Prompt]:
     """The prompts of a JSON Lines file; empty lines are passed over.
 
-    Each line has ``prompt`` (what a user says) or ``messages`` (a chat, as OpenAI's API takes it) or ``inputs`` (text as
-    the model gets it), and may have ``reference`` and ``max_tokens``.
+    Each line has ``prompt`` (what a user says) or ``messages`` (a chat, as OpenAI's API takes it) or ``inputs`` (text
+    as the model gets it), and may have ``reference`` and ``max_tokens``.
 
     Raises:
         EvaluationError: with every line that is none of these, and why.

@@ -42,8 +42,8 @@ def proxy_for(scheme: str, host: str) -> Proxy | None:
     parts = urlsplit(named if "://" in named else f"http://{named}")
     if parts.scheme != "http" or not parts.hostname:
         raise EvaluationError(
-            f"{scheme.upper()}_PROXY names a proxy that is reached by {parts.scheme!r}: only http:// proxies are supported; "
-            f"NO_PROXY={host} goes around it"
+            f"{scheme.upper()}_PROXY names a proxy that is reached by {parts.scheme!r}: only http:// proxies are "
+            f"supported; NO_PROXY={host} goes around it"
         )
     authorization = None
     if parts.username:

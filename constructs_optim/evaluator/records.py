@@ -98,7 +98,10 @@ class Record:
 
     def to_json(self) -> str:
         """One line, without what is not known."""
-        return json.dumps({name: value for name, value in asdict(self).items() if value not in (None, "", False)})
+        known = {name: value for name, value in asdict(self).items() if value is not None and value != ""}
+        if not self.tokenizer_failed:
+            del known["tokenizer_failed"]
+        return json.dumps(known)
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Record:

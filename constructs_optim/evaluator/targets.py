@@ -80,8 +80,8 @@ class UrlTarget:
 class SageMakerTarget:
     """A SageMaker endpoint, invoked with ``InvokeEndpointWithResponseStream``.
 
-    boto3's client waits for a whole frame in a thread of its own for each request. Here the request is signed by botocore
-    and sent by the event loop, so that hundreds of streams can be timed at once.
+    boto3's client waits for a whole frame in a thread of its own for each request. Here the request is signed by
+    botocore and sent by the event loop, so that hundreds of streams can be timed at once.
     """
 
     model: str | None = None

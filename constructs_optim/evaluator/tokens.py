@@ -64,8 +64,8 @@ class ModelTokenizer:
             raise
         except Exception as error:  # the library raises bare Exception for a file that it cannot read
             raise EvaluationError(
-                f"no tokenizer can be loaded from {source}: {error}. Give a model's folder, its tokenizer.json, an s3:// "
-                "prefix or an id of the Hugging Face hub"
+                f"no tokenizer can be loaded from {source}: {error}. Give a model's folder, its tokenizer.json, an "
+                "s3:// prefix or an id of the Hugging Face hub"
             ) from None
         tokenizer.no_truncation()
         tokenizer.no_padding()

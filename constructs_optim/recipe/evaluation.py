@@ -43,7 +43,7 @@ class ErrorKind(StrEnum):
 _MEANINGS = {
     ErrorKind.TIMEOUT: "The answer was not complete within the time a request is given.",
     ErrorKind.CONNECTION: "There was no connection, or it broke before any part of an answer.",
-    ErrorKind.THROTTLED: "The endpoint refused the request because there were too many (status 429, ThrottlingException).",
+    ErrorKind.THROTTLED: "The endpoint refused the request because there were too many (status 429, or throttling).",
     ErrorKind.CLIENT_ERROR: "The endpoint refused the request itself (status 4xx).",
     ErrorKind.SERVER_ERROR: "The endpoint failed before it answered (status 5xx).",
     ErrorKind.MODEL_ERROR: "The model's server reported an error in the middle of its answer.",

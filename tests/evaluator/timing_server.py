@@ -1,8 +1,8 @@
 """A model server of exactly known timing: it says its tokens when it is told to, and fails when a prompt asks for it.
 
-It speaks OpenAI's chat completions, and what SageMaker's runtime makes of a container's stream: chat completions, or the
-JSON lines of an LMI container, in frames of an AWS event stream. A prompt with ``fault:NAME`` in it gets that fault; one
-with ``vary`` in it another answer from a server with ``--variation``.
+It speaks OpenAI's chat completions, and what SageMaker's runtime makes of a container's stream: chat completions, or
+the JSON lines of an LMI container, in frames of an AWS event stream. A prompt with ``fault:NAME`` in it gets that
+fault; one with ``vary`` in it another answer from a server with ``--variation``.
 
     python tests/evaluator/timing_server.py --first-token 0.2 --inter-token 0.02 --tokens 50
 
@@ -260,7 +260,8 @@ async def serve(timing: Timing, port: int = 0) -> asyncio.Server:
 
 async def _until_told(timing: Timing, port: int) -> None:
     server = await serve(timing, port)
-    print(server.sockets[0].getsockname()[1], flush=True)
+    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.flush()
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     server.close()
 
