@@ -60,8 +60,6 @@ class Decoder:
     """Makes an answer of the pieces of a body. Subclasses know what a line means."""
 
     answer: Answer = field(default_factory=Answer)
-    needs_finish = True
-    """Whether a stream that does not say that it is finished is broken."""
     _rest: bytes = b""
     _frames: Any = None
     _event: str = ""
@@ -87,7 +85,7 @@ class Decoder:
             self._line(exchange.end, self._rest)
         if exchange.error is not None:
             self.answer.fail(exchange.error, exchange.message)
-        elif self.needs_finish and not self.answer.finished:
+        elif not self.answer.finished and exchange.pieces:
             self.answer.fail(ErrorKind.CUT_STREAM, "the answer ended without saying that it was finished")
         return self.answer
 

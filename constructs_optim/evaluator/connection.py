@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import ssl
 import time
 from dataclasses import dataclass, field
@@ -94,14 +95,16 @@ class Connection:
 
     async def _send(self, request: bytes, timeout_seconds: float) -> Exchange:
         if self._wire is None or not self._wire.is_open:
-            began = time.perf_counter()
+            began, where = time.perf_counter(), f"no connection to {self._server.host}:{self._server.port}"
             try:
                 self._wire = await asyncio.wait_for(_opened(self._server), min(timeout_seconds, _CONNECT_SECONDS))
             except TimeoutError:
-                where = f"{self._server.host}:{self._server.port}"
-                return _unsent(began, ErrorKind.TIMEOUT, f"no connection to {where} within {_CONNECT_SECONDS:g} s")
+                limit = min(timeout_seconds, _CONNECT_SECONDS)
+                return _unsent(began, ErrorKind.TIMEOUT, f"{where} within {limit:g} s")
             except (OSError, ValueError) as error:
-                return _unsent(began, ErrorKind.CONNECTION, str(error))
+                # Of an address that cannot be reached, asyncio only repeats the address.
+                known = error.errno if isinstance(error, OSError) and (error.errno or 0) > 0 else None
+                return _unsent(began, ErrorKind.CONNECTION, f"{where}: {os.strerror(known) if known else error}")
         wire = self._wire
         exchange = await wire.send(request, timeout_seconds)
         if not wire.is_open:
