@@ -173,7 +173,7 @@ def test_the_format_that_a_server_understands_is_found_out(server: ModelServer) 
     lmi = TokenFormat(FormatName.LMI)
     assert asyncio.run(found(asked("fault:500", "a"), ChatFormat(), lmi)) == "openai", "one prompt may be at fault"
     assert asyncio.run(found(asked("a"), lmi, ChatFormat())) == "lmi"
-    with pytest.raises(EvaluationError, match="openai: empty: .*\n.*lmi: empty"):
+    with pytest.raises(EvaluationError, match=r"openai: empty: .*\n.*lmi: empty"):
         asyncio.run(found(asked("fault:empty"), ChatFormat(), lmi))
 
 

@@ -19,7 +19,8 @@ def test_prompts_are_text_or_chats_or_what_the_model_gets(tmp_path: Path) -> Non
         tmp_path,
         '{"prompt": "Hello"}',
         "",
-        '{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}], "max_tokens": 5}',
+        '{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}],'
+        ' "max_tokens": 5}',
         '{"inputs": "[INST] Hello [/INST]", "reference": "Hi"}',
         '{"messages": [{"role": "user", "content": [{"type": "text", "text": "What is this?"}]}]}',
     )

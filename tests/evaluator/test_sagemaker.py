@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 
 import boto3
 import pytest
@@ -22,10 +21,10 @@ LMI = TokenFormat(FormatName.LMI)
 
 
 @pytest.fixture
-def session(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
+def session(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> boto3.Session:
     """A session whose SageMaker runtime is the timing server."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME", f"http://127.0.0.1:{server.port}")
-    yield boto3.Session("AKIDEXAMPLE", "secret", "token", region_name="us-west-2")
+    return boto3.Session("AKIDEXAMPLE", "secret", "token", region_name="us-west-2")
 
 
 def test_the_timing_server_frames_as_boto3_expects(server: ModelServer, session: boto3.Session) -> None:

@@ -92,7 +92,11 @@ class _Connection(asyncio.Protocol):
             self.plain("200 OK", json.dumps(told).encode())
             return
         self._timing.requests += 1
-        asked = json.loads(body)
+        try:
+            asked = json.loads(body)
+        except ValueError:
+            self.plain(_STATUS["400"], b'{"message": "no JSON"}', "ValidationError")
+            return
         self._timing.bodies.append({"path": path, "headers": headers, "body": asked})
         del self._timing.bodies[:-1000]
         fault = next((name for name in FAULTS if f"fault:{name}" in _prompt(asked)), None)
