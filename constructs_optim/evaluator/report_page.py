@@ -89,13 +89,12 @@ def readable(value: float) -> str:
 def _lead(sides: Sequence[Shown]) -> str:
     result = sides[0].result
     work = result.workload
-    limit = f"{work.requests} requests" if work.requests else f"{work.seconds:g} s" if work.seconds else "its requests"
-    per = "at each concurrency" if limit != "its requests" else ""
+    limit = f"{work.requests} requests" if work.requests else f"{work.seconds:g} s" if work.seconds else ""
     generated = ", ".join(f"{name} {value}" for name, value in work.parameters.items())
     said = [
         result.started.strftime("%d %B %Y, %H:%M %Z").lstrip("0"),
         f"{work.prompts} prompt{'s' if work.prompts > 1 else ''}",
-        f"{limit} {per}".strip(),
+        f"{limit} at each concurrency" if limit else "",
         generated,
     ]
     return f'<p class="lead">{escape(" · ".join(filter(None, said)))}</p>'
@@ -126,7 +125,7 @@ def _summary(sides: Sequence[Shown], compared: Mapping[int, Sequence[Change]] | 
     columns = "".join(f"<th>{escape(metric.title)}{_unit(metric)}</th>" for metric in shown)
     rows: list[str] = []
     for concurrency in sorted({level.concurrency for side in sides for level in side.result.levels}):
-        users = f"{concurrency} user{'s' if concurrency > 1 else ''}"
+        users = _users(concurrency)
         for side in sides:
             cells = "".join(f"<td>{_value(side, metric, concurrency)}</td>" for metric in shown)
             rows.append(f"<tr><td>{users}, {escape(side.label)}</td>{cells}</tr>")
@@ -196,7 +195,7 @@ def _errors(sides: Sequence[Shown]) -> str:
         return "<p>No request failed.</p>"
     head = "".join(f'<th title="{escape(kind.meaning)}">{kind.value.replace("_", " ")}</th>' for kind in kinds)
     rows = "".join(
-        f"<tr><td>{level.concurrency} users, {escape(side.label)}</td>"
+        f"<tr><td>{_users(level.concurrency)}, {escape(side.label)}</td>"
         + "".join(f"<td>{level.errors.get(kind, 0)}</td>" for kind in kinds)
         + "</tr>"
         for side in sides
@@ -236,6 +235,10 @@ def _value(side: Shown, metric: MetricDefinition, concurrency: int) -> str:
 
 def _unit(metric: MetricDefinition) -> str:
     return {Unit.MILLISECONDS: " (ms)", Unit.US_DOLLARS: " ($)"}.get(metric.shown_unit, "")
+
+
+def _users(concurrency: int) -> str:
+    return f"{concurrency} user{'s' if concurrency > 1 else ''}"
 
 
 def _shortened(text: str, longest: int) -> str:

@@ -40,6 +40,8 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "constructs-optim",
 }
+_WIDE = 20
+"""By what factor values differ before they are drawn on a logarithmic scale."""
 _LINES = {"p50": "-", "p90": "--", "p99": ":"}
 
 
@@ -121,7 +123,7 @@ def _percentiles(axes: Axes, sides: Sequence[Shown], name: str) -> bool:
 
 
 def _lines(axes: Axes, sides: Sequence[Shown], names: Mapping[str, str], *, shortened: bool = False) -> bool:
-    found = False
+    found, priced = False, any("price" in name for name in names)
     for side in sides:
         for name, style in names.items():
             at, values = side.values(name)
@@ -134,13 +136,27 @@ def _lines(axes: Axes, sides: Sequence[Shown], names: Mapping[str, str], *, shor
             axes.plot(at, values, style, color=side.color, marker="o", markersize=3.5, linewidth=1.5, label=label)
     if found:
         _over_concurrency(axes, sides)
-        axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
+        drawn = [float(value) for line in axes.get_lines() for value in line.get_ydata()]
+        if priced and max(drawn) / min(drawn) > _WIDE:
+            _logarithmic(axes, "y")
+        else:
+            axes.set_ylim(0, max(drawn) * 1.12 or 1)
         if not shortened:
             axes.set_ylabel(_UNITS.get(find(next(iter(names))).shown_unit.value, ""))
     return found
 
 
 _UNITS = {"Count/Second": "tokens/s", "US dollars": "US dollars per million tokens"}
+
+
+def _logarithmic(axes: Axes, which: str) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def _over_concurrency(axes: Axes, sides: Sequence[Shown]) -> None:
@@ -171,8 +187,8 @@ def _distribution(axes: Axes, sides: Sequence[Shown], name: str) -> bool:
             axes.step(values, shares, where="post", color=side.color, alpha=strength, linewidth=1.4, label=label)
     if found:
         left, right = axes.get_xlim()
-        if left > 0 and right / left > 20:
-            axes.set_xscale("log")
+        if left > 0 and right / left > _WIDE:
+            _logarithmic(axes, "x")
         else:
             axes.set_xlim(0, right * 1.05)
         axes.set_ylim(0, 102)
@@ -207,8 +223,8 @@ def _frontier(axes: Axes, sides: Sequence[Shown]) -> bool:
             )
     if found:
         prices = [value for side in sides for value in side.values("price_per_million_output_tokens")[1]]
-        if max(prices) / min(prices) > 20:
-            axes.set_yscale("log")
+        if max(prices) / min(prices) > _WIDE:
+            _logarithmic(axes, "y")
         else:
             axes.set_ylim(0, math.ceil(max(prices) * 1.15 * 100) / 100)
         axes.set(xlabel="client latency, p50 (ms); numbers are users", ylabel="US dollars per million output tokens")

@@ -19,7 +19,7 @@ from constructs_optim.recipe.evaluation import (
 from constructs_optim.recipe.evaluation_metrics import EVALUATION
 from constructs_optim.recipe.metrics import find
 
-# Two requests, worked out by hand below: first tokens after 200 and 300 ms, 5 tokens 20 ms apart and 11 tokens 30 ms apart.
+# Worked out by hand below: first tokens after 200 and 300 ms, 5 tokens 20 ms apart and 11 tokens 30 ms apart.
 FAST = Request(start=0.0, first_token=0.2, last_token=0.28, end=0.3, input_tokens=100, output_tokens=5)
 SLOW = Request(start=0.5, first_token=0.8, last_token=1.1, end=1.1, input_tokens=300, output_tokens=11)
 BY_HAND = {
