@@ -156,7 +156,7 @@ def _tokenizer(folder: Path) -> Path:
 
     words = ["[UNK]", "hello", "there", "what", "is", *(f"w{number}" for number in range(TOKENS))]
     tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # pyright: ignore[reportAttributeAccessIssue]
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     path = folder / "tokenizer"
     path.mkdir()
     tokenizer.save(str(path / "tokenizer.json"))

@@ -102,9 +102,11 @@ class Connection:
                 limit = min(timeout_seconds, _CONNECT_SECONDS)
                 return _unsent(began, ErrorKind.TIMEOUT, f"{where} within {limit:g} s")
             except (OSError, ValueError) as error:
-                # Of an address that cannot be reached, asyncio only repeats the address.
-                known = error.errno if isinstance(error, OSError) and (error.errno or 0) > 0 else None
-                return _unsent(began, ErrorKind.CONNECTION, f"{where}: {os.strerror(known) if known else error}")
+                told = str(error)
+                if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and (error.errno or 0) > 0:
+                    # Of an address that cannot be reached, asyncio only repeats the address.
+                    told = os.strerror(error.errno or 0)
+                return _unsent(began, ErrorKind.CONNECTION, f"{where}: {told}")
         wire = self._wire
         exchange = await wire.send(request, timeout_seconds)
         if not wire.is_open:

@@ -136,7 +136,7 @@ def _lines(axes: Axes, sides: Sequence[Shown], names: Mapping[str, str], *, shor
             axes.plot(at, values, style, color=side.color, marker="o", markersize=3.5, linewidth=1.5, label=label)
     if found:
         _over_concurrency(axes, sides)
-        drawn = [float(value) for line in axes.get_lines() for value in line.get_ydata()]
+        drawn = [value for side in sides for name in names for value in side.values(name)[1]]
         if priced and max(drawn) / min(drawn) > _WIDE:
             _logarithmic(axes, "y")
         else:

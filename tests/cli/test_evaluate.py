@@ -20,7 +20,9 @@ from constructs_optim.recipe.evaluation_metrics import EVALUATION
 from constructs_optim.recipe.evaluation_result import EvaluationResult
 
 from ..evaluator.conftest import TOKENS, ModelServer
-from ..operations.endpoints import Served
+from ..evaluator.test_tokens import model as tokenizer_of_words
+from ..local.conftest import ROLE, until
+from ..operations.endpoints import IMAGE, Served
 
 ROOT = Path(__file__).parent.parent.parent
 PROMPTS = [{"prompt": "one two"}, {"prompt": "vary it", "reference": "w0"}, {"prompt": "three"}, {"prompt": "four"}]
@@ -301,3 +303,39 @@ def test_of_an_endpoint_with_components_one_has_to_be_chosen(
     assert ran.exit_code == 0, ran.output
     assert result_of(tmp_path / "chosen").subject.inference_component_name == component
     assert server.timing.bodies[-1]["headers"]["x-amzn-sagemaker-inference-component"] == component
+
+
+def test_an_artifact_is_known_and_its_own_tokenizer_counts(
+    cloud: LocalCloud, endpoint: Served, server: ModelServer, prompts: Path, tmp_path: Path
+) -> None:
+    key, bucket = "a" * 64, f"store-{endpoint.name}"
+    prefix = f"artifacts/{key}/model/"
+    s3, sagemaker = cloud.client("s3"), endpoint.sagemaker
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": cloud.region})
+    (tmp_path / "model").mkdir()
+    for file in tokenizer_of_words(tmp_path / "model").iterdir():
+        s3.put_object(Bucket=bucket, Key=prefix + file.name, Body=file.read_bytes())
+    source = {"S3Uri": f"s3://{bucket}/{prefix}", "S3DataType": "S3Prefix", "CompressionType": "None"}
+    name = f"{endpoint.name}-artifact"
+    container = {"Image": IMAGE, "ModelDataSource": {"S3DataSource": source}}
+    sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    variant = {"VariantName": "AllTraffic", "ModelName": name, "InstanceType": "ml.g5.2xlarge"}
+    sagemaker.create_endpoint_config(
+        EndpointConfigName=name, ProductionVariants=[{**variant, "InitialInstanceCount": 2, "InitialVariantWeight": 1}]
+    )
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    until(
+        lambda: sagemaker.describe_endpoint(EndpointName=name)["EndpointStatus"], lambda status: status == "InService"
+    )
+    out = tmp_path / "out"
+    ran = run(
+        *("--endpoint-name", name, "--prompts", prompts, "--concurrency", 1, "--requests", 4, "--output", out),
+        *("--instance-price-per-hour", 1.5),
+    )
+    assert ran.exit_code == 0, ran.output
+    result = result_of(out)
+    assert (result.subject.artifact_key, result.subject.instance_count) == (key, 2)
+    assert (result.workload.tokens_counted_by, result.workload.tokenizer) == ("tokenizer", source["S3Uri"])
+    assert result.price is not None
+    assert result.price.instance_price_per_hour == 3, "two instances"
+    assert result.levels[0].metrics["output_tokens"] == TOKENS

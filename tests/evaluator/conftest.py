@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Iterator
 
@@ -20,10 +21,10 @@ FIRST_TOKEN, INTER_TOKEN, TOKENS = 0.02, 0.002, 8
 class ModelServer:
     """A timing server in a thread of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.timing = Timing(FIRST_TOKEN, INTER_TOKEN, TOKENS)
         self._loop = asyncio.new_event_loop()
-        self._server = self._loop.run_until_complete(serve(self.timing))
+        self._server = self._loop.run_until_complete(serve(self.timing, tls=tls))
         self.port: int = self._server.sockets[0].getsockname()[1]
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()

@@ -17,6 +17,7 @@ import asyncio
 import binascii
 import contextlib
 import json
+import ssl
 import struct
 import sys
 from collections.abc import Callable
@@ -257,9 +258,10 @@ def _prompt(asked: dict[str, Any]) -> str:
     return str(asked.get("inputs", ""))
 
 
-async def serve(timing: Timing, port: int = 0) -> asyncio.Server:
+async def serve(timing: Timing, port: int = 0, tls: ssl.SSLContext | None = None) -> asyncio.Server:
     """Listen on loopback; the port is that of ``sockets[0]``."""
-    return await asyncio.get_running_loop().create_server(lambda: _Connection(timing), "127.0.0.1", port, backlog=1024)
+    loop = asyncio.get_running_loop()
+    return await loop.create_server(lambda: _Connection(timing), "127.0.0.1", port, backlog=1024, ssl=tls)
 
 
 async def _until_told(timing: Timing, port: int) -> None:
