@@ -121,7 +121,7 @@ class Evaluation:
                         load,
                         recorded,
                         number=number,
-                        sent_before=len(done.records),
+                        already=[record.prompt for record in done.records],
                         seconds_before=done.seconds,
                         segment=segment,
                     )
@@ -135,9 +135,12 @@ class Evaluation:
                 finally:
                     file.end(number, segment)
             done.segments.append(segment)
+        elif done.records and not done.complete:
+            # It was killed between its last request and the note of its end.
+            done.segments.append(Segment(complete=True))
+        if done.records:
             await asyncio.to_thread(self._count, side, done)
             self._directory.rewritten(side.name, load.concurrency, done)
-        if done.records:
             progress.level_ended(side, level(side, load.concurrency, done))
 
     def _count(self, side: Side, done: MeasuredLevel) -> None:

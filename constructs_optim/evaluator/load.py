@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,8 @@ from .targets import Target
 _PIECES_AT_ONCE = 32
 _LAG_EVERY_SECONDS = 0.02
 _FEWEST_LAGS = 100
+# A signature is good for five minutes, and an answer may take longer.
+_FRESH_SECONDS = 60.0
 # An endpoint that is gone fails thousands of requests a second: nothing more is learned from them.
 _MOST_FAILURES, _MOST_FAILURES_A_USER = 20, 3
 
@@ -107,7 +110,7 @@ class Sender:
         recorded: Callable[[Record], None],
         *,
         number: int = 0,
-        sent_before: int = 0,
+        already: Sequence[int] = (),
         seconds_before: float = 0.0,
         segment: Segment | None = None,
     ) -> Segment:
@@ -117,7 +120,7 @@ class Sender:
             load: how much is sent.
             recorded: is told of each request, soon after it has ended.
             number: of the segment, where an evaluation is resumed.
-            sent_before: requests of segments before.
+            already: the prompts of segments before, by their places; they are not sent again.
             seconds_before: that segments before took.
             segment: what is told of it, also when it is interrupted. Default: a new one, which is returned.
 
@@ -126,9 +129,7 @@ class Sender:
                 have been recorded by then.
             EvaluationError: where requests cannot be signed any more; likewise.
         """
-        order = prompt_order(len(self.prompts), load.concurrency)
-        for _ in range(sent_before):
-            next(order)
+        order = prompt_order(len(self.prompts), load.concurrency, already)
         connections = [Connection(self.target.server) for _ in range(load.concurrency)]
         answered: asyncio.Queue[tuple[int, Exchange] | None] = asyncio.Queue()
         lags: list[float] = []
@@ -139,7 +140,7 @@ class Sender:
             began = time.perf_counter()
             reader = asyncio.create_task(self._record(answered, recorded, number, began))
             watch = asyncio.create_task(_watch_lag(lags))
-            left = None if load.requests is None else iter(range(load.requests - sent_before))
+            left = None if load.requests is None else iter(range(load.requests - len(already)))
             deadline = None if load.seconds is None else began + load.seconds - seconds_before
             try:
                 await _together(
@@ -171,7 +172,9 @@ class Sender:
     ) -> None:
         ready = await self._next(order, left)
         while ready is not None and not failures.told and (deadline is None or time.perf_counter() < deadline):
-            prompt, request = ready
+            prompt, request, at = ready
+            if time.perf_counter() - at > _FRESH_SECONDS:
+                request = await self._written(self.prompts[prompt])
             # The next request is written, and signed, while this one is answered: users whose answers end at the same
             # moment would wait for each other otherwise, with their clocks running.
             writing = asyncio.create_task(self._next(order, left))
@@ -184,11 +187,11 @@ class Sender:
             failures.look_at(exchange)
             ready = await writing
 
-    async def _next(self, order: Iterator[int], left: Iterator[int] | None) -> tuple[int, bytes] | None:
+    async def _next(self, order: Iterator[int], left: Iterator[int] | None) -> tuple[int, bytes, float] | None:
         if left is not None and next(left, None) is None:
             return None
         prompt = next(order)
-        return prompt, await self._written(self.prompts[prompt])
+        return prompt, await self._written(self.prompts[prompt]), time.perf_counter()
 
     async def _warm_up(self, load: Load, connection: Connection, place: int) -> None:
         for turn in range(load.warm_up):
@@ -224,17 +227,27 @@ class Sender:
         return decoder.finish(exchange)
 
 
-def prompt_order(count: int, concurrency: int) -> Iterator[int]:
+def prompt_order(count: int, concurrency: int, already: Sequence[int] = ()) -> Iterator[int]:
     """Places of prompts without end: each prompt once before any comes again, mixed anew each time.
 
     It is the same for everything that is evaluated at a concurrency, so that a comparison asks the same in the same
     order.
+
+    Args:
+        count: of prompts.
+        concurrency: for which the order is.
+        already: places that have been asked; each is passed over as often as it is there.
     """
     mixed = random.Random(concurrency)  # noqa: S311 - no secret
+    asked = Counter(already)
     while True:
         places = list(range(count))
         mixed.shuffle(places)
-        yield from places
+        for place in places:
+            if asked[place]:
+                asked[place] -= 1
+            else:
+                yield place
 
 
 async def _together(tasks: Iterator[Coroutine[Any, Any, None]]) -> None:

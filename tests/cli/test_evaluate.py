@@ -170,10 +170,14 @@ def test_a_killed_evaluation_can_be_resumed_as_well(server: ModelServer, prompts
     assert run(*asked).exit_code == 0
     requests = out / "endpoint" / "requests-1.jsonl"
     lines = requests.read_text().splitlines(keepends=True)
-    requests.write_text("".join(lines[:3]) + lines[3][:20])
-    assert run("--resume", out).exit_code == 0
-    (level,) = result_of(out).levels
-    assert (level.metrics["client_invocations"], level.complete) == (6, True)
+    for left, sent in (("".join(lines[:3]) + lines[3][:20], 3 + 1), ("".join(lines[:6]), 0)):
+        requests.write_text(left)
+        before = server.timing.requests
+        assert run("--resume", out).exit_code == 0
+        (level,) = result_of(out).levels
+        assert (level.metrics["client_invocations"], level.complete) == (6, True)
+        # What was missing with its warm-up, after the first answer that is asked for.
+        assert server.timing.requests - before == 1 + sent
 
 
 def test_an_endpoint_that_is_gone_is_told_of_and_nothing_is_lost(

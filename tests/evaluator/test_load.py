@@ -159,6 +159,14 @@ def test_both_sides_of_a_comparison_are_asked_in_the_same_order_and_each_concurr
     assert sorted(first(8)[:50]) == sorted(first(8)[50:]) == list(range(50))
 
 
+def test_what_is_gone_on_with_asks_what_was_not_answered_yet() -> None:
+    order = prompt_order(4, 8)
+    whole = [next(order) for _ in range(8)]
+    rest = prompt_order(4, 8, already=[whole[1], whole[2], whole[5]])
+    missing = [next(rest) for _ in range(5)]
+    assert sorted([*missing, whole[1], whole[2], whole[5]]) == sorted(whole)
+
+
 def test_tokens_that_come_together_are_counted_one_by_one(server: ModelServer) -> None:
     server.timing.together = 4
     records, _ = sent(sender(server, asked("a")), Load(concurrency=1, requests=1))
