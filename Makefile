@@ -67,4 +67,4 @@ bench: install ## how long synth takes, against raw L1 constructs
 	@python bench/synth.py
 
 clean: ## remove all that install and the other targets made
-	@rm -rf .venv .venv-conformance-* bench/.environments node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-conformance-* node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
