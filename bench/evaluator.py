@@ -64,17 +64,30 @@ class Tool:
 
 
 def tools() -> list[Tool]:
-    """Everything that is compared. This library's extra is installed without the CDK, which measuring needs not."""
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    own = [*project["optional-dependencies"]["evaluate"], "boto3", "pydantic", "rich", "typer"]
+    """Everything that is compared, with what measuring needs: of this library, neither the CDK nor what draws."""
+    own = _own_packages()
     # uvloop and httptools, of this library's connections.
     parts = [package for package in own if package.startswith(("httptools", "uvloop"))]
+    drawing = ("markdown-it-py", "matplotlib")
+    measuring = [package for package in own if not package.startswith(drawing)]
     return [
-        Tool("constructs-optim", "constructs-optim", own, "constructs-optim"),
+        Tool("constructs-optim", "constructs-optim", measuring, "constructs-optim"),
         Tool("llmeter", "llmeter", [*LLMETER, *parts], "llmeter 0.2.0"),
         Tool("llmeter-connection", "llmeter", [*LLMETER, *parts], "llmeter's runner, our connections"),
         Tool("aiperf", "aiperf", AIPERF, "aiperf 0.13.0"),
     ]
+
+
+def with_reports() -> list[Tool]:
+    """What it takes to have tokens counted by a tokenizer, and plots, as well."""
+    own = Tool("", "constructs-optim-with-reports", _own_packages(), "constructs-optim, with plots")
+    llmeter = ["llmeter[openai,plotting,tokenizers]==0.2.0", "httpx"]
+    return [own, Tool("", "llmeter-with-reports", llmeter, "llmeter 0.2.0, with tokenizers and plots")]
+
+
+def _own_packages() -> list[str]:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    return [*project["optional-dependencies"]["evaluate"], "boto3", "pydantic", "rich", "typer"]
 
 
 def installed(tool: Tool) -> None:
@@ -221,6 +234,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--requests-a-user", type=int, default=6)
     parser.add_argument("--only", help="tools, with commas between them")
+    parser.add_argument("--sizes", action="store_true", help="install what reports need as well, and tell its size")
     given = parser.parse_args()
     levels = [int(level) for level in given.concurrency.split(",")]
     compared = [tool for tool in tools() if given.only is None or tool.name in given.only.split(",")]
@@ -236,7 +250,10 @@ def main() -> None:
                     first = f"{run['time_to_first_token_p50']:.1f} ms (load {os.getloadavg()[0]:.1f})"
                     console.print(f"{repeat + 1}: {concurrency} {tool.shown}: {first}")
     console.print(table(compared, levels))
-    for tool in compared:
+    further = with_reports() if given.sizes else []
+    for tool in further:
+        installed(tool)
+    for tool in [*compared, *further]:
         console.print(f"{tool.shown}: {tool.megabytes:.0f} MB installed")
     promises = list(held(compared, levels)) if compared[0].name == "constructs-optim" else []
     for promise, holds in promises:

@@ -27,6 +27,9 @@ from .targets import Target
 _PIECES_AT_ONCE = 32
 _LAG_EVERY_SECONDS = 0.02
 _FEWEST_LAGS = 100
+# Users who begin in the same moment, against a server that answers evenly, stay in step: tokens of all would arrive at
+# once, and the last of them would be looked at late.
+_SPREAD_SECONDS = 0.1
 # A signature is good for five minutes, and an answer may take longer.
 _FRESH_SECONDS = 60.0
 # An endpoint that is gone fails thousands of requests a second: nothing more is learned from them.
@@ -144,8 +147,17 @@ class Sender:
             deadline = None if load.seconds is None else began + load.seconds - seconds_before
             try:
                 await _together(
-                    self._user(connection, order, left, deadline, load.timeout_seconds, answered, failures)
-                    for connection in connections
+                    self._user(
+                        connection,
+                        order,
+                        left,
+                        deadline,
+                        load.timeout_seconds,
+                        answered,
+                        failures,
+                        _SPREAD_SECONDS * place / load.concurrency,
+                    )
+                    for place, connection in enumerate(connections)
                 )
                 segment.abandoned = failures.told
                 segment.complete = not failures.told
@@ -169,8 +181,10 @@ class Sender:
         timeout_seconds: float,
         answered: asyncio.Queue[tuple[int, Exchange] | None],
         failures: _Failures,
+        wait: float,
     ) -> None:
         ready = await self._next(order, left)
+        await asyncio.sleep(wait)
         while ready is not None and not failures.told and (deadline is None or time.perf_counter() < deadline):
             prompt, request, at = ready
             if time.perf_counter() - at > _FRESH_SECONDS:

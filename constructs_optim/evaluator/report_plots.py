@@ -22,6 +22,7 @@ COLORS = ("#7f7f7f", "#2ca02c")
 """Of the baseline and of what is compared with it: the same as in dashboards."""
 _INK, _FAINT, _GRID, _CARD = "#16191f", "#687078", "#e3e6e8", "#ffffff"
 _INCHES = (5.6, 3.3)
+_BOX = (0.12, 0.15, 0.85, 0.74)
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 8.5,
@@ -34,7 +35,8 @@ _STYLE: dict[Any, Any] = {
     "text.color": _INK,
     "xtick.color": _FAINT,
     "ytick.color": _FAINT,
-    "legend.frameon": False,
+    "legend.edgecolor": "none",
+    "legend.framealpha": 0.8,
     "legend.labelcolor": _FAINT,
     "legend.fontsize": 7.5,
     "svg.fonttype": "none",
@@ -99,8 +101,8 @@ def _svg(title: str, draw: Callable[[Axes], bool]) -> str | None:
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_STYLE):
-        figure: Figure = Figure(figsize=_INCHES, facecolor=_CARD, layout="constrained")
-        axes = figure.add_subplot(facecolor=_CARD)
+        figure: Figure = Figure(figsize=_INCHES, facecolor=_CARD)
+        axes = figure.add_axes(_BOX, facecolor=_CARD)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(length=0)
         axes.grid(color=_GRID, linewidth=0.7)
