@@ -343,3 +343,10 @@ def test_an_artifact_is_known_and_its_own_tokenizer_counts(
     assert result.price is not None
     assert result.price.instance_price_per_hour == 3, "two instances"
     assert result.levels[0].metrics["output_tokens"] == TOKENS
+
+
+def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    ran = run("--url", "http://127.0.0.1:1/v1")
+    assert ran.exit_code == 2
+    assert 'pip install "constructs-optim[evaluate]"' in ran.output
