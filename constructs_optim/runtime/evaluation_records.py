@@ -85,7 +85,7 @@ class EvaluationRecords:
 
     def is_given_up(self, issued: int) -> bool:
         """Whether what was asked for then is not wanted any more."""
-        return (self._records.read(f"{self._prefix}given_up.json") or {}).get("issued", 0) >= issued
+        return (self._records.read(f"{self._prefix}given_up.json") or {}).get("issued", -1) >= issued
 
     def begin(self, run: str, job: str) -> None:
         """Write down that a run begins, before its job is created."""

@@ -311,9 +311,9 @@ def _evaluated(scope: Stack) -> None:
         token_secret_arn=secret,
     )
     store = ArtifactStore(scope, "Artifacts", encryption_key=kms.Key(scope, "Key", enable_key_rotation=True))
-    endpoint(scope, vpc=_my_vpc(scope), artifact_store=store).evaluate(workload=workload, schedule="rate(1 day)", discount=0.3).require(
-        p99_ttft_ms=500, max_regression=0.05, quality=QualityRequirement("s3://prompts/gate.jsonl")
-    )
+    endpoint(scope, vpc=_my_vpc(scope), artifact_store=store).evaluate(
+        workload=workload, schedule="rate(1 day)", discount=0.3
+    ).require(p99_ttft_ms=500, max_regression=0.05, quality=QualityRequirement("s3://prompts/gate.jsonl"))
     component = endpoint(scope, "AsComponent", inference_component=True)
     component.evaluate(instance_price_per_hour=37.7)
 
