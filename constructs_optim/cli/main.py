@@ -8,6 +8,7 @@ from .artifacts import artifacts_app
 from .catalog import catalog_command
 from .dashboard import dashboard_app
 from .endpoint import endpoint_app
+from .evaluate import evaluate_command
 from .jobs import jobs_app
 from .plan import plan_command
 from .recommend import recommend_command
@@ -35,6 +36,7 @@ except ModuleNotFoundError as missing:
 app.command("plan")(plan_command)
 app.command("recommend")(recommend_command)
 app.command("catalog")(catalog_command)
+app.command("evaluate")(evaluate_command)
 app.add_typer(jobs_app, name="jobs", help="The account's optimization jobs: list, watch, stop.")
 app.add_typer(artifacts_app, name="artifacts", help="A store's artifacts: list, show, verify, prune.")
 app.add_typer(
