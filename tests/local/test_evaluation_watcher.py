@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -116,7 +116,7 @@ def evaluation(
 
 
 @pytest.fixture
-def after_call(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, Callable[[], None]], None]]:
+def after_call(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], None]:
     """Has something done right after the n-th call to AWS that a function makes from now on."""
     plan: dict[int, Callable[[], None]] = {}
     made = count()
@@ -134,7 +134,7 @@ def after_call(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, Calla
         made = count()
         plan[number] = act
 
-    yield arm
+    return arm
 
 
 def die() -> None:
