@@ -230,6 +230,29 @@ def test_without_the_price_list_prices_are_left_out_and_the_report_says_so(
     assert "No price is known of ml.g5.unheard" in result["notes"][0]
 
 
+def test_a_benchmark_that_fails_fails_the_deployment_with_its_reason(evaluation: Evaluation, cloud: LocalCloud) -> None:
+    cloud.inject("benchmark_fails", reason="the tokenizer is not to be had")
+    signal = evaluation.looked_to_the_end()
+    assert signal["Status"] == "FAILURE"
+    assert "ended as Failed: the tokenizer is not to be had" in signal["Reason"]
+
+
+def test_what_misses_its_target_is_refused_without_anything_to_compare_with(
+    evaluation: Evaluation, cloud: LocalCloud
+) -> None:
+    evaluation.request["Gate"] = {
+        "Limits": [{"Formula": "time_to_first_token_p99", "Title": "TTFT, p99", "Unit": "ms", "AtMost": "2000"}]
+    }
+    cloud.set_performance(evaluation.name, ttft_ms=5000)
+    signal = evaluation.looked_to_the_end()
+    assert signal["Status"] == "FAILURE"
+    assert "TTFT, p99 at 2 users is" in signal["Reason"]
+    assert "at most 2000 ms is required" in signal["Reason"]
+    decision = evaluation.records.current()
+    assert decision is not None
+    assert not decision["accepted"]
+
+
 def test_output_that_is_not_there_is_told_of(evaluation: Evaluation, cloud: LocalCloud) -> None:
     cloud.inject("benchmark_writes_nothing")
     signal = evaluation.looked_to_the_end()
