@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .constructs.endpoint_alarms import EndpointAlarms
     from .constructs.endpoint_base import IOptimizedEndpoint
     from .constructs.endpoint_dashboard import EndpointDashboard
+    from .constructs.endpoint_evaluation import EndpointEvaluation
     from .constructs.endpoint_scaling import EndpointScaling
     from .constructs.fleet_dashboard import FleetDashboard, FleetEndpoint
     from .constructs.inference_component import InferenceComponent, LoraAdapter
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         Violation,
     )
     from .recipe.alarms import Alarms, AlarmSettings
+    from .recipe.benchmark import QualityRequirement, Workload
     from .recipe.hosting import Adapters, CapacityReservation, Observability, Routing
     from .recipe.scaling import ScalingStep
 
@@ -51,6 +53,7 @@ _HOMES = {
     "DataCapture": ".constructs.data_capture",
     "EndpointAlarms": ".constructs.endpoint_alarms",
     "EndpointDashboard": ".constructs.endpoint_dashboard",
+    "EndpointEvaluation": ".constructs.endpoint_evaluation",
     "EndpointScaling": ".constructs.endpoint_scaling",
     "EvaluatedModel": ".constructs.dashboard_evaluation",
     "FleetDashboard": ".constructs.fleet_dashboard",
@@ -67,6 +70,7 @@ _HOMES = {
     "Plan": ".recipe",
     "Pool": ".constructs.instance_pool",
     "PreOptimized": ".recipe",
+    "QualityRequirement": ".recipe.benchmark",
     "Quantization": ".recipe",
     "RecipeError": ".recipe",
     "Routing": ".recipe.hosting",
@@ -76,6 +80,7 @@ _HOMES = {
     "SpeculativeDecoding": ".recipe",
     "UpdatePolicy": ".constructs.update_policy",
     "Violation": ".recipe",
+    "Workload": ".recipe.benchmark",
 }
 
 __all__ = [
@@ -89,6 +94,7 @@ __all__ = [
     "DataCapture",
     "EndpointAlarms",
     "EndpointDashboard",
+    "EndpointEvaluation",
     "EndpointScaling",
     "EvaluatedModel",
     "FleetDashboard",
@@ -105,6 +111,7 @@ __all__ = [
     "Plan",
     "Pool",
     "PreOptimized",
+    "QualityRequirement",
     "Quantization",
     "RecipeError",
     "Routing",
@@ -114,6 +121,7 @@ __all__ = [
     "SpeculativeDecoding",
     "UpdatePolicy",
     "Violation",
+    "Workload",
 ]
 
 

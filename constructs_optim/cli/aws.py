@@ -59,6 +59,11 @@ class Account:
         """A client of a service, in another region than the command's where one is given."""
         return self._session.client(service, region_name=region, config=_CONFIG)
 
+    @property
+    def region(self) -> str | None:
+        """The command's region, as far as an option, the profile or the environment tells it."""
+        return self._session.region_name
+
     @cached_property
     def id(self) -> str:
         """The account's number, of 12 digits."""
@@ -124,7 +129,8 @@ _UNKNOWN_CREDENTIALS = frozenset(
         "UnrecognizedClientException",
     }
 )
-_DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+"""The codes of a refusal for want of permission."""
 
 
 def _refusal(error: ClientError) -> str:
@@ -133,7 +139,7 @@ def _refusal(error: ClientError) -> str:
         return "The AWS credentials have expired: sign in again (`aws sso login`)."
     if code in _UNKNOWN_CREDENTIALS:
         return f"AWS does not know these credentials ({code}): check the profile, or sign in again."
-    if code in _DENIED:
+    if code in DENIED:
         return (
             f"AWS denies {error.operation_name} ({message}): use other credentials with --profile, or have that "
             "permission added (docs/operations.md lists what is needed)."

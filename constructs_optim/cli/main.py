@@ -11,6 +11,7 @@ from .endpoint import endpoint_app
 from .evaluate import evaluate_command
 from .jobs import jobs_app
 from .plan import plan_command
+from .recommend import recommend_command
 
 app = typer.Typer(
     name="constructs-optim",
@@ -22,7 +23,7 @@ app = typer.Typer(
 try:
     from .local import local_app
 except ModuleNotFoundError as missing:
-    if not (missing.name or "").startswith(("ministack", "moto", "cfnlint", "werkzeug", "hypercorn", "boto3")):
+    if not (missing.name or "").startswith(("ministack", "moto", "cfnlint", "yaml", "werkzeug", "hypercorn", "boto3")):
         raise
     local_app = typer.Typer(no_args_is_help=False, invoke_without_command=True)
 
@@ -33,6 +34,7 @@ except ModuleNotFoundError as missing:
 
 
 app.command("plan")(plan_command)
+app.command("recommend")(recommend_command)
 app.command("catalog")(catalog_command)
 app.command("evaluate")(evaluate_command)
 app.add_typer(jobs_app, name="jobs", help="The account's optimization jobs: list, watch, stop.")

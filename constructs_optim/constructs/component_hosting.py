@@ -15,6 +15,7 @@ from constructs_optim.recipe.rules import check
 
 from .alarming import Alarming
 from .endpoint_configuration import EndpointOptions, startup_parameters
+from .endpoint_evaluation import EvaluationTarget
 from .hosted_model import HostedModel
 from .inference_component import InferenceComponent, Needs
 from .refusal import refuse
@@ -46,6 +47,7 @@ class ComponentHosting:
         literal_name: the same, known before the endpoint is there.
         alarming: what is alarmed about each component.
         rollback_alarm_names: alarms besides a component's own that roll its update back.
+        evaluation_target: what of the endpoint is evaluated, given what serves the model there.
         on_change: called when the number of instances may have changed.
     """
 
@@ -56,6 +58,7 @@ class ComponentHosting:
     literal_name: str
     alarming: Alarming
     rollback_alarm_names: Sequence[str]
+    evaluation_target: Callable[..., EvaluationTarget]
     on_change: Callable[[], None]
     _copies: dict[str, _Copies] = field(default_factory=dict[str, _Copies])
     _components: list[InferenceComponent] = field(default_factory=list[InferenceComponent])

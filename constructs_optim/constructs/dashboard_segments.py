@@ -60,7 +60,7 @@ def heading(
         f"{served.endpoint_name} / {served.inference_component_name}" if served.is_component else served.endpoint_name
     )
     lines = [f"# {name}", " · ".join(str(fact) for fact in facts if fact)]
-    if served.artifact_key is not None:
+    if served.artifact_key is not None and (plan is None or plan.jobs):
         lines.append(f"artifact `{served.artifact_key}`")
     lines.append(" · ".join(f"[{label}]({link})" for label, link in _links(served, place.region, console, bucket)))
     return Segment("heading", None, (text("heading", "\n\n".join(line for line in lines if line), height=3),))

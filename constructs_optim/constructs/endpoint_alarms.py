@@ -106,6 +106,7 @@ class EndpointAlarms(Construct):
         job_settings = self._request.switched_on().get("failed_job")
         self._job_alarm = _JobAlarm.of(self, job_settings, runbook) if runs_jobs and job_settings else None
         self._actions = _Actions()
+        self._given: dict[str, list[AlarmAction]] = {}
         self.add_alarm_action(*alarm_actions)
         self.add_ok_action(*ok_actions)
 
@@ -163,19 +164,36 @@ class EndpointAlarms(Construct):
         """
         self._act("ok_actions", actions)
 
-    def watch(self, *, capacity: float | None = None, scales_to_zero: bool | None = None) -> None:
-        """Take into account how the endpoint scales, which may be said after it was declared.
+    def watch(
+        self,
+        *,
+        capacity: float | None = None,
+        evaluation_concurrency: int | None = None,
+        scales_to_zero: bool | None = None,
+    ) -> None:
+        """Take into account how the endpoint scales and is evaluated, which may be said after it was declared.
 
         Args:
             capacity: requests in flight that each instance or copy is sized for. Default: as before.
+            evaluation_concurrency: users at the same time in one of the evaluations that run on a schedule. Default: as
+                before.
             scales_to_zero: whether there may be no copy at all. Default: as before.
         """
+        if evaluation_concurrency is not None:
+            self._concurrency = evaluation_concurrency
         self._watched = replace(
             self._watched,
+            is_evaluated=self._concurrency is not None,
             capacity=self._watched.capacity if capacity is None else capacity,
             scales_to_zero=self._watched.scales_to_zero if scales_to_zero is None else scales_to_zero,
         )
         for alarm in endpoint_alarms(self._request, self._watched):
+            if alarm.name not in self._alarms:
+                resource = self._declared(alarm)
+                self._alarms[alarm.name] = alarm, resource
+                for kind, listed in self._given.items():
+                    self._actions.add(self, alarm.name, resource, kind, listed)
+                continue
             before, resource = self._alarms[alarm.name]
             if alarm != before:
                 self._alarms[alarm.name] = alarm, resource
@@ -235,6 +253,7 @@ class EndpointAlarms(Construct):
         listed = list(actions)
         if not listed:
             return
+        self._given.setdefault(kind, []).extend(listed)
         for name, (_, resource) in self._alarms.items():
             self._actions.add(self, name, resource, kind, listed)
         if self._job_alarm is not None:

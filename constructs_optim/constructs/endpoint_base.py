@@ -9,7 +9,7 @@ from aws_cdk import ArnFormat, Resource, Stack, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from .endpoint_metrics import EndpointMetrics
+from .endpoint_metrics import EndpointMetrics, resolved
 from .served_model import ServedModel
 
 INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
@@ -209,6 +209,10 @@ class ImportedEndpoint(EndpointMetrics, EndpointBase):
     def served(self) -> ServedModel:
         """What serves the model, as CloudWatch knows it."""
         return ServedModel(self._name, self.variant_name, self._component_name)
+
+    @property
+    def _published_in(self) -> dict[str, str]:
+        return resolved(account=self.env.account, region=self.env.region)
 
     @property
     def _component_arns(self) -> list[str]:

@@ -82,12 +82,14 @@ class EndpointDashboard(Construct):
         of_plan = [self._plan.instance_type] if self._plan is not None else []
         self._instance_types = tuple(instance_types or of_plan)
         key = artifact.artifact_key if artifact is not None and artifact.plan.jobs else None
+        if key is None and self._plan is not None:
+            key = self._plan.artifact_key or (None if self._plan.jobs else self._plan.container_key)
         self._served = ServedModel(
             endpoint_name,
             variant_name,
             inference_component_name,
             instance_type=metrics.like_all(self._instance_types),
-            artifact_key=key or (self._plan.artifact_key if self._plan is not None else None),
+            artifact_key=key,
             publishing_seconds=publishing_seconds,
         )
         self._price, self._discount = instance_price_per_hour, discount
@@ -116,7 +118,9 @@ class EndpointDashboard(Construct):
     def segments(self) -> tuple[Segment, ...]:
         """What it shows, from top to bottom."""
         served, place = self._served, self._place
-        bucket = self._artifact.artifact_store.bucket_name if self._artifact is not None else None
+        # A model that is served as it is has a key for its evaluations, and no artifact.
+        has_artifact = self._artifact is not None and bool(self._artifact.plan.jobs)
+        bucket = self._artifact.artifact_store.bucket_name if self._artifact is not None and has_artifact else None
         shown = [
             segments.heading(
                 served, place, self._plan, self._instance_types, bucket=bucket, stack_region=Stack.of(self).region

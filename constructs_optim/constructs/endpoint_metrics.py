@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+
+from aws_cdk import Stack, Token
 
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.metrics import MetricDefinition
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
     from aws_cdk import Duration
     from aws_cdk import aws_cloudwatch as cloudwatch
+    from constructs import Construct
 
 
 class MetricOptions(TypedDict, total=False):
@@ -75,8 +78,8 @@ class EndpointMetrics:
             calculated = shown_expression(served, definition, "published")
             if calculated is not None:
                 inner: Any = {name: value for name, value in options.items() if name not in ("color", "label")}
-                return _math(definition, calculated, {"published": _metric(served, definition, inner)}, options)
-        return _metric(served, definition, options)
+                return _math(definition, calculated, {"published": self._metric(definition, inner)}, options)
+        return self._metric(definition, options)
 
     def metric_evaluation(
         self, name: str, *, concurrency: int, artifact_key: str | None = None, **options: Unpack[MetricOptions]
@@ -95,7 +98,7 @@ class EndpointMetrics:
         definition = metrics.find(name)
         if not definition.of_evaluation:
             raise ValueError(f"{name} is not measured by an evaluation: metric({name!r}) has it")
-        return _metric(self.served, definition, options, concurrency=concurrency, artifact_key=artifact_key)
+        return self._metric(definition, options, concurrency=concurrency, artifact_key=artifact_key)
 
     def metric_invocations(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
         """Requests. Default statistic: Sum."""
@@ -199,7 +202,7 @@ class EndpointMetrics:
         return self._calculated(definition, text, options)
 
     def _published(self, name: str, options: MetricOptions) -> cloudwatch.Metric:
-        return _metric(self.served, metrics.find(name), options)
+        return self._metric(metrics.find(name), options)
 
     def _calculated(self, definition: MetricDefinition, text: str, options: MetricOptions) -> cloudwatch.MathExpression:
         if "instance_price_per_hour" in text:
@@ -214,25 +217,38 @@ class EndpointMetrics:
                 f"{' and '.join(unknown)}"
             )
         inner: Any = {name: value for name, value in options.items() if name in _OF_OPERANDS}
-        parts = {part.name: _metric(self.served, part, inner) for part in operands(text)}
+        parts = {part.name: self._metric(part, inner) for part in operands(text)}
         return _math(definition, text, parts, options)
 
+    def _metric(
+        self,
+        definition: MetricDefinition,
+        options: MetricOptions,
+        *,
+        concurrency: int | None = None,
+        artifact_key: str | None = None,
+    ) -> cloudwatch.Metric:
+        from aws_cdk import aws_cloudwatch as cloudwatch
 
-def _metric(
-    served: ServedModel,
-    definition: MetricDefinition,
-    options: MetricOptions,
-    *,
-    concurrency: int | None = None,
-    artifact_key: str | None = None,
-) -> cloudwatch.Metric:
-    from aws_cdk import aws_cloudwatch as cloudwatch
+        served = self.served
+        series = served.series(definition)
+        dimensions = served.dimensions(series, concurrency=concurrency, artifact_key=artifact_key)
+        chosen: dict[str, Any] = {"statistic": definition.statistic, **options}
+        chosen["dimensions_map"] = {**dimensions, **options.get("dimensions_map", {})}
+        return cloudwatch.Metric(
+            namespace=series.namespace, metric_name=series.metric_name, **{**self._published_in, **chosen}
+        )
 
-    series = served.series(definition)
-    dimensions = served.dimensions(series, concurrency=concurrency, artifact_key=artifact_key)
-    chosen: dict[str, Any] = {"statistic": definition.statistic, **options}
-    chosen["dimensions_map"] = {**dimensions, **options.get("dimensions_map", {})}
-    return cloudwatch.Metric(namespace=series.namespace, metric_name=series.metric_name, **chosen)
+    @property
+    def _published_in(self) -> dict[str, str]:
+        """The account and region of the metrics, as far as they are known: another stack may draw them."""
+        stack = Stack.of(cast("Construct", self))
+        return resolved(account=stack.account, region=stack.region)
+
+
+def resolved(**names: str) -> dict[str, str]:
+    """Those of the names that are no tokens."""
+    return {key: name for key, name in names.items() if not Token.is_unresolved(name)}
 
 
 def _math(

@@ -102,7 +102,7 @@ def execution_statements(
     named = {image.rpartition("/")[2].partition(":")[0] for image in images if image is not None}
     repositories = sorted(named or _HUB_REPOSITORIES)
     sources = plan.sources if runs_jobs else plan.container.sources
-    statements = [
+    return [
         *(statement for source in sources for statement in model_source.read_statements(source)),
         *(artifact_statements(store, in_parts=True) if runs_jobs else reader_statements(store)),
         Statement(
@@ -111,6 +111,13 @@ def execution_statements(
             tuple(registry.repository_arn(repository) for repository in repositories),
         ),
         Statement("SignInToRegistry", ("ecr:GetAuthorizationToken",), ("*",), wildcard=NO_RESOURCES),
+        *telling_statements(in_vpc=in_vpc),
+    ]
+
+
+def telling_statements(*, in_vpc: bool) -> list[Statement]:
+    """What everything that SageMaker runs needs: logs and metrics, and network interfaces in a VPC."""
+    return [
         Statement(
             "WriteLogs",
             ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
@@ -124,23 +131,27 @@ def execution_statements(
             {"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}},
             wildcard=f"{NO_RESOURCES}; a condition holds it to SageMaker's namespaces",
         ),
+        *([Statement("UseVpc", _NETWORK_ACTIONS, ("*",), wildcard=NO_RESOURCES)] if in_vpc else []),
     ]
-    if in_vpc:
-        statements.append(Statement("UseVpc", _NETWORK_ACTIONS, ("*",), wildcard=NO_RESOURCES))
-    return statements
 
 
 class ExecutionRole(Construct):
     """The stack's one role for SageMaker, which grows with the plans that use it."""
 
-    def __init__(self, scope: Construct, id: str) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        description: str = "What SageMaker may do for optimization jobs and the models they yield",
+    ) -> None:
         super().__init__(scope, id)
         self._policy = PolicyBuilder()
         self._role = iam.CfnRole(
             self,
             "Resource",
             assume_role_policy_document=trust_policy("sagemaker.amazonaws.com", source_arn=sub(_ACCOUNT_ARN)),
-            description="What SageMaker may do for optimization jobs and the models they yield",
+            description=description,
         )
         self.role_arn = self._role.attr_arn
         self._imported: iam.IRole | None = None

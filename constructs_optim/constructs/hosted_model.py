@@ -91,6 +91,11 @@ class HostedModel:
         return self.artifact.artifact_key if self.plan.jobs else None
 
     @property
+    def evaluation_key(self) -> str:
+        """What evaluations of it are published under: the artifact's key, or that of how the model is served."""
+        return self.artifact_key or self.plan.container_key
+
+    @property
     def runs_jobs(self) -> bool:
         """Whether jobs of this stack may fail."""
         return isinstance(self.artifact, OptimizationJob) and bool(self.plan.jobs)

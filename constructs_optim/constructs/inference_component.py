@@ -19,8 +19,10 @@ from constructs_optim.recipe.scaling import scaling_defaults
 from .alarming import follow_scaling
 from .component_capacity import ComponentCapacity
 from .endpoint_base import INVOKE_ACTIONS
+from .endpoint_evaluation import EvaluationTarget
 from .endpoint_metrics import EndpointMetrics
 from .endpoint_scaling import EndpointScaling
+from .evaluated_endpoint import EvaluatedEndpoint
 from .hosted_model import HostedModel
 from .model_source import object_arn
 from .permissions import Statement
@@ -58,7 +60,7 @@ class Needs:
         return Component(label, self.accelerators, self.memory_mib, self.copies if copies is None else copies)
 
 
-class InferenceComponent(EndpointMetrics, Resource):
+class InferenceComponent(EvaluatedEndpoint, EndpointMetrics, Resource):
     """A model on an endpoint that it shares with others. It has its own copies, scaling, metrics and grants.
 
     Made by ``OptimizedEndpoint.add_component``, or by the endpoint itself.
@@ -136,7 +138,7 @@ class InferenceComponent(EndpointMetrics, Resource):
             self.variant_name,
             self._name,
             instance_type=self.hosted[0].instance_type if len(self.hosted) == 1 else None,
-            artifact_key=self.hosted[0].artifact_key,
+            artifact_key=self.hosted[0].evaluation_key,
             publishing_seconds=self._host.options.publishing_seconds,
         )
 
@@ -208,6 +210,18 @@ class InferenceComponent(EndpointMetrics, Resource):
         started: Any = {"copyCount": capacity.copies}
         self._resource.runtime_config = started
         return self._scaling
+
+    def _evaluation_target(self, price: float | None, discount: float | None) -> EvaluationTarget:
+        return self._host.evaluation_target(
+            self.node.path,
+            self.served,
+            self.hosted,
+            alarms=self.alarms,
+            component_arn=self.inference_component_arn,
+            share_of_instance=self.needs[0].accelerators / self._host.hosting.rows[0].parallel_units,
+            price=price,
+            discount=discount,
+        )
 
     def _follow(self, scaling: EndpointScaling) -> None:
         self._on_scaling(*scaling.capacity_range)

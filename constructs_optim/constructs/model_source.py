@@ -158,5 +158,21 @@ def object_arn(uri: str) -> dict[str, Any]:
     return _s3_arn(uri.removeprefix("s3://"))
 
 
+def channel_statements(uri: str) -> list[Statement]:
+    """What a job reads that gets the object at ``uri`` as a channel: SageMaker lists what a channel's URI begins.
+
+    The URI may be a token; then all of its bucket may be listed.
+    """
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    if Token.is_unresolved(uri):
+        bucket, key = Fn.select(2, Fn.split("/", uri)), ""
+    condition = {"StringLike": {"s3:prefix": f"{key}*"}} if key else None
+    sid = f"ListChannel{hashlib.sha256(key.encode()).hexdigest()[:8] if key else ''}"
+    return [
+        Statement("ReadChannels", ("s3:GetObject",), (object_arn(uri),)),
+        Statement(sid, ("s3:ListBucket",), (_s3_arn(bucket),), condition),
+    ]
+
+
 def _s3_arn(*parts: str) -> dict[str, Any]:
     return {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":s3:::", "".join(parts)]]}

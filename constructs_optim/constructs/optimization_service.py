@@ -5,15 +5,12 @@ However many endpoints a stack has, there is one of each that it needs; a plan o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from aws_cdk import IgnoreMode, Stack
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as s3_assets
-from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, HubSource, Plan, S3Source
@@ -21,8 +18,9 @@ from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, Hu
 from . import model_source
 from .artifact_store import IArtifactStore
 from .execution_role import ExecutionRole, artifact_statements, owner_statements, reader_statements
-from .handler import ANSWER_SECONDS, Handler, log_group_of
-from .permissions import NO_RESOURCES, Arn, PolicyBuilder, Statement, sub, trust_policy
+from .handler import ANSWER_SECONDS, Handler
+from .permissions import Arn, Statement, sub
+from .watching_state_machine import watching_state_machine
 
 _ID = "OptimizationService"
 _PACKAGE = Path(__file__).parent.parent
@@ -54,7 +52,7 @@ class OptimizationService(Construct):
             exclude=["/*", "!/runtime", "__pycache__", "*.pyc"],
             ignore_mode=IgnoreMode.GIT,
         )
-        self._code = {"S3Bucket": code.s3_bucket_name, "S3Key": code.s3_object_key}
+        self.code: Mapping[str, str] = {"S3Bucket": code.s3_bucket_name, "S3Key": code.s3_object_key}
         self._jobs: _Jobs | None = None
         self._models: Handler | None = None
         self._artifacts: Handler | None = None
@@ -72,18 +70,18 @@ class OptimizationService(Construct):
         watcher = Handler(
             self,
             "Watcher",
-            code=self._code,
+            code=self.code,
             entry_point="runtime.job_watcher.handler",
             description="Looks at a running optimization job",
             statements=[
                 Statement("WatchJobs", ("sagemaker:DescribeOptimizationJob",), (sub(_JOBS_ARN),), wildcard=_JOB_NAMES)
             ],
         )
-        state_machine = self._watching(watcher)
+        state_machine = watching_state_machine(self, watcher, watches="optimization job")
         handler = Handler(
             self,
             "Handler",
-            code=self._code,
+            code=self.code,
             entry_point="runtime.job_handler.handler",
             description="Starts, shares and stops optimization jobs",
             answers_cloudformation=True,
@@ -137,7 +135,7 @@ class OptimizationService(Construct):
             self._artifacts = Handler(
                 self,
                 "Artifacts",
-                code=self._code,
+                code=self.code,
                 entry_point="runtime.artifact_handler.handler",
                 description="Finds artifacts by their keys and keeps the references to them",
                 answers_cloudformation=True,
@@ -159,7 +157,7 @@ class OptimizationService(Construct):
             self._models = Handler(
                 self,
                 "Models",
-                code=self._code,
+                code=self.code,
                 entry_point="runtime.model_handler.handler",
                 description="Creates and deletes models with files beside them",
                 answers_cloudformation=True,
@@ -192,7 +190,7 @@ class OptimizationService(Construct):
             self._capacity = Handler(
                 self,
                 "Capacity",
-                code=self._code,
+                code=self.code,
                 entry_point="runtime.capacity_handler.handler",
                 description="Looks up how many copies inference components have",
                 answers_cloudformation=True,
@@ -211,67 +209,6 @@ class OptimizationService(Construct):
             )
         return self._capacity.arn
 
-    def _watching(self, watcher: Handler) -> stepfunctions.CfnStateMachine:
-        scope = Construct(self, "StateMachine")
-        log_group = log_group_of(scope)
-        policy = PolicyBuilder()
-        policy.add(
-            [
-                Statement("Look", ("lambda:InvokeFunction",), (watcher.arn,)),
-                Statement(
-                    "DeliverLogs",
-                    (
-                        "logs:CreateLogDelivery",
-                        "logs:DeleteLogDelivery",
-                        "logs:DescribeLogGroups",
-                        "logs:DescribeResourcePolicies",
-                        "logs:GetLogDelivery",
-                        "logs:ListLogDeliveries",
-                        "logs:PutResourcePolicy",
-                        "logs:UpdateLogDelivery",
-                    ),
-                    ("*",),
-                    wildcard=NO_RESOURCES,
-                ),
-                Statement(
-                    "Trace",
-                    (
-                        "xray:GetSamplingRules",
-                        "xray:GetSamplingTargets",
-                        "xray:PutTelemetryRecords",
-                        "xray:PutTraceSegments",
-                    ),
-                    ("*",),
-                    wildcard=NO_RESOURCES,
-                ),
-            ]
-        )
-        role = iam.CfnRole(
-            scope,
-            "Role",
-            assume_role_policy_document=trust_policy(
-                "states.amazonaws.com",
-                source_arn=sub("arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*"),
-            ),
-            description="Watches optimization jobs until they end",
-        )
-        policy.apply(role)
-        return stepfunctions.CfnStateMachine(
-            scope,
-            "Resource",
-            definition=_DEFINITION,
-            definition_substitutions={"WatcherArn": watcher.arn},
-            logging_configuration={
-                "destinations": [{"cloudWatchLogsLogGroup": {"logGroupArn": log_group.attr_arn}}],
-                # The input carries the wait condition's pre-signed URL.
-                "includeExecutionData": False,
-                "level": "ALL",
-            },
-            role_arn=role.attr_arn,
-            state_machine_type="STANDARD",
-            tracing_configuration={"enabled": True},
-        )
-
 
 def _lookups(sources: Sequence[HubSource | HubDraftSource | S3Source]) -> list[Statement]:
     return [statement for source in sources for statement in model_source.lookup_statements(source)]
@@ -284,40 +221,3 @@ def _pass_role(role_arn: Arn) -> Statement:
         (role_arn,),
         {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
     )
-
-
-_RETRY = [
-    {
-        "ErrorEquals": ["States.ALL"],
-        "IntervalSeconds": 2,
-        "MaxAttempts": 8,
-        "BackoffRate": 2,
-        "MaxDelaySeconds": 120,
-        "JitterStrategy": "FULL",
-    }
-]
-
-# Intrinsic to the state machine, not to a technique: look, wait as long as the watcher says, look again. When looking
-# itself keeps failing, the stack is told so instead of being left to its timeout.
-_DEFINITION: dict[str, Any] = {
-    "Comment": "Watches one optimization job and signals the stack that waits for it",
-    "StartAt": "Look",
-    "States": {
-        "Look": {
-            "Type": "Task",
-            "Resource": "${WatcherArn}",
-            "ResultPath": "$.Look",
-            "Retry": _RETRY,
-            "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.Error", "Next": "GiveUp"}],
-            "Next": "HasEnded",
-        },
-        "HasEnded": {
-            "Type": "Choice",
-            "Choices": [{"Variable": "$.Look.Done", "BooleanEquals": True, "Next": "Ended"}],
-            "Default": "Sleep",
-        },
-        "Sleep": {"Type": "Wait", "SecondsPath": "$.Look.WaitSeconds", "Next": "Look"},
-        "GiveUp": {"Type": "Task", "Resource": "${WatcherArn}", "Retry": _RETRY, "End": True},
-        "Ended": {"Type": "Succeed"},
-    },
-}

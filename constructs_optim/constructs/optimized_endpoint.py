@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jsii
 from aws_cdk import Annotations, Duration, RemovalPolicy, Size, Token
@@ -17,12 +17,10 @@ from constructs_optim.recipe.alarms import Alarms
 from constructs_optim.recipe.hosting import (
     Adapters,
     CapacityReservation,
-    Component,
     Observability,
     Routing,
 )
 from constructs_optim.recipe.rules import check, warnings
-from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.scaling import scaling_defaults
 from constructs_optim.recipe.techniques import Technique
 
@@ -33,14 +31,17 @@ from .component_hosting import ComponentHosting
 from .data_capture import DataCapture
 from .endpoint_alarms import AlarmAction, EndpointAlarms
 from .endpoint_base import EndpointBase
-from .endpoint_configuration import EndpointOptions, configuration_properties, variant_properties
+from .endpoint_components import EndpointComponents
+from .endpoint_configuration import EndpointOptions
 from .endpoint_dashboard import EndpointDashboard
+from .endpoint_evaluation import EvaluationTarget
 from .endpoint_metrics import EndpointMetrics
 from .endpoint_models import EndpointModels
-from .endpoint_recipes import listed, pool_scope, pools_of, pools_of_component, recipes_of
+from .endpoint_recipes import listed, pool_scope, pools_of, recipes_of
 from .endpoint_scaling import EndpointScaling
+from .evaluated_endpoint import EvaluatedEndpoint
 from .execution_role import own_role
-from .hosted_model import HostedModel, Surroundings, host
+from .hosted_model import Surroundings, host
 from .inference_component import InferenceComponent, Needs
 from .instance_pool import Pool
 from .network import Network, make_connectable, shared_security_groups
@@ -49,7 +50,7 @@ from .physical_names import physical_name
 from .refusal import refuse
 from .scaling_target import AsyncVariantTarget, VariantTarget
 from .served_model import ServedModel
-from .update_policy import UpdatePolicy, deployment_config, watch_statements
+from .update_policy import UpdatePolicy, watch_statements
 
 if TYPE_CHECKING:
     from aws_cdk import aws_cloudwatch as cloudwatch
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 
 @jsii.implements(iam.IGrantable)
-class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
+class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, EndpointMetrics, EndpointBase):
     """A SageMaker endpoint that serves a model after its techniques were applied.
 
     A changed recipe makes a new artifact, a new model and a new endpoint configuration, and the endpoint moves over as
@@ -217,6 +218,7 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
         self.variant_name = variant_name
+        self._price, self._discount = instance_price_per_hour, discount
         self._removal_policy = removal_policy
         self._rollback_alarm_names = [alarm.alarm_name for alarm in rollback_alarms]
         self._around = Surroundings(
@@ -266,6 +268,7 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             self._literal_name,
             self._alarming,
             self._rollback_alarm_names,
+            self._evaluation_target_of,
             on_change=self._follow_components,
         )
         self.component: InferenceComponent | None = None
@@ -296,119 +299,6 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
         if alarms_shown is not None:
             self._dashboard.add_alarms(*alarms_shown.alarm_arns)
 
-    def add_component(
-        self,
-        id: str,
-        *,
-        model: Model,
-        techniques: Sequence[Technique] | None = None,
-        instance_pools: Sequence[Pool] | None = None,
-        accelerators: int | None = None,
-        adapters: Adapters | None = None,
-        artifact_key: str | None = None,
-        copies: int = 1,
-        environment: Mapping[str, str] | None = None,
-        memory: Size | None = None,
-    ) -> InferenceComponent:
-        """Serve one more model on the endpoint's instances.
-
-        Args:
-            id: its id in this endpoint.
-            model: where the weights come from.
-            techniques: what to do with them, in order, for the endpoint's instance type.
-            instance_pools: instead of ``techniques``, on an endpoint with pools: the techniques for each of its types.
-            accelerators: accelerators (NeuronCores on Inferentia and Trainium) of each copy. Default: the plan's
-                tensor parallel degree.
-            adapters: that the model's container loads LoRA adapters. Default: it does not.
-            artifact_key: as for the endpoint.
-            copies: how many there are to begin with. Default: 1.
-            environment: more environment variables for the model's container. Default: none.
-            memory: host memory of each copy. Default: half of the memory that goes with its accelerators.
-
-        Raises:
-            RecipeError: with every rule that is broken, for instance where the copies do not fit the instances.
-            ValueError: when what is given does not go together.
-        """
-        pools = pools_of_component(self._hosting, techniques, instance_pools, artifact_key)
-        recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
-        asked = replace(
-            self._hosting,
-            components=(Component(f"add_component({id!r})", 1, 128, copies),),
-            techniques=(*self._hosting.techniques, *(t for pool in pools for t in listed(pool.techniques))),
-            adapter_settings=adapters,
-        )
-        refuse([*(violation for recipe in recipes for violation in recipe.violations(self)), *check(asked)])
-        place = Construct(self, id)
-        models = [host(pool_scope(place, recipe), recipe, self._around) for recipe in recipes]
-        needs = [Needs.of(one, accelerators, memory, copies) for one in models]
-        component = self._add(place, "Component", f"add_component({id!r})", models, needs, adapters)
-        self._keep(component)
-        self._dashboard.show_component(id, component.served).add_alarms(*component.alarms.alarm_arns)
-        return component
-
-    def _add(
-        self,
-        scope: Construct,
-        id: str,
-        label: str,
-        models: Sequence[HostedModel],
-        needs: Sequence[Needs],
-        adapters: Adapters | None,
-    ) -> InferenceComponent:
-        return self._components.add(
-            scope,
-            id,
-            label=label,
-            models=models,
-            needs=needs,
-            loads_adapters=adapters is not None,
-        )
-
-    def _keep(self, component: InferenceComponent | None) -> None:
-        """What becomes of a component and its models is what becomes of the endpoint."""
-        if component is not None and self._removal_policy is not None:
-            component.apply_removal_policy(self._removal_policy)
-            for hosted in component.hosted:
-                hosted.model.resource.apply_removal_policy(self._removal_policy)
-
-    def _configuration(self) -> dict[str, Any]:
-        components = self._hosting.serves_components
-        return configuration_properties(
-            self._options,
-            self._variant((self._hosting.initial_instance_count, self._hosting.initial_instance_count)),
-            role_arn=self._role.arn if components else None,
-            isolated=self._isolated if components else None,
-            network=self._network if components else None,
-        )
-
-    @property
-    def _isolated(self) -> bool | None:
-        """Whether the instances of components are cut off: as was said, or as their own model's plan has it."""
-        said = self._around.network_isolation
-        return self._models[0].plan.container.network_isolation if said is None and self._models else said
-
-    def _variant(self, managed: tuple[int, int]) -> dict[str, Any]:
-        range_ = managed if self._hosting.serves_components else None
-        return variant_properties(self._options, self._hosting, self._models, range_)
-
-    def _deployment_config(self) -> dict[str, Any]:
-        own = self.alarms.rollback_alarm_names if self.alarms is not None else []
-        return deployment_config(
-            self._options.update_policy.settings, [*self._rollback_alarm_names, *own][:MOST_ROLLBACK_ALARMS]
-        )
-
-    def _follow_components(self) -> None:
-        """Write what the components take and watch into the configuration and the endpoint."""
-        variants: Any = [self._variant(self._components.managed_range())]
-        self._config.production_variants = variants
-        # The instances are as many as the copies take, which is more than a new configuration starts with.
-        self._endpoint.retain_all_variant_properties = True
-        # The rules have counted those that were given; what the service takes beside them is the components'.
-        names = [*self._rollback_alarm_names, *self._components.rollback_alarm_names_of_all()][:MOST_ROLLBACK_ALARMS]
-        self._endpoint.deployment_config = deployment_config(  # pyright: ignore[reportAttributeAccessIssue]
-            self._options.update_policy.settings, names
-        )
-
     @property
     def _literally_served(self) -> ServedModel:
         """What serves the model, by names that alarms can have before the endpoint is there."""
@@ -416,7 +306,7 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
             self._literal_name,
             self.variant_name,
             instance_type=self._hosting.instance_types[0] if len(self._hosting.instance_types) == 1 else None,
-            artifact_key=self._first.artifact_key,
+            artifact_key=self._first.evaluation_key,
             publishing_seconds=self._options.publishing_seconds,
         )
 
@@ -462,6 +352,13 @@ class OptimizedEndpoint(EndpointModels, EndpointMetrics, EndpointBase):
     def dashboard(self) -> EndpointDashboard:
         """The endpoint's CloudWatch dashboard."""
         return self._dashboard
+
+    def _evaluation_target(self, price: float | None, discount: float | None) -> EvaluationTarget:
+        if self.component is not None:
+            return self.component._evaluation_target(price, discount)  # noqa: SLF001 - its own component
+        return self._evaluation_target_of(
+            self.node.path, self.served, self._models, alarms=self.alarms, price=price, discount=discount
+        )
 
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
         """Let Application Auto Scaling choose the number of instances, or of its inference component's copies.

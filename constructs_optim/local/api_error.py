@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 
 class ApiError(Exception):
-    """What an operation answers instead of a result."""
+    """What an operation answers instead of a result; ``more`` are further members of the answer."""
 
-    def __init__(self, code: str, message: str, status: int = 400) -> None:
+    def __init__(self, code: str, message: str, status: int = 400, **more: Any) -> None:
         super().__init__(message)
-        self.code, self.message, self.status = code, message, status
+        self.code, self.message, self.status, self._more = code, message, status, more
 
     def to_response(self) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body."""
-        body = json.dumps({"__type": self.code, "message": self.message, "Message": self.message})
+        body = json.dumps({"__type": self.code, "message": self.message, "Message": self.message, **self._more})
         return (
             self.status,
             {"Content-Type": "application/x-amz-json-1.1", "x-amzn-ErrorType": self.code},

@@ -116,6 +116,9 @@ def access_denied(message: str) -> ApiError:
 
 # The kinds of SageMaker resources whose ARN ends in the name that the request gives.
 _KINDS = {
+    "AIBenchmarkJob": "ai-benchmark-job",
+    "AIRecommendationJob": "ai-recommendation-job",
+    "AIWorkloadConfig": "ai-workload-config",
     "EndpointConfig": "endpoint-config",
     "Endpoint": "endpoint",
     "InferenceComponent": "inference-component",
@@ -124,6 +127,9 @@ _KINDS = {
 }
 # Operations on two resources, and what the second is; and those whose name does not end in the kind.
 _OTHER_KINDS = {
+    "AIBenchmarkJob": "ai-benchmark-job",
+    "AIRecommendationJob": "ai-recommendation-job",
+    "AIWorkloadConfig": "ai-workload-config",
     "CreateEndpoint": ("EndpointConfig",),
     "UpdateEndpoint": ("EndpointConfig",),
     "CreateInferenceComponent": ("Endpoint",),

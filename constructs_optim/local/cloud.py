@@ -187,6 +187,10 @@ class LocalCloud:
         """Every optimization job: ``{"name", "status", "history": [{"status", "time"}]}``."""
         return self._control("GET", "jobs")
 
+    def benchmark_jobs(self) -> list[dict[str, Any]]:
+        """Every AI benchmark job: ``{"name", "status", "history": [{"status", "time"}]}``."""
+        return self._control("GET", "benchmarks")
+
     def deployments(self, resource: str | None = None) -> list[dict[str, Any]]:
         """Every creation, update and scaling of endpoints and inference components, with the stages it went through.
 
@@ -259,6 +263,50 @@ class LocalCloud:
     def clear_faults(self) -> None:
         """End all faults."""
         self._control("DELETE", "faults")
+
+    def set_performance(
+        self,
+        match: str = "",
+        *,
+        ttft_ms: float | None = None,
+        itl_ms: float | None = None,
+        contention: float | None = None,
+        spread: float | None = None,
+        error_rate: float | None = None,
+        answers_differently: float | None = None,
+    ) -> None:
+        """Say how fast what an endpoint serves is, and what it answers: benchmarks and invocations go by it.
+
+        It holds for whatever has ``match`` in one of its texts when somebody looks: the endpoint's, the component's or
+        the model's name, an instance type, an image, the URI of model data, or a variable as ``NAME=value``. What is
+        said later goes before what was said earlier, number by number; None leaves a number as it was.
+
+        Args:
+            match: a part of such a text, for instance the S3 prefix of an artifact. Default: everything.
+            ttft_ms: milliseconds to the first token, with one user.
+            itl_ms: milliseconds between tokens, with one user.
+            contention: how much both grow with each further user of a copy, as a share. At first: 0.02.
+            spread: standard deviation of both over the requests, as a share. At first: 0.1.
+            error_rate: share of requests that fail. At first: 0.
+            answers_differently: share of prompts that are answered otherwise than by all else. At first: 0.
+        """
+        numbers = {
+            "ttft_ms": ttft_ms,
+            "itl_ms": itl_ms,
+            "contention": contention,
+            "spread": spread,
+            "error_rate": error_rate,
+            "answers_differently": answers_differently,
+        }
+        self._control("POST", "performances", {"match": match, **numbers})
+
+    def performances(self) -> list[dict[str, Any]]:
+        """What was said of performance, in its order."""
+        return self._control("GET", "performances")
+
+    def clear_performances(self) -> None:
+        """Go back to the numbers there are at first."""
+        self._control("DELETE", "performances")
 
     def _control(self, method: str, path: str, body: Any = None) -> Any:
         data = json.dumps(body).encode() if body is not None else None

@@ -1,8 +1,9 @@
-"""The local cloud's own interface: faults, calls, jobs and deployments with their history, and what roles were allowed.
+"""The local cloud's own interface: faults, performance, calls, jobs and deployments, and what roles were allowed.
 
 ``GET/POST/DELETE /_constructs_optim/faults`` · ``GET /_constructs_optim/calls[?operation=...]`` ·
 ``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` · ``GET /_constructs_optim/deployments`` ·
-``GET /_constructs_optim/authorizations[?role=...]``
+``GET /_constructs_optim/authorizations[?role=...]`` · ``GET /_constructs_optim/benchmarks`` ·
+``GET/POST/DELETE /_constructs_optim/performances``
 """
 
 from __future__ import annotations
@@ -78,12 +79,32 @@ class Control:
                 return self._authorizations.to_json(next(iter(query.get("role", [])), None))
             case "GET", "function-calls":
                 return self._function_calls.to_json()
+            case "GET", "performances":
+                return self._sagemaker.performances.to_json()
+            case "POST", "performances":
+                self._sagemaker.performances.set(_object(body))
+                return {}
+            case "DELETE", "performances":
+                self._sagemaker.performances.clear()
+                return {}
+            case "GET", "benchmarks":
+                return self._sagemaker.benchmarks()
             case "GET", "jobs":
                 return self._sagemaker.jobs()
             case "GET", "deployments":
                 return self._sagemaker.deployments()
             case method, path:
                 raise ApiError("UnknownOperationException", f"{method} {path} is not there", 404)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        given = json.loads(body)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise validation_error("the body is not a JSON object")
+    return given
 
 
 async def _read(receive: Receive) -> bytes:

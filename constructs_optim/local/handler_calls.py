@@ -80,7 +80,7 @@ class HandlerCalls:
             return
         if struck("message_twice"):
             await passed_on(_nowhere)
-        if service not in ("sagemaker", "application-autoscaling"):
+        if service not in ("sagemaker", "application-autoscaling", "pricing"):
             # The added services fail by themselves, for whoever calls them.
             errors = _XML_ERRORS if service in ("s3", "cloudformation") else _JSON_ERRORS
             for name, (status, code, message) in errors.items():
@@ -110,6 +110,10 @@ def _named(scope: Scope, body: bytes) -> tuple[str, str]:
         return service, target.rpartition(".")[2]
     if service == "s3":
         return service, _s3_operation(scope["method"], path, query)
+    if service == "sagemaker":
+        # SageMaker Runtime, which signs as SageMaker does, has no target.
+        streams = path.endswith("-response-stream")
+        return service, "InvokeEndpointWithResponseStream" if streams else "InvokeEndpoint"
     action = parse_qs(body.decode(errors="replace")).get("Action", ["unknown"])[0]
     return service, action
 

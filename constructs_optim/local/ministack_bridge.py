@@ -18,6 +18,7 @@ from .ministack_iam import EnforcedRoles, keep_boundaries
 from .resource_operations import OPERATIONS, settles
 from .resource_provider import ResourceProvider, Service
 from .sagemaker.service import to_json
+from .sagemaker_runtime import SageMakerRuntime
 
 TESTED_VERSION = "1.5.33"
 ACCOUNT = "000000000000"
@@ -94,10 +95,16 @@ def kill_running_functions() -> None:
             process.kill()
 
 
-def application(services: dict[str, Service], roles: EnforcedRoles | None = None) -> Asgi:
-    """Ministack's ASGI application with ``services`` and their resource types added; with ``roles``, IAM enforced."""
+def application(
+    services: dict[str, Service], roles: EnforcedRoles | None = None, runtime: SageMakerRuntime | None = None
+) -> Asgi:
+    """Ministack's ASGI application with ``services`` and their resource types added; with ``roles``, IAM enforced.
+
+    Requests of ``runtime`` come to SageMaker's handler, for they are signed as SageMaker's are.
+    """
     check_version()
     import ministack.app as ministack_app
+    from ministack.core import router
     from ministack.core.responses import get_account_id, get_region
     from ministack.services.cloudformation import provisioners, stacks
 
@@ -105,8 +112,10 @@ def application(services: dict[str, Service], roles: EnforcedRoles | None = None
         return get_account_id(), get_region()
 
     for name, service in services.items():
+        # Where ministack does not know a service, it looks through botocore's for seconds, once a process.
+        router.SERVICE_PATTERNS[name] = {"target_prefixes": [f"{service.model.target_prefix}."]}
         handlers: dict[str, Any] = ministack_app.SERVICE_HANDLERS
-        handlers[name] = _handler(name, service, where, roles)
+        handlers[name] = _handler(name, service, where, roles, runtime if name == "sagemaker" else None)
     for type_name, operations in OPERATIONS.items():
         provider = ResourceProvider(type_name, services[operations.service], where)
         provisioners._RESOURCE_HANDLERS[type_name] = {
@@ -132,7 +141,11 @@ def application(services: dict[str, Service], roles: EnforcedRoles | None = None
 
 
 def _handler(
-    name: str, service: Service, where: Callable[[], tuple[str, str]], roles: EnforcedRoles | None
+    name: str,
+    service: Service,
+    where: Callable[[], tuple[str, str]],
+    roles: EnforcedRoles | None,
+    runtime: SageMakerRuntime | None,
 ) -> Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[Answer]]:
     async def handle(
         method: str, path: str, headers: dict[str, str], body: bytes, query_params: dict[str, Any]
@@ -142,6 +155,12 @@ def _handler(
         operation = target.rpartition(".")[2]
 
         def answer() -> Answer:
+            asked = runtime.invocation(method, path, headers, body) if runtime is not None else None
+            if runtime is not None and asked is not None:
+                needed = runtime.needed(asked, account=account, region=region)
+                if roles is not None and (message := roles.refusal(headers, query_params, needed)):
+                    return access_denied(message).to_response()
+                return runtime.answer(asked, account=account, region=region)
             try:
                 request = _decoded(body)
                 if roles is not None:

@@ -184,6 +184,13 @@ def _delete_failed_creates(failed: _FailedCreates) -> None:
         if record is not None:
             stack.setdefault("_resources", {})[logical_id] = record
             operation["created"] = [*operation.get("created", []), logical_id]
+        if stack["StackStatus"].startswith("DELETE_") and not operation.get("is_update"):
+            # A creation that fails because its stack is deleted: the deletion has it all but what failed just now.
+            if record is not None:
+                stacks._delete_resource(
+                    record["ResourceType"], record["PhysicalResourceId"], record["Properties"], stack_name, logical_id
+                )
+            return
         await roll_back(stack_name, stack_id, stack, operation, reason_override)
         if stack["StackStatus"] == "ROLLBACK_FAILED":
             stack["_template"] = operation.get("template") or {}

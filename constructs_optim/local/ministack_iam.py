@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextvars
 import hashlib
+import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
@@ -37,6 +38,7 @@ class EnforcedRoles:
         import ministack.app as ministack_app
 
         self._record()
+        self._named_metrics()
         self._encrypted_transport(ministack_app)
         handlers: dict[str, Any] = ministack_app.SERVICE_HANDLERS
         handlers["s3"] = self._checked_s3(handlers["s3"])
@@ -146,6 +148,23 @@ class EnforcedRoles:
             return denied
 
         iam_evaluator.evaluate, iam_evaluator.enforce = observed, recorded
+
+    def _named_metrics(self) -> None:
+        """Tell policies the namespace that metrics are put into (condition key ``cloudwatch:namespace``).
+
+        Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon CloudWatch".
+        """
+        from ministack.core import iam_actions
+
+        context_of = iam_actions.request_tag_context
+
+        def with_namespace(service: str, action: str, body: bytes, params: dict[str, Any]) -> dict[str, Any]:
+            found = context_of(service, action, body, params)
+            if action == "cloudwatch:PutMetricData" and body[:1] == b"{":
+                found = {**found, "cloudwatch:namespace": json.loads(body).get("Namespace", "")}
+            return found
+
+        iam_actions.request_tag_context = with_namespace
 
     def _encrypted_transport(self, ministack_app: Any) -> None:
         """Let loopback count as TLS, which clients of the real service use and bucket policies ask for."""

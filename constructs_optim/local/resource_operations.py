@@ -77,6 +77,15 @@ def _policy(properties: Properties) -> Properties:
 _TARGET_MEMBERS = ("ServiceNamespace", "ResourceId", "ScalableDimension")
 SAGEMAKER, SCALING = "sagemaker", "application-autoscaling"
 OPERATIONS: dict[str, Operations] = {
+    "AWS::SageMaker::AIWorkloadConfig": Operations(
+        SAGEMAKER,
+        "CreateAIWorkloadConfig",
+        "DeleteAIWorkloadConfig",
+        describe="DescribeAIWorkloadConfig",
+        name="AIWorkloadConfigName",
+        arn="AIWorkloadConfigArn",
+        delete_members=("AIWorkloadConfigName",),
+    ),
     "AWS::SageMaker::Model": Operations(
         SAGEMAKER,
         "CreateModel",

@@ -36,6 +36,10 @@ class Scalable(Protocol):
         """Carry an operation out."""
         ...
 
+    def scaled(self, resource_id: str, *, registered: bool, account: str, region: str) -> None:
+        """A resource was registered as a scalable target, or deregistered."""
+        ...
+
 
 class Registry(Protocol):
     """The scalable targets and scheduled actions that there are."""
@@ -90,12 +94,17 @@ class ScalingEngine:
             self._places.add(place)
             memory = self._remembered(place, target)
             self._wait(memory, "")
+            self._tell(place, target, registered=True)
         self._awake.set()
 
     def deregistered(self, place: Place, target: Mapping[str, Any]) -> None:
         """A target is gone."""
         with self._lock:
             self._memory.pop((place, target["ResourceId"], target["ScalableDimension"]), None)
+            self._tell(place, target, registered=False)
+
+    def _tell(self, place: Place, target: Mapping[str, Any], *, registered: bool) -> None:
+        self._resources.scaled(target["ResourceId"], registered=registered, account=place[0], region=place[1])
 
     def check_schedule(self, action: Mapping[str, Any]) -> None:
         """Refuse a schedule that is none.

@@ -26,9 +26,13 @@ from .ministack_bridge import application, kill_running_functions, prepare_envir
 from .ministack_cloudformation import behave_like_aws
 from .ministack_cloudwatch import MinistackAlarms, next_fire
 from .ministack_iam import EnforcedRoles
+from .ministack_scheduler import Scheduler
+from .price_list import PriceList, hourly_price
+from .s3_objects import S3Objects
 from .sagemaker.hub import Hub
 from .sagemaker.optimization_jobs import JobDurations
 from .sagemaker.service import SageMaker, Timing
+from .sagemaker_runtime import SageMakerRuntime
 
 _WORKERS_SECONDS = 1.5
 
@@ -64,12 +68,14 @@ async def _serve(settings: dict[str, Any]) -> None:
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
     alarms = MinistackAlarms()
-    sagemaker = SageMaker(hub, faults, calls, _s3_writer(), timing, roles, alarms)
+    sagemaker = SageMaker(hub, faults, calls, S3Objects(), timing, roles, alarms, hourly_price)
     scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"])
     # Only what is started from here on is a function: its SDK says so with every call.
     os.environ["AWS_EXECUTION_ENV"] = MARK
-    services = application({"sagemaker": sagemaker, "application-autoscaling": scaling}, roles)
+    added = {"sagemaker": sagemaker, "application-autoscaling": scaling, "pricing": PriceList(faults, calls)}
+    services = application(added, roles, SageMakerRuntime(sagemaker))
     behave_like_aws(faults)
+    Scheduler(settings["time_scale"], next_fire, roles).install()
     alarms.install(scaling.alarm_fired)
     inner = HandlerCalls(services, faults=faults, calls=function_calls, kill=kill_running_functions)
     config = Config()
@@ -118,20 +124,6 @@ def _end_group() -> None:
             if os.waitpid(-1, os.WNOHANG) == (0, 0):
                 time.sleep(0.01)
     os.killpg(os.getpgid(0), signal.SIGKILL)
-
-
-def _s3_writer() -> Any:
-    import boto3
-    from botocore.config import Config as ClientConfig
-
-    client = boto3.client("s3", config=ClientConfig(s3={"addressing_style": "path"}, retries={"max_attempts": 1}))
-
-    def put(job: str, objects: dict[str, bytes]) -> None:
-        for uri, content in objects.items():
-            bucket, _, key = uri.removeprefix("s3://").partition("/")
-            client.put_object(Bucket=bucket, Key=key, Body=content)
-
-    return put
 
 
 if __name__ == "__main__":

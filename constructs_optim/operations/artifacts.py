@@ -15,8 +15,8 @@ from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim, Owner
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.optimization_jobs import job_name
 from constructs_optim.runtime.owner_records import OwnerRecord, OwnerRecords
+from constructs_optim.runtime.sagemaker_jobs import job_name
 
 from .jobs import Job, JobStatus, describe_job, owner_to_json
 from .verification import differences

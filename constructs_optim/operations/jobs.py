@@ -12,12 +12,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from constructs_optim.runtime.artifact_store import Owner
-from constructs_optim.runtime.optimization_jobs import OptimizationJobs
+from constructs_optim.runtime.sagemaker_jobs import SageMakerJobs
 
 if TYPE_CHECKING:
     from .artifacts import ArtifactInventory
 
-# runtime/optimization_jobs.job_name: the artifact key's first half, the store, the attempt.
+# runtime/sagemaker_jobs.job_name: the artifact key's first half, the store, the attempt.
 _NAME = re.compile(r"optim-([0-9a-f]{32})-([0-9a-f]{8})-(\d+)")
 _PAGE = 100
 
@@ -146,7 +146,7 @@ def list_jobs(
 
 def describe_job(sagemaker: Any, name: str, *, inventory: ArtifactInventory | None = None) -> Job | None:
     """One look at the job of that name, or None where there is none; ``inventory`` as in :func:`list_jobs`."""
-    described = OptimizationJobs(sagemaker).describe(name)
+    described = SageMakerJobs(sagemaker).describe(name)
     if described is None:
         return None
     job = _job(described)
@@ -169,7 +169,7 @@ def watch_job(
 
 def stop_job(sagemaker: Any, name: str) -> Job | None:
     """Stop the job if it runs, and look at it once more. Ended already is no error."""
-    OptimizationJobs(sagemaker).stop(name)
+    SageMakerJobs(sagemaker).stop(name)
     return describe_job(sagemaker, name)
 
 

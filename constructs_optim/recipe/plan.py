@@ -118,6 +118,7 @@ class _Planner:
             tensor_parallel_degree=self.degree,
             jobs=jobs,
             container=self._container(jobs),
+            lossless=all(technique.lossless for technique in self.techniques),
             copy_requirements=self._component(),
             memory=estimate(self.recipe),
             warnings=warnings(self.recipe),

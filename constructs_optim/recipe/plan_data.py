@@ -172,6 +172,7 @@ class Plan(_Data):
         tensor_parallel_degree: how many GPUs or NeuronCores one copy of the model takes.
         jobs: the jobs, each from the model or the artifact of an earlier one.
         container: how the result is served.
+        lossless: whether what is served gives the model's own answers, rounding aside.
         copy_requirements: what one copy reserves of an instance where it is served as an inference component.
         memory: what it takes of the accelerators' memory; None where the model's size is not known.
         warnings: what works and is worth a second look.
@@ -185,6 +186,7 @@ class Plan(_Data):
     tensor_parallel_degree: int
     jobs: tuple[OptimizationJobPlan, ...]
     container: ContainerPlan
+    lossless: bool = True
     copy_requirements: ComponentPlan
     memory: MemoryEstimate | None = None
     warnings: tuple[Advice, ...] = ()
@@ -208,6 +210,11 @@ class Plan(_Data):
     def artifact_key(self) -> str | None:
         """The last job's artifact key, where there is one that is known now."""
         return self.jobs[-1].artifact_key if self.jobs else None
+
+    @property
+    def container_key(self) -> str:
+        """SHA-256 of how a model is served, by which evaluations of one that has no artifact are told apart."""
+        return sha256(canonical(self.container.model_dump(mode="json")))
 
     @property
     def description(self) -> dict[str, Any]:

@@ -23,9 +23,9 @@ from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import issued_at
 from .custom_resource import CLIENT, answer, deleted_artifacts, failed_request
 from .errors import DeploymentError
-from .optimization_jobs import COMPLETED, RUNNING, OptimizationJobs, job_name
 from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Reference, Superseded
 from .properties import ArtifactProperties, parse_artifact_properties, parse_store
+from .sagemaker_jobs import COMPLETED, RUNNING, SageMakerJobs, job_name
 from .source import is_of
 from .telemetry import entry_point, log
 
@@ -183,7 +183,7 @@ def _known(store: ArtifactStore, wanted: ArtifactProperties, claim: Claim | None
 def _known_of_job(store: ArtifactStore, claim: Claim) -> _Known:
     """About a job that this account can look at."""
     name = job_name(store.bucket, claim.artifact_key, claim.attempt)
-    job = OptimizationJobs(_client("sagemaker")).describe(name)
+    job = SageMakerJobs(_client("sagemaker")).describe(name)
     if job is None:
         return _Known(f"its optimization job {name} does not exist", _DEPLOY_ITS_MAKER)
     status = job["OptimizationJobStatus"]

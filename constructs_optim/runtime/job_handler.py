@@ -24,17 +24,17 @@ from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import issued_at, signal
 from .custom_resource import CLIENT, answer, deleted_artifacts, failed_request
 from .errors import DeploymentError
-from .optimization_jobs import COMPLETED, RUNNING, OptimizationJobs, job_name
 from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Superseded
 from .properties import ArtifactSource, HubSource, JobProperties, is_artifact_key, parse_job_properties, parse_store
+from .sagemaker_jobs import COMPLETED, RUNNING, SageMakerJobs, job_name
 from .source import ResolvedSource, resolve
 from .stacks import gone
 from .telemetry import entry_point, log
+from .watching import deadline
 
 _MOST_ATTEMPTS = 50
 # 28 days, the most a job may be given (API reference, StoppingCondition).
 _LONGEST_SECONDS = 2_419_200
-_EARLY_SECONDS = 60
 
 
 @entry_point
@@ -53,7 +53,7 @@ class _Deployment:
         self.sagemaker, self.s3 = _client("sagemaker"), _client("s3")
         self.store = ArtifactStore(self.s3, bucket, kms_key_arn)
         self.records = OwnerRecords(self.s3, bucket, kms_key_arn)
-        self.jobs = OptimizationJobs(self.sagemaker)
+        self.jobs = SageMakerJobs(self.sagemaker)
 
     def begin(self) -> OwnerRecord:
         """Write the request down as the resource's latest."""
@@ -234,7 +234,7 @@ def _watch(event: Mapping[str, Any], wanted: JobProperties, claim: Claim) -> Non
                     "ArtifactKey": claim.artifact_key,
                     "Attempt": claim.attempt,
                     "Account": Owner(event["StackId"], event["LogicalResourceId"]).account,
-                    "Deadline": _deadline(wanted),
+                    "Deadline": deadline(wanted.wait_seconds),
                     "WaitHandle": wanted.wait_handle,
                 }
             ),
@@ -242,16 +242,6 @@ def _watch(event: Mapping[str, Any], wanted: JobProperties, claim: Claim) -> Non
     except ClientError as error:
         if error.response["Error"]["Code"] != "ExecutionAlreadyExists":
             raise
-
-
-def _deadline(wanted: JobProperties) -> int | None:
-    """When the watcher tells the stack that it has waited long enough, in seconds since 1970.
-
-    CloudFormation says of a condition that times out only that it did; a little earlier the stack is told more.
-    """
-    if wanted.wait_seconds is None:
-        return None
-    return int(time.time() + wanted.wait_seconds - min(_EARLY_SECONDS, wanted.wait_seconds / 10))
 
 
 def _delete(event: Mapping[str, Any]) -> None:

@@ -13,17 +13,15 @@ from typing import Any
 import boto3
 
 from .artifact_store import ArtifactStore, Claim
-from .cloudformation import signal
 from .custom_resource import CLIENT
 from .errors import InvalidEvent
 from .job_handler import signal_data
-from .optimization_jobs import COMPLETED, OptimizationJobs, job_name
 from .properties import is_artifact_key
+from .sagemaker_jobs import COMPLETED, SageMakerJobs, job_name
 from .telemetry import count, entry_point, log
+from .watching import again, end, hours, is_out_of_time, tell, wait_seconds
 
-_DONE = {"Done": True}
 _ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
-_STACK_PATIENCE = dt.timedelta(hours=12)
 
 
 @entry_point
@@ -40,7 +38,7 @@ def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
     name = job_name(bucket, key, attempt)
     if event.get("Error"):
         failure = f"watching the optimization job {name} failed: {event['Error']}. Deploy again to attach to it"
-        return _end(event, failure=failure)
+        return end(event, failure=failure)
     store = ArtifactStore(boto3.client("s3", config=CLIENT), bucket, event.get("KmsKeyArn"))
     claim = store.claim(key)
     if claim is not None and not claim.made_in(event.get("Account", "")):
@@ -50,7 +48,7 @@ def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
 
 def _look(event: Mapping[str, Any], store: ArtifactStore, claim: Claim | None, name: str) -> dict[str, Any]:
     """Look at a job of this account."""
-    job = OptimizationJobs(boto3.client("sagemaker", config=CLIENT)).describe(name)
+    job = SageMakerJobs(boto3.client("sagemaker", config=CLIENT)).describe(name)
     if job is None:
         failure = f"the optimization job {name} does not exist any more; deploy again to start it anew"
         return _fail(event, store, failure)
@@ -63,13 +61,13 @@ def _look(event: Mapping[str, Any], store: ArtifactStore, claim: Claim | None, n
         failure = f"the optimization job {name} ended as {status}: {reason}. Deploy again to run another one"
         return _fail(event, store, failure)
     age = dt.datetime.now(dt.UTC) - job["CreationTime"]
-    if _is_out_of_time(event):
-        _tell(
+    if is_out_of_time(event):
+        tell(
             event,
-            failure=f"the optimization job {name} is still {status} after {_hours(age)}, which is as long as this "
+            failure=f"the optimization job {name} is still {status} after {hours(age)}, which is as long as this "
             "deployment waits. Give it a longer timeout (12 hours at most), or let a stack with wait=False run it",
         )
-    return {"Done": False, "WaitSeconds": wait_seconds(age)}
+    return again(wait_seconds(age))
 
 
 def _follow(event: Mapping[str, Any], store: ArtifactStore, claim: Claim) -> dict[str, Any]:
@@ -77,37 +75,16 @@ def _follow(event: Mapping[str, Any], store: ArtifactStore, claim: Claim) -> dic
     key = event["ArtifactKey"]
     manifest = store.manifest(key, claim.attempt)
     if manifest is not None:
-        return _end(event, data=signal_data(manifest))
+        return end(event, data=signal_data(manifest))
     of_account = f"the optimization job of account {claim.maker} for the artifact {key}"
     if claim.failure:
-        return _end(event, failure=f"{of_account} came to nothing: {claim.failure}. Deploy again to run it here")
+        return end(event, failure=f"{of_account} came to nothing: {claim.failure}. Deploy again to run it here")
     if claim.released:
-        return _end(event, failure=f"{of_account} was given up there. Deploy again to run it here")
-    if _is_out_of_time(event):
-        return _end(event, failure=f"{of_account} has not ended in the time this deployment waits. Deploy again later")
+        return end(event, failure=f"{of_account} was given up there. Deploy again to run it here")
+    if is_out_of_time(event):
+        return end(event, failure=f"{of_account} has not ended in the time this deployment waits. Deploy again later")
     log("followed", artifact=key, maker=claim.maker)
-    return {"Done": False, "WaitSeconds": 60}
-
-
-def wait_seconds(age: dt.timedelta) -> int:
-    """How long to wait for the next look: a tenth of the job's age, 5 s at least and 60 s at most.
-
-    A job that a stack no longer waits for is looked at every 5 minutes, which keeps the longest job (5 days) within
-    the 25,000 events of one execution.
-    """
-    if age >= _STACK_PATIENCE:
-        return 300
-    return int(min(60, max(5, age.total_seconds() / 10)))
-
-
-def _is_out_of_time(event: Mapping[str, Any]) -> bool:
-    deadline = event.get("Deadline")
-    return bool(event.get("WaitHandle")) and isinstance(deadline, int) and dt.datetime.now().timestamp() >= deadline
-
-
-def _hours(age: dt.timedelta) -> str:
-    minutes = int(age.total_seconds() // 60)
-    return f"{minutes // 60} h {minutes % 60} min"
+    return again(60)
 
 
 def _complete(
@@ -151,7 +128,7 @@ def _complete(
     if claim is None or claim.attempt == event["Attempt"]:
         store.write_manifest(key, manifest)
     count("JobSeconds", (ended - started).total_seconds())
-    return _end(event, data=signal_data(manifest))
+    return end(event, data=signal_data(manifest))
 
 
 def _requested_image(job: Mapping[str, Any]) -> str:
@@ -166,15 +143,4 @@ def _requested_image(job: Mapping[str, Any]) -> str:
 def _fail(event: Mapping[str, Any], store: ArtifactStore, failure: str) -> dict[str, Any]:
     """The attempt came to nothing: say so in the claim, for those who cannot look at the job, and to the stack."""
     store.fail(event["ArtifactKey"], event["Attempt"], failure)
-    return _end(event, failure=failure)
-
-
-def _end(event: Mapping[str, Any], *, failure: str | None = None, data: str = "") -> dict[str, Any]:
-    log("ended", failure=failure or "")
-    _tell(event, failure=failure, data=data)
-    return _DONE
-
-
-def _tell(event: Mapping[str, Any], *, failure: str | None = None, data: str = "") -> None:
-    if event.get("WaitHandle"):
-        signal(event["WaitHandle"], failure=failure, data=data)
+    return end(event, failure=failure)

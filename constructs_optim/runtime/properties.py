@@ -10,46 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import InvalidEvent
-from .value_shapes import (
-    IMAGE,
-    JOB_ENVIRONMENT,
-    MODEL_ENVIRONMENT,
-    S3_URI,
-    are_network_ids,
-    are_optimization_configs,
-    is_environment,
-    is_tag,
-    is_wait_handle,
-    matches,
-)
+from .property_reader import Reader
+from .value_shapes import IMAGE, MODEL_ENVIRONMENT, S3_URI, is_environment, is_wait_handle, matches
 
 # Patterns and limits are the API's (CreateOptimizationJob, CreateModel, CreateStateMachine), narrowed to what a
 # deployment can mean. ASCII: \d and \w stand for the digits and letters of every script otherwise.
-_MOST_CHANNELS, _MOST_TAGS, _MOST_GROUPS, _MOST_SUBNETS = 5, 50, 5, 16
+_MOST_CHANNELS = 5
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_BUCKET = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_ROLE_ARN = re.compile(r"(?=.{1,2048}\Z)arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
-_KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]{1,64}", re.ASCII)
-_MACHINE_ARN = re.compile(r"arn:aws[a-z-]*:states:[a-z0-9-]+:\d{12}:stateMachine:[\w-]{1,80}", re.ASCII)
 _HUB_CONTENT = re.compile(r"(?=.{1,63}\Z)[a-zA-Z0-9](-*[a-zA-Z0-9])*")
 _CONFIGURATION = re.compile(r"[\w.-]{1,128}", re.ASCII)
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
 _SUFFIX = re.compile(r"([\w-]+/)*", re.ASCII)
 _CHANNEL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}")
-_REQUEST_MEMBERS = frozenset(
-    {
-        "DeploymentInstanceType",
-        "MaxInstanceCount",
-        "OptimizationConfigs",
-        "OptimizationEnvironment",
-        "StoppingCondition",
-        "VpcConfig",
-    }
-)
 _LOGICAL_ID = re.compile(r"[A-Za-z0-9]{1,255}")
-_SECONDS = re.compile(r"\d{1,7}", re.ASCII)
 _COUNT = re.compile(r"\d{1,4}", re.ASCII)
 
 
@@ -154,84 +128,13 @@ class CapacityProperties:
     initial_copies: int
 
 
-class _Reader:
-    """Reads one resource's properties and collects the names of those that are wrong."""
-
-    def __init__(self, properties: Mapping[str, Any]) -> None:
-        self.properties, self.problems = properties, list[str]()
-
-    def text(self, name: str, pattern: re.Pattern[str] | None = None) -> str:
-        value = self.properties.get(name)
-        if not isinstance(value, str) or not value or (pattern and not pattern.fullmatch(value)):
-            self.problems.append(name)
-            return ""
-        return value
-
-    def optional(self, name: str, pattern: re.Pattern[str]) -> str | None:
-        return self.text(name, pattern) if self.properties.get(name) else None
-
-    def tags(self) -> tuple[tuple[str, str], ...]:
-        tags = self.properties.get("Tags") or []
-        if not isinstance(tags, list) or len(tags) > _MOST_TAGS or not all(is_tag(tag) for tag in tags):
-            self.problems.append("Tags")
-            return ()
-        return tuple((tag["Key"], tag["Value"]) for tag in tags)
-
-    def network(self, given: Mapping[str, Any], place: str) -> Mapping[str, Any] | None:
-        """The ``VpcConfig`` of ``given``, or None where there is none."""
-        network = given.get("VpcConfig") or None
-        if network is None:
-            return None
-        if (
-            not isinstance(network, dict)
-            or set(network) != {"SecurityGroupIds", "Subnets"}
-            or not are_network_ids(network["SecurityGroupIds"], _MOST_GROUPS)
-            or not are_network_ids(network["Subnets"], _MOST_SUBNETS)
-        ):
-            self.problems.append(place)
-            return None
-        return network
-
-    def request(self) -> Mapping[str, Any]:
-        """What the job's request has besides what the handler fills in."""
-        request = self.properties.get("Request")
-        if not isinstance(request, dict) or not request or set(request) - _REQUEST_MEMBERS:
-            self.problems.append("Request")
-            return {}
-        self.network(request, "Request.VpcConfig")
-        stopping = request.get("StoppingCondition", {})
-        checks = {
-            "DeploymentInstanceType": matches(request.get("DeploymentInstanceType"), _INSTANCE_TYPE),
-            "MaxInstanceCount": matches(request.get("MaxInstanceCount", "1"), _COUNT),
-            "OptimizationConfigs": are_optimization_configs(request.get("OptimizationConfigs", [])),
-            "OptimizationEnvironment": is_environment(request.get("OptimizationEnvironment", {}), JOB_ENVIRONMENT),
-            "StoppingCondition": isinstance(stopping, dict)
-            and set(stopping) <= {"MaxRuntimeInSeconds"}
-            and all(matches(seconds, _SECONDS) for seconds in stopping.values()),
-        }
-        self.problems += [f"Request.{member}" for member, right in checks.items() if not right]
-        return request
-
-    def description(self) -> Mapping[str, Any]:
-        value = self.properties.get("Description") or {}
-        if not isinstance(value, dict):
-            self.problems.append("Description")
-            return {}
-        return value
-
-    def finish(self) -> None:
-        if self.problems:
-            listed = ", ".join(sorted(set(self.problems)))
-            raise InvalidEvent(f"these properties are missing or malformed: {listed}")
-
-
 def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
     """Read ``ResourceProperties`` of ``Custom::OptimizationJob``.
 
     Raises:
         InvalidEvent: naming every property that is missing or malformed.
     """
-    reader = _Reader(properties)
+    reader = Reader(properties)
     handle = properties.get("WaitHandle") or None
     if handle is not None and not is_wait_handle(handle):
         reader.problems.append("WaitHandle")
@@ -240,12 +143,12 @@ def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
         source=_source(properties.get("Source"), "Source", reader.problems),
         request=reader.request(),
         description=reader.description(),
-        role_arn=reader.text("RoleArn", _ROLE_ARN),
-        bucket=reader.text("Bucket", _BUCKET),
-        kms_key_arn=reader.optional("KmsKeyArn", _KEY_ARN),
+        role_arn=reader.role_arn(),
+        bucket=reader.bucket(),
+        kms_key_arn=reader.kms_key_arn(),
         wait_handle=handle,
-        wait_seconds=int(reader.optional("WaitSeconds", _SECONDS) or 0) or None,
-        state_machine_arn=reader.text("StateMachineArn", _MACHINE_ARN),
+        wait_seconds=reader.seconds("WaitSeconds"),
+        state_machine_arn=reader.state_machine_arn(),
         tags=reader.tags(),
     )
     reader.finish()
@@ -258,7 +161,7 @@ def parse_model_properties(properties: Mapping[str, Any]) -> ModelProperties:
     Raises:
         InvalidEvent: naming every property that is missing or malformed.
     """
-    reader = _Reader(properties)
+    reader = Reader(properties)
     environment = properties.get("Environment") or {}
     if not is_environment(environment, MODEL_ENVIRONMENT):
         reader.problems.append("Environment")
@@ -283,7 +186,7 @@ def parse_model_properties(properties: Mapping[str, Any]) -> ModelProperties:
         instance_type=reader.text("InstanceType", _INSTANCE_TYPE),
         source=_source(properties.get("Source"), "Source", reader.problems),
         channels=tuple(channels),
-        role_arn=reader.text("RoleArn", _ROLE_ARN),
+        role_arn=reader.role_arn(),
         network_isolation=isolation != "false",
         vpc_config=reader.network(properties, "VpcConfig"),
         tags=reader.tags(),
@@ -298,7 +201,7 @@ def parse_artifact_properties(properties: Mapping[str, Any]) -> ArtifactProperti
     Raises:
         InvalidEvent: naming every property that is missing or malformed.
     """
-    reader = _Reader(properties)
+    reader = Reader(properties)
     key = properties.get("ArtifactKey")
     if not is_artifact_key(key):
         # It may come from a parameter or another stack's output: the value says what went wrong there.
@@ -308,8 +211,8 @@ def parse_artifact_properties(properties: Mapping[str, Any]) -> ArtifactProperti
         recipe_key=reader.optional("RecipeKey", _SHA256),
         source=_source(properties["Source"], "Source", reader.problems) if properties.get("Source") else None,
         description=reader.description(),
-        bucket=reader.text("Bucket", _BUCKET),
-        kms_key_arn=reader.optional("KmsKeyArn", _KEY_ARN),
+        bucket=reader.bucket(),
+        kms_key_arn=reader.kms_key_arn(),
     )
     reader.finish()
     return parsed
@@ -323,7 +226,7 @@ def parse_capacity_properties(properties: Mapping[str, Any]) -> CapacityProperti
     Raises:
         InvalidEvent: naming every property that is missing or malformed.
     """
-    reader = _Reader(properties)
+    reader = Reader(properties)
     parsed = CapacityProperties(
         component_logical_id=reader.text("ComponentLogicalId", _LOGICAL_ID),
         initial_copies=int(reader.text("InitialCopyCount", _COUNT) or 0),
@@ -338,8 +241,8 @@ def parse_store(properties: Mapping[str, Any]) -> tuple[str, str | None]:
     Raises:
         InvalidEvent: naming what is missing or malformed.
     """
-    reader = _Reader(properties)
-    store = reader.text("Bucket", _BUCKET), reader.optional("KmsKeyArn", _KEY_ARN)
+    reader = Reader(properties)
+    store = reader.bucket(), reader.kms_key_arn()
     reader.finish()
     return store
 

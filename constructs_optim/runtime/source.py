@@ -88,6 +88,17 @@ def hub_document(source: HubSource | HubDraftSource, sagemaker: Any) -> tuple[Hu
     Raises:
         DeploymentError: where the hub has none.
     """
+    text, found = hub_content(source, sagemaker)
+    configuration = source.configuration if isinstance(source, HubSource) else None
+    return HubDocument(f"{source.model_id} {found}", text, configuration), found
+
+
+def hub_content(source: HubSource | HubDraftSource, sagemaker: Any) -> tuple[str, str]:
+    """A model's document as text, and its version.
+
+    Raises:
+        DeploymentError: where the hub has none.
+    """
     version = {"HubContentVersion": source.version} if source.version else {}
     try:
         content = sagemaker.describe_hub_content(
@@ -102,9 +113,7 @@ def hub_document(source: HubSource | HubDraftSource, sagemaker: Any) -> tuple[Hu
             + " in this region. `aws sagemaker list-hub-content-versions --hub-name "
             + f"{source.hub_name} --hub-content-type Model --hub-content-name {source.model_id}` lists the versions"
         ) from None
-    found = content["HubContentVersion"]
-    configuration = source.configuration if isinstance(source, HubSource) else None
-    return HubDocument(f"{source.model_id} {found}", content["HubContentDocument"], configuration), found
+    return content["HubContentDocument"], content["HubContentVersion"]
 
 
 def _from_hub(source: HubSource, sagemaker: Any) -> ResolvedSource:

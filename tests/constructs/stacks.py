@@ -28,11 +28,13 @@ from constructs_optim import (
     OptimizedEndpoint,
     Pool,
     PreOptimized,
+    QualityRequirement,
     Quantization,
     Routing,
     Sharding,
     SpeculativeDecoding,
     UpdatePolicy,
+    Workload,
 )
 
 ENVIRONMENT = Environment(account="111122223333", region="us-west-2")
@@ -170,15 +172,18 @@ def _store_of_others(scope: Stack) -> IArtifactStore:
     return ArtifactStore.from_bucket(bucket, encryption_key=key, read_only=True)
 
 
-def _in_a_vpc(scope: Stack) -> None:
-    vpc = ec2.Vpc.from_vpc_attributes(
+def _my_vpc(scope: Stack) -> ec2.IVpc:
+    return ec2.Vpc.from_vpc_attributes(
         scope,
         "Vpc",
         vpc_id=CfnParameter(scope, "VpcId").value_as_string,
         availability_zones=["us-west-2a", "us-west-2b"],
         private_subnet_ids=["subnet-11111111", "subnet-22222222"],
     )
-    endpoint(scope, vpc=vpc)
+
+
+def _in_a_vpc(scope: Stack) -> None:
+    endpoint(scope, vpc=_my_vpc(scope))
 
 
 def _own_role(scope: Stack) -> None:
@@ -297,6 +302,22 @@ def _queued(scope: Stack) -> None:
     )
 
 
+def _evaluated(scope: Stack) -> None:
+    secret = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-token"
+    workload = Workload(
+        concurrency=[1, 8],
+        prompts="s3://prompts/chat.jsonl",
+        tokenizer="meta-llama/Meta-Llama-3-70B-Instruct",
+        token_secret_arn=secret,
+    )
+    store = ArtifactStore(scope, "Artifacts", encryption_key=kms.Key(scope, "Key", enable_key_rotation=True))
+    endpoint(scope, vpc=_my_vpc(scope), artifact_store=store).evaluate(
+        workload=workload, schedule="rate(1 day)", discount=0.3
+    ).require(p99_ttft_ms=500, max_regression=0.05, quality=QualityRequirement("s3://prompts/gate.jsonl"))
+    component = endpoint(scope, "AsComponent", inference_component=True)
+    component.evaluate(instance_price_per_hour=37.7)
+
+
 STACKS: dict[str, Callable[[Stack], None]] = {
     build.__name__.strip("_"): build
     for build in (
@@ -324,6 +345,7 @@ STACKS: dict[str, Callable[[Stack], None]] = {
         _to_zero_and_back,
         _captured_and_reserved,
         _queued,
+        _evaluated,
     )
 }
 ENVIRONMENTS = {"in_a_region": ENVIRONMENT, "anywhere": None}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, CfnParameter, Environment, NestedStack, Stack, Stage, Tags, pipelines
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_codecommit as codecommit
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
@@ -88,6 +89,28 @@ def test_imported_endpoints_have_metrics() -> None:
     metric = imported.metric_model_latency(statistic="p99")
     assert metric.metric_name == "ModelLatency"
     assert metric.dimensions == {"EndpointName": "chat", "VariantName": "AllTraffic"}
+
+
+def test_metrics_of_an_endpoint_elsewhere_are_read_where_they_are_published() -> None:
+    scope = stack()
+    arn = "arn:aws:sagemaker:eu-west-1:444455556666:endpoint/chat"
+    imported: Any = OptimizedEndpoint.from_endpoint_arn(scope, "Chat", arn)
+    drawn = [imported.metric_model_latency(), imported.metric("error_rate")]
+    cloudwatch.Dashboard(scope, "Board", widgets=[[cloudwatch.GraphWidget(left=drawn)]])
+    body = json.dumps(resource(template_of(scope), "AWS::CloudWatch::Dashboard")["DashboardBody"])
+    assert body.count("eu-west-1") == 4, "the latency, and the three operands of the error rate"
+    assert body.count("444455556666") == 4
+
+
+def test_metrics_of_an_endpoint_are_read_in_its_own_stacks_region_from_another() -> None:
+    app = App()
+    home, other = (
+        Stack(app, name, env=Environment(account="111122223333", region=region))
+        for name, region in (("Home", "us-west-2"), ("Other", "eu-west-1"))
+    )
+    metric: Any = endpoint(home).metric_invocations()
+    cloudwatch.Dashboard(other, "Board", widgets=[[cloudwatch.GraphWidget(left=[metric])]])
+    assert "us-west-2" in json.dumps(resource(template_of(other), "AWS::CloudWatch::Dashboard")["DashboardBody"])
 
 
 def test_grants_to_the_endpoint_are_grants_to_its_role() -> None:

@@ -38,6 +38,7 @@ WITHOUT_RESOURCES = {
     "logs:ListLogDeliveries",
     "logs:PutResourcePolicy",
     "logs:UpdateLogDelivery",
+    "pricing:GetProducts",
     "xray:GetSamplingRules",
     "xray:GetSamplingTargets",
     "xray:PutTelemetryRecords",
@@ -120,8 +121,9 @@ def test_every_service_that_may_assume_a_role_does_so_for_this_account_and_its_o
             operator = "ArnLikeIfExists" if service == "lambda" else "ArnLike"
             source = condition[operator]["aws:SourceArn"]["Fn::Sub"]
             assert source.startswith(f"arn:${{AWS::Partition}}:{service}:${{AWS::Region}}:${{AWS::AccountId}}:")
-    # An artifact by key has no job, so nothing watches one.
-    assert services == {"lambda", "sagemaker", *(() if name.endswith("by_key") else ("states",))}
+    # An artifact by key has no job, so nothing watches one; only evaluations run on a schedule.
+    watched = () if name.endswith("by_key") else ("states",)
+    assert services == {"lambda", "sagemaker", *watched, *(("scheduler",) if name == "evaluated" else ())}
 
 
 @every_template

@@ -25,13 +25,13 @@ Build = Callable[[Stack], None]
 # What is named after the stack it was synthesized in has the name of the one that it is deployed in.
 _NAMED = re.compile(r"(?<![a-z0-9-])s-(?=[a-z0-9-]*[0-9a-f]{8})")
 # A role's part in the deployment, read off its name: the ids of the constructs are in it.
-_PART = re.compile(r"OptimizationService(?P<part>[A-Za-z]+?)(Role)?[0-9A-F]{8}")
+_PART = re.compile(r"(Optimization|(?P<of>Evaluation))Service(?P<part>[A-Za-z]+?)(Role)?[0-9A-F]{8}")
 
 
 def part_of(role: str) -> str | None:
     """Which of the constructs' roles a role is, by its logical or physical name; None for all others."""
     found = _PART.search(role)
-    return found["part"] if found else None
+    return f"{found['of'] or ''}{found['part']}" if found else None
 
 
 def synthesized(build: Build, output: Path) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def upload_assets(cloud: LocalCloud, output: Path) -> None:
     for folder in output.glob("asset.*"):
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w") as archive:
-            for path in sorted(folder.rglob("*.py")):
+            for path in sorted(each for each in folder.rglob("*") if each.is_file()):
                 archive.write(path, path.relative_to(folder))
         s3.put_object(Bucket=ASSETS, Key=f"{folder.name.removeprefix('asset.')}.zip", Body=content.getvalue())
 

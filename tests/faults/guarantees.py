@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 
 from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim
-from constructs_optim.runtime.optimization_jobs import RUNNING, job_name
 from constructs_optim.runtime.owner_records import OwnerRecord, OwnerRecords
+from constructs_optim.runtime.sagemaker_jobs import RUNNING, job_name
 
 from .stacks import STORE
 

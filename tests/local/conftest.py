@@ -44,6 +44,7 @@ def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     for name in {"cloud", "brisk"} & set(request.fixturenames):
         request.getfixturevalue(name).clear_faults()
+        request.getfixturevalue(name).clear_performances()
 
 
 def until(look: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float = 20) -> Any:

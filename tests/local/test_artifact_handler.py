@@ -16,8 +16,8 @@ from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.runtime import artifact_handler
 from constructs_optim.runtime.artifact_store import ArtifactStore, Owner, artifact_key
 from constructs_optim.runtime.custom_resource import CLIENT
-from constructs_optim.runtime.optimization_jobs import job_name
 from constructs_optim.runtime.owner_records import BEGUN, CARRIED_OUT, OwnerRecords, Reference
+from constructs_optim.runtime.sagemaker_jobs import job_name
 
 from ..lambda_context import LambdaContext
 from .conftest import BUCKET, Answers, until

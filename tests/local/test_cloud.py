@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 import uuid
@@ -37,14 +36,17 @@ def test_what_it_starts_is_pointed_at_it_with_nobodys_credentials(
     assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN"} & set(environment)
 
 
-def test_it_ends_with_its_block_and_leaves_no_process_and_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_ends_with_its_block_and_leaves_no_process_and_no_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     marker = mark(monkeypatch)
-    before = temporary_directories()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     with LocalCloud() as cloud:
         invoke_a_function(cloud)
         assert len(marked(marker)) > 1, "the function has a worker of its own"
+        assert list(tmp_path.glob("constructs-optim-local-*")), "its files are below the temporary directory"
     assert none_left(marker)
-    assert temporary_directories() <= before
+    assert not list(tmp_path.iterdir())
 
 
 def test_it_ends_when_the_process_that_started_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,10 +98,6 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> str:
     marker = uuid.uuid4().hex
     monkeypatch.setenv("LOCAL_CLOUD_TEST", marker)
     return marker
-
-
-def temporary_directories() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("constructs-optim-local-*"))
 
 
 def invoke_a_function(cloud: LocalCloud) -> None:

@@ -380,6 +380,121 @@ def test_a_bucket_policy_that_asks_for_tls_is_content_with_loopback(guarded: Loc
         s3.delete_bucket_policy(Bucket=BUCKET)
 
 
+OUTPUT = f"arn:aws:s3:::{BUCKET}/benchmarks/*"
+ENDPOINT = f"arn:aws:sagemaker:us-west-2:{ACCOUNT}:endpoint"
+INVOKE = "sagemaker:InvokeEndpointWithResponseStream"
+
+
+@pytest.fixture(scope="module")
+def answering(guarded: LocalCloud) -> str:
+    """An endpoint in service; its name."""
+    name, sagemaker = make_model(guarded, Role(guarded, *READ, *PULLING)), guarded.client("sagemaker")
+    make_config(sagemaker, name, name)
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    assert settled(sagemaker, name)["EndpointStatus"] == "InService"
+    return name
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"), [(None, None), ("invoke", INVOKE), ("write", "s3:PutObject"), ("read", "s3:ListBucket")]
+)
+def test_a_benchmark_needs_its_role_to_invoke_to_read_prompts_and_to_write(
+    guarded: LocalCloud, answering: str, missing: str | None, said: str | None
+) -> None:
+    statements = {
+        "invoke": [allow(INVOKE, f"{ENDPOINT}/{answering}")],
+        "write": [allow("s3:PutObject", OUTPUT)],
+        "read": READ,
+    }
+    role = Role(guarded, *(item for name, given in statements.items() if name != missing for item in given))
+    sagemaker, name = guarded.client("sagemaker"), f"job-{uuid.uuid4().hex[:8]}"
+    source = {"S3DataSource": {"S3Uri": f"s3://{BUCKET}/models/mine/"}}
+    sagemaker.create_ai_workload_config(
+        AIWorkloadConfigName=name,
+        AIWorkloadConfigs={"WorkloadSpec": {"Inline": '{"benchmark": {"type": "aiperf"}}'}},
+        DatasetConfig={"InputDataConfig": [{"ChannelName": "prompts", "DataSource": source}]},
+    )
+    sagemaker.create_ai_benchmark_job(
+        AIBenchmarkJobName=name,
+        AIWorkloadConfigIdentifier=name,
+        BenchmarkTarget={"Endpoint": {"Identifier": answering}},
+        OutputConfig={"S3OutputLocation": f"s3://{BUCKET}/benchmarks/"},
+        RoleArn=role.arn,
+    )
+    job = until(
+        lambda: sagemaker.describe_ai_benchmark_job(AIBenchmarkJobName=name),
+        lambda found: found["AIBenchmarkJobStatus"] != "InProgress",
+    )
+    if said is None:
+        assert job["AIBenchmarkJobStatus"] == "Completed", job
+    else:
+        assert job["AIBenchmarkJobStatus"] == "Failed"
+        assert f"is not authorized to perform: {said}" in job["FailureReason"]
+
+
+def test_a_benchmark_is_refused_a_role_that_sagemaker_may_not_take_on(guarded: LocalCloud, answering: str) -> None:
+    role, name = Role(guarded, account="111122223333"), f"job-{uuid.uuid4().hex[:8]}"
+    sagemaker = guarded.client("sagemaker")
+    sagemaker.create_ai_workload_config(
+        AIWorkloadConfigName=name,
+        AIWorkloadConfigs={"WorkloadSpec": {"Inline": '{"benchmark": {"type": "aiperf"}}'}},
+    )
+    _, message = refused(
+        sagemaker.create_ai_benchmark_job,
+        AIBenchmarkJobName=name,
+        AIWorkloadConfigIdentifier=name,
+        BenchmarkTarget={"Endpoint": {"Identifier": answering}},
+        OutputConfig={"S3OutputLocation": f"s3://{BUCKET}/benchmarks/"},
+        RoleArn=role.arn,
+    )
+    assert "Could not assume role" in message
+
+
+def test_an_invocation_takes_permission_for_its_endpoint_and_its_way_of_answering(
+    guarded: LocalCloud, answering: str
+) -> None:
+    role = Role(guarded, allow("sagemaker:InvokeEndpoint", f"{ENDPOINT}/{answering}"))
+    runtime, body = role.client("sagemaker-runtime"), b'{"inputs": "Why?"}'
+    assert runtime.invoke_endpoint(EndpointName=answering, Body=body)["Body"].read()
+    code, message = refused(runtime.invoke_endpoint_with_response_stream, EndpointName=answering, Body=body)
+    assert code == "AccessDeniedException"
+    assert f"is not authorized to perform: {INVOKE} on resource: {ENDPOINT}/{answering}" in message
+    assert refused(runtime.invoke_endpoint, EndpointName="another", Body=body)[0] == "AccessDeniedException"
+
+
+def test_prices_take_permission(guarded: LocalCloud) -> None:
+    allowed, denied = Role(guarded, allow("pricing:GetProducts", "*")), Role(guarded)
+    assert allowed.client("pricing").get_products(ServiceCode="AmazonSageMaker", MaxResults=1)["PriceList"]
+    code, _ = refused(denied.client("pricing").get_products, ServiceCode="AmazonSageMaker")
+    assert code == "AccessDeniedException"
+
+
+def test_a_schedule_starts_what_its_role_may_start(guarded: LocalCloud) -> None:
+    states, iam = guarded.client("stepfunctions"), guarded.client("iam")
+    definition = '{"StartAt": "Done", "States": {"Done": {"Type": "Pass", "End": true}}}'
+    machines: dict[str, str] = {}
+    for name, allowed in (("may", True), ("may-not", False)):
+        made = states.create_state_machine(name=name, definition=definition, roleArn=Role(guarded).arn)
+        machines[name] = made["stateMachineArn"]
+        role = Role(guarded, *([allow("states:StartExecution", machines[name])] if allowed else []))
+        trust = allow("sts:AssumeRole", None, Principal={"Service": "scheduler.amazonaws.com"})
+        iam.update_assume_role_policy(RoleName=role.name, PolicyDocument=document(trust))
+        guarded.client("scheduler").create_schedule(
+            Name=name,
+            ScheduleExpression="rate(1 minute)",
+            FlexibleTimeWindow={"Mode": "OFF"},
+            Target={"Arn": machines[name], "RoleArn": role.arn},
+        )
+
+    def started(name: str) -> int:
+        return len(states.list_executions(stateMachineArn=machines[name])["executions"])
+
+    until(lambda: started("may"), lambda count: count >= 2)
+    assert started("may-not") == 0
+    for name in machines:
+        guarded.client("scheduler").delete_schedule(Name=name)
+
+
 def test_without_enforcement_everything_is_allowed_and_nothing_recorded(cloud: LocalCloud, sagemaker: Any) -> None:
     sagemaker.create_optimization_job(**request("free"))
     assert ended(sagemaker, "free")["OptimizationJobStatus"] == "COMPLETED"

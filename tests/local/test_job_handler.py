@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.runtime import custom_resource, job_handler, job_watcher
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim
-from constructs_optim.runtime.optimization_jobs import RUNNING
 from constructs_optim.runtime.owner_records import Owner, OwnerRecords
+from constructs_optim.runtime.sagemaker_jobs import RUNNING
 
 from ..lambda_context import LambdaContext
 from .conftest import BUCKET, ROLE, Answers, until

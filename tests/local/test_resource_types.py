@@ -361,3 +361,49 @@ def test_what_stands_beside_an_endpoint_is_made_and_deleted_with_it(cloud: Local
     assert json.loads(json.loads(message["Body"])["Message"])["NewStateValue"] == "ALARM"
     stack.delete()
     assert not cloudwatch.describe_alarms(AlarmNames=["told"])["MetricAlarms"]
+
+
+def workload(name: str, users: int, **more: Any) -> dict[str, Any]:
+    spec = {"benchmark": {"type": "aiperf"}, "parameters": {"concurrency": users}}
+    return {
+        "It": {
+            "Type": "AWS::SageMaker::AIWorkloadConfig",
+            "Properties": {
+                "AIWorkloadConfigName": name,
+                "AIWorkloadConfigs": {"WorkloadSpec": {"Inline": json.dumps(spec)}},
+                **more,
+            },
+        }
+    }
+
+
+def test_a_workload_configuration_is_replaced_under_another_name_and_tagged_in_place(
+    cloud: LocalCloud, sagemaker: Any
+) -> None:
+    stack, first = Stack(cloud, "workloads"), f"workload-{uuid.uuid4().hex[:8]}"
+    outputs = {"Ref": {"Ref": "It"}, "Arn": {"Fn::GetAtt": ["It", "AIWorkloadConfigArn"]}}
+    assert stack.deploy(workload(first, 1), outputs) == "CREATE_COMPLETE"
+    arn = stack.outputs()["Arn"]
+    assert stack.outputs()["Ref"] == arn == stack.physical_id("It")
+    assert arn.endswith(f":ai-workload-config/{first}")
+    tags = [{"Key": "team", "Value": "chat"}]
+    assert stack.deploy(workload(first, 1, Tags=tags), outputs) == "UPDATE_COMPLETE"
+    described = sagemaker.describe_ai_workload_config(AIWorkloadConfigName=first)
+    assert described["Tags"] == tags
+    # As on AWS: what has a name of its own cannot be replaced while the name stays.
+    assert stack.deploy(workload(first, 2, Tags=tags), outputs) == "UPDATE_ROLLBACK_COMPLETE"
+    second = f"{first}-b"
+    assert stack.deploy(workload(second, 2), outputs) == "UPDATE_COMPLETE"
+    names = [item["AIWorkloadConfigName"] for item in sagemaker.list_ai_workload_configs()["AIWorkloadConfigs"]]
+    assert (second in names, first in names) == (True, False)
+    stack.delete()
+    with pytest.raises(ClientError, match="does not exist"):
+        sagemaker.describe_ai_workload_config(AIWorkloadConfigName=second)
+
+
+def test_a_workload_that_the_service_refuses_fails_the_stack(cloud: LocalCloud) -> None:
+    stack = Stack(cloud, "bad-workload")
+    assert stack.deploy(workload("bad", 0)) == "ROLLBACK_COMPLETE"
+    events = cloud.client("cloudformation").describe_stack_events(StackName="bad-workload")["StackEvents"]
+    assert any("must be at least 1" in event.get("ResourceStatusReason", "") for event in events)
+    stack.delete()

@@ -6,11 +6,13 @@ import datetime as dt
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from constructs_optim.local.cloud import LocalCloud
 
 from .conftest import until
 from .test_endpoint_updates import serving
+from .test_hosting import settled
 from .test_inference_components import ONE_GPU, create, endpoint, instance_count, needing
 from .test_resource_types import Stack, hosting
 
@@ -114,6 +116,21 @@ def test_a_target_waits_for_an_endpoint_that_is_changing(sagemaker: Any, scaling
     scaling.register_scalable_target(**variant("awaited"), MinCapacity=3, MaxCapacity=6)
     instances(sagemaker, "awaited", 3)
     assert sagemaker.describe_endpoint(EndpointName="awaited")["EndpointConfigName"] == "awaited-2"
+
+
+def test_a_scaled_variant_keeps_its_instance_type_until_it_is_deregistered(sagemaker: Any, scaling: Any) -> None:
+    serving(sagemaker, "scaled-type", count=1)
+    other = {"VariantName": "AllTraffic", "InstanceType": "ml.p5.48xlarge", "InitialInstanceCount": 1}
+    variants = [{**other, "ModelName": "scaled-type", "InitialVariantWeight": 1}]
+    sagemaker.create_endpoint_config(EndpointConfigName="scaled-type-p5", ProductionVariants=variants)
+    scaling.register_scalable_target(**variant("scaled-type"), MinCapacity=1, MaxCapacity=2)
+    with pytest.raises(ClientError, match=r"AllTraffic.* must be deregistered as scalable targets"):
+        sagemaker.update_endpoint(EndpointName="scaled-type", EndpointConfigName="scaled-type-p5")
+    sagemaker.update_endpoint(EndpointName="scaled-type", EndpointConfigName="scaled-type-2")
+    assert settled(sagemaker, "scaled-type")["EndpointConfigName"] == "scaled-type-2"
+    scaling.deregister_scalable_target(**variant("scaled-type"))
+    sagemaker.update_endpoint(EndpointName="scaled-type", EndpointConfigName="scaled-type-p5")
+    assert settled(sagemaker, "scaled-type")["EndpointConfigName"] == "scaled-type-p5"
 
 
 def test_a_step_policy_is_carried_out_when_its_alarm_goes_off(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:

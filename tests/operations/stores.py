@@ -10,7 +10,7 @@ from typing import Any
 from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.runtime import job_watcher
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim, Owner
-from constructs_optim.runtime.optimization_jobs import OptimizationJobs, job_name
+from constructs_optim.runtime.sagemaker_jobs import SageMakerJobs, job_name
 
 from ..local.conftest import ROLE, until
 
@@ -63,7 +63,7 @@ class Store:
             "StoppingCondition": {"MaxRuntimeInSeconds": 36_000},
             **changed,
         }
-        assert OptimizationJobs(self.sagemaker).create(request)
+        assert SageMakerJobs(self.sagemaker).create(request)
         return name
 
     def ended(self, key: str, attempt: int = 1) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, State
-from constructs_optim.runtime.optimization_jobs import job_name
+from constructs_optim.runtime.sagemaker_jobs import job_name
 
 from .stores import Store, artifact_key, owner
 

@@ -62,6 +62,7 @@ class Endpoints:
         config = self.hosting.configs.get(request["EndpointConfigName"])
         # SageMaker needs the configuration that is in service as well: it may have to go back to it.
         self.hosting.configs.get(endpoint["EndpointConfigName"])
+        self._check_scaled_variants(endpoint, config)
         counts, weights = _initial_counts(config), _initial_weights(config)
         if request.get("RetainAllVariantProperties"):
             excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", [])}
@@ -201,6 +202,24 @@ class Endpoints:
             **{key: copy.deepcopy(variant[key]) for key in _SHOWN if key in variant},
         }
 
+    def _check_scaled_variants(self, endpoint: Record, config: Record) -> None:
+        """Refuse to take a scaled variant away or to change its instances.
+
+        Source: developer guide, "Update endpoints that use auto scaling".
+        """
+        then = {variant["VariantName"]: _instance_types(variant) for variant in config["ProductionVariants"]}
+        changed = [
+            name
+            for variant in endpoint["_config"]["ProductionVariants"]
+            if then.get(name := variant["VariantName"]) != _instance_types(variant)
+            and f"endpoint/{endpoint['EndpointName']}/variant/{name}".lower() in self.hosting.scope.scaled
+        ]
+        if changed:
+            raise validation_error(
+                f'The variant(s) "[{", ".join(changed)}]" must be deregistered as scalable targets with AWS Auto '
+                "Scaling before they can be removed or have their instance type updated."
+            )
+
     def _check_deployment(self, config: Record, counts: dict[str, int]) -> None:
         found = list(deployments.problems(config, counts))
         names = [alarm["AlarmName"] for alarm in config.get("AutoRollbackConfiguration", {}).get("Alarms", [])]
@@ -337,6 +356,11 @@ class _Change:
 
 def _counts(endpoint: Record) -> dict[str, int]:
     return {name: len(fleet) for name, fleet in endpoint["_fleet"].items()}
+
+
+def _instance_types(variant: Record) -> list[str]:
+    pools = variant.get("InstancePools", [])
+    return [variant["InstanceType"]] if "InstanceType" in variant else [pool["InstanceType"] for pool in pools]
 
 
 def _initial_counts(config: Record) -> dict[str, int]:

@@ -38,6 +38,11 @@ class ExecutionRoles:
         """Pull a container image from ECR."""
         return self._first_refused(role_arn, _pulling(image))
 
+    def invoke(self, role_arn: str, endpoint_arn: str, *, streams: bool) -> Permission | None:
+        """Send requests to an endpoint, as a benchmark does."""
+        action = "sagemaker:InvokeEndpointWithResponseStream" if streams else "sagemaker:InvokeEndpoint"
+        return self._first_refused(role_arn, iter([Permission(action, endpoint_arn)]))
+
     def watch(self, role_arn: str, alarm_arns: Iterable[str]) -> Permission | None:
         """Look at the alarms that roll a deployment back (developer guide, "Auto-rollback configuration")."""
         return self._first_refused(role_arn, (Permission("cloudwatch:DescribeAlarms", arn) for arn in alarm_arns))
@@ -47,8 +52,11 @@ class ExecutionRoles:
 
     def _reading(self, uri: str) -> Iterator[Permission]:
         bucket, prefix = _parts(uri)
-        yield Permission("s3:ListBucket", f"arn:aws:s3:::{bucket}", {"s3:prefix": prefix})
-        found = self._roles.objects(bucket, prefix)
+        key = uri.removeprefix(f"s3://{bucket}/")
+        # A channel's URI may be that of a single object.
+        exact = [item for item in self._roles.objects(bucket, key) if item.name == key]
+        yield Permission("s3:ListBucket", f"arn:aws:s3:::{bucket}", {"s3:prefix": key if exact else prefix})
+        found = exact or self._roles.objects(bucket, prefix)
         for item in found:
             yield Permission("s3:GetObject", f"arn:aws:s3:::{bucket}/{item.name}")
         for key_arn in sorted({item.key_arn for item in found if item.key_arn}):

@@ -24,6 +24,8 @@ class Scope:
     account: str
     region: str
     tags: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    # What Application Auto Scaling has registered, in lower case.
+    scaled: set[str] = field(default_factory=set[str])
 
     def arn(self, kind: str, name: str) -> str:
         """The ARN of a resource; SageMaker lower-cases the name."""
@@ -75,13 +77,26 @@ class Records:
         return record
 
     def page(self, key: str, request: Record, summary: Callable[[Record], Record]) -> Record:
-        """A page of a List operation: newest first, NameContains, StatusEquals and MaxResults as given."""
-        rows = [summary(record) for record in reversed(self.by_name.values())]
+        """A page of a List operation: newest first, or as SortBy and SortOrder say; by name, status and time."""
+        records = [record for record in self.by_name.values() if _was_created(record, request)]
+        rows = [summary(record) for record in records]
         contains, status = request.get("NameContains"), request.get("StatusEquals")
         if contains:
             rows = [row for row in rows if any(contains in str(v) for k, v in row.items() if k.endswith("Name"))]
         if status:
             rows = [row for row in rows if status in row.values()]
+        by = request.get("SortBy", "CreationTime")
+        if by in ("Name", "Status"):
+            rows.sort(key=lambda row: str(next((v for k, v in row.items() if k.endswith(by)), "")))
+        if request.get("SortOrder") != "Ascending":
+            rows.reverse()
         start, most = int(request.get("NextToken") or 0), request.get("MaxResults") or 100
         more = {"NextToken": str(start + most)} if start + most < len(rows) else {}
         return {key: rows[start : start + most], **more}
+
+
+def _was_created(record: Record, request: Record) -> bool:
+    """Whether a resource was created within the time that a List operation asks for, in seconds since 1970."""
+    created: dt.datetime = record["CreationTime"]
+    after, before = request.get("CreationTimeAfter"), request.get("CreationTimeBefore")
+    return (after is None or created.timestamp() > after) and (before is None or created.timestamp() < before)

@@ -15,16 +15,24 @@ from ..api_model import ApiModel
 from ..authorization import Roles, Unchecked
 from ..call_log import CallLog
 from ..faults import Faults
+from .benchmark_jobs import BenchmarkJobs
 from .deployments import Pace
 from .endpoints import Endpoints
 from .execution import ExecutionRoles
 from .hosting import Hosting
 from .hub import Hub
 from .inference_components import InferenceComponents
-from .optimization_jobs import JobDurations, OptimizationJobs, PutObjects
+from .invocations import Answer, Invocation, Invocations
+from .objects import Objects
+from .optimization_jobs import JobDurations, OptimizationJobs
+from .performance import Performances
+from .recommendation_jobs import RecommendationJobs
 from .records import Record, Scope
+from .served_models import ServedModels
 
 Operation = Callable[[Record], Record]
+Price = Callable[[str], float | None]
+"""What an instance type costs in an hour."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +54,23 @@ class SageMaker:
         hub: Hub,
         faults: Faults,
         calls: CallLog,
-        put_objects: PutObjects,
+        objects: Objects,
         timing: Timing,
         roles: Roles | None = None,
         alarms: Alarms | None = None,
+        price: Price = lambda instance_type: None,
     ) -> None:
-        self.model = ApiModel("sagemaker")
-        self._roles, self._alarms = ExecutionRoles(roles or Unchecked()), alarms or NoAlarms()
-        self._hub, self._faults, self._calls, self._put_objects, self._timing = (
-            hub,
-            faults,
-            calls,
-            put_objects,
-            timing,
+        self.model, self.performances = ApiModel("sagemaker"), Performances()
+        self._faults, self._calls = faults, calls
+        self._world = _World(
+            hub=hub,
+            faults=faults,
+            objects=objects,
+            timing=timing,
+            roles=ExecutionRoles(roles or Unchecked()),
+            alarms=alarms or NoAlarms(),
+            performances=self.performances,
+            price=price,
         )
         self._lock = threading.RLock()
         self._scopes: dict[tuple[str, str], _Regional] = {}
@@ -83,15 +95,44 @@ class SageMaker:
         self._calls.add(self.name, operation, request, "OK")
         return answer
 
+    def ask(self, invocation: Invocation, *, account: str, region: str) -> Answer:
+        """Carry out an invocation of an endpoint, which is SageMaker Runtime's.
+
+        Raises:
+            ApiError: as AWS would answer.
+        """
+        operation = "InvokeEndpointWithResponseStream" if invocation.streams else "InvokeEndpoint"
+        request = {"EndpointName": invocation.endpoint, "InferenceComponentName": invocation.component}
+        try:
+            self._faults.before(operation)
+            with self._lock:
+                answer = self._regional(account, region).invocations.invoke(invocation)
+        except ApiError as error:
+            self._calls.add("sagemaker-runtime", operation, request, error.code)
+            raise
+        self._calls.add("sagemaker-runtime", operation, request, "OK")
+        return answer
+
     def capacity(self, resource_id: str, *, account: str, region: str) -> int | None:
         """What Application Auto Scaling sees of a resource: its instances or copies; None while it cannot be scaled."""
         with self._lock:
             return self._regional(account, region).capacity(resource_id)
 
+    def scaled(self, resource_id: str, *, registered: bool, account: str, region: str) -> None:
+        """Application Auto Scaling scales a resource from now on, or no longer."""
+        with self._lock:
+            scope = self._regional(account, region).scope
+            (scope.scaled.add if registered else scope.scaled.discard)(resource_id.lower())
+
     def jobs(self) -> list[dict[str, Any]]:
         """Every optimization job with its history."""
         with self._lock:
             return [job for regional in self._scopes.values() for job in regional.jobs.to_json()]
+
+    def benchmarks(self) -> list[dict[str, Any]]:
+        """Every benchmark job with its history."""
+        with self._lock:
+            return [job for regional in self._scopes.values() for job in regional.benchmarks.jobs.to_json()]
 
     def deployments(self) -> list[dict[str, Any]]:
         """Every change of an endpoint or an inference component, with the stages it went through."""
@@ -101,56 +142,82 @@ class SageMaker:
     def _regional(self, account: str, region: str) -> _Regional:
         key = (account, region)
         if key not in self._scopes:
-            scope = Scope(account, region)
-            self._scopes[key] = _Regional(
-                scope, self._hub, self._faults, self._put_objects, self._timing, self._roles, self._alarms
-            )
+            self._scopes[key] = _Regional(Scope(account, region), self._world)
         return self._scopes[key]
 
 
+@dataclass(frozen=True)
+class _World:
+    """What every account and region shares."""
+
+    hub: Hub
+    faults: Faults
+    objects: Objects
+    timing: Timing
+    roles: ExecutionRoles
+    alarms: Alarms
+    performances: Performances
+    price: Price
+
+
 class _Regional:
-    def __init__(
-        self,
-        scope: Scope,
-        hub: Hub,
-        faults: Faults,
-        put_objects: PutObjects,
-        timing: Timing,
-        roles: ExecutionRoles,
-        alarms: Alarms,
-    ) -> None:
-        self._scope = scope
-        self.jobs = OptimizationJobs(scope, faults, put_objects, timing.jobs, roles)
+    def __init__(self, scope: Scope, world: _World) -> None:
+        self.scope = scope
+        hub, faults, objects, timing, roles = world.hub, world.faults, world.objects, world.timing, world.roles
+        self.jobs = OptimizationJobs(scope, faults, objects.put, timing.jobs, roles)
         hosting = Hosting(scope, roles)
-        self.endpoints = endpoints = Endpoints(hosting, faults, Pace(timing.endpoint, timing.scale), alarms)
+        self.endpoints = endpoints = Endpoints(hosting, faults, Pace(timing.endpoint, timing.scale), world.alarms)
         self.components = components = InferenceComponents(endpoints)
+        served = ServedModels(scope, components)
+        self.invocations = Invocations(scope, served, world.performances)
+        self.benchmarks = benchmarks = BenchmarkJobs(
+            scope, faults, served, world.performances, objects, roles, timing.scale
+        )
+        configs = benchmarks.configs
+        recommendations = RecommendationJobs(
+            scope, faults, configs, world.performances, world.price, roles, timing.scale
+        )
         self.operations: dict[str, Operation] = {
             "AddTags": self._add_tags,
+            "CreateAIBenchmarkJob": benchmarks.create,
+            "CreateAIRecommendationJob": recommendations.create,
+            "CreateAIWorkloadConfig": configs.create,
             "CreateEndpoint": endpoints.create,
             "CreateEndpointConfig": hosting.create_config,
             "CreateInferenceComponent": components.create,
             "CreateModel": hosting.create_model,
             "CreateOptimizationJob": self.jobs.create,
+            "DeleteAIBenchmarkJob": benchmarks.jobs.delete,
+            "DeleteAIRecommendationJob": recommendations.jobs.delete,
+            "DeleteAIWorkloadConfig": configs.delete,
             "DeleteEndpoint": endpoints.delete,
             "DeleteEndpointConfig": hosting.delete_config,
             "DeleteInferenceComponent": components.delete,
             "DeleteModel": hosting.delete_model,
             "DeleteOptimizationJob": self.jobs.delete,
             "DeleteTags": self._delete_tags,
+            "DescribeAIBenchmarkJob": benchmarks.jobs.describe,
+            "DescribeAIRecommendationJob": recommendations.jobs.describe,
+            "DescribeAIWorkloadConfig": configs.describe,
             "DescribeEndpoint": self._describe_endpoint,
             "DescribeEndpointConfig": hosting.describe_config,
             "DescribeHubContent": lambda request: hub.describe(scope, request),
             "DescribeInferenceComponent": components.describe,
             "DescribeModel": hosting.describe_model,
             "DescribeOptimizationJob": self.jobs.describe,
+            "ListAIBenchmarkJobs": benchmarks.list,
+            "ListAIRecommendationJobs": recommendations.jobs.list,
+            "ListAIWorkloadConfigs": configs.list,
             "ListEndpointConfigs": hosting.list_configs,
             "ListEndpoints": endpoints.list,
-            "ListHubContents": lambda request: hub.contents(scope, request),
             "ListHubContentVersions": lambda request: hub.versions(scope, request),
+            "ListHubContents": lambda request: hub.contents(scope, request),
             "ListInferenceComponents": components.list,
             "ListModels": hosting.list_models,
             "ListOptimizationJobs": self.jobs.list,
             "ListTags": self._list_tags,
+            "StopAIBenchmarkJob": benchmarks.jobs.stop,
+            "StopAIRecommendationJob": recommendations.jobs.stop,
             "StopOptimizationJob": self.jobs.stop,
             "UpdateEndpoint": endpoints.update,
             "UpdateEndpointWeightsAndCapacities": endpoints.update_weights_and_capacities,
@@ -186,7 +253,7 @@ class _Regional:
 
     def _add_tags(self, request: Record) -> Record:
         self._known(request["ResourceArn"])
-        self._scope.tag(request["ResourceArn"], request["Tags"])
+        self.scope.tag(request["ResourceArn"], request["Tags"])
         return {"Tags": self._list_tags(request)["Tags"]}
 
     def _delete_tags(self, request: Record) -> Record:
@@ -199,9 +266,9 @@ class _Regional:
         return {"Tags": [{"Key": key, "Value": value} for key, value in self._known(request["ResourceArn"]).items()]}
 
     def _known(self, arn: str) -> dict[str, str]:
-        if arn not in self._scope.tags:
+        if arn not in self.scope.tags:
             raise validation_error(f"Could not find resource {arn}")
-        return self._scope.tags[arn]
+        return self.scope.tags[arn]
 
 
 def to_json(answer: Record) -> bytes:

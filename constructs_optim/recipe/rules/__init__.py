@@ -5,6 +5,7 @@ Importing this package registers them all, in the order of their ids.
 
 from . import (
     alarm_rules,
+    benchmark_rules,
     component_rules,
     container_rules,
     hosting_rules,
@@ -24,6 +25,7 @@ __all__ = [
     "Rule",
     "alarm_rules",
     "all_rules",
+    "benchmark_rules",
     "check",
     "component_rules",
     "container_rules",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..alarms import AlarmRequest
+from ..benchmark import Benchmark
 from ..errors import Violation
 from ..hosting import Hosting
 from ..recipe import Recipe
@@ -31,8 +32,8 @@ class Advice:
     message: str
 
 
-Subject = Recipe | Hosting | Scaling | AlarmRequest
-"""What rules look at: what is made of a model, how its endpoint is hosted and scales, and what it warns of."""
+Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark
+"""What rules look at: what is made of a model, how its endpoint is hosted, scales, warns and is evaluated."""
 _Check = Callable[[Any], Iterator[Finding]]
 _AnyCheck = TypeVar("_AnyCheck", bound=_Check)
 

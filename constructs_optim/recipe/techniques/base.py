@@ -85,6 +85,8 @@ class Technique(BaseModel):
     """Whether what it yields is served as an inference component only."""
     variant_only: ClassVar[bool] = False
     """Whether what it yields cannot be served as an inference component."""
+    lossless: ClassVar[bool] = True
+    """Whether what it yields gives the model's own answers, rounding aside."""
     hub_configuration: ClassVar[bool] = False
     """Whether the hub's own configuration says how the model is served."""
 

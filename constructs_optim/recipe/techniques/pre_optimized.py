@@ -10,6 +10,8 @@ from .base import Technique
 class PreOptimizedConfiguration(Technique):
     """A configuration of the model's hub document: image, environment and files are its."""
 
+    # The provider may have quantized it.
+    lossless: ClassVar[bool] = False
     kind: ClassVar[str] = "pre_optimized"
     method: ClassVar[str] = "pre_optimized"
     catalog_column: ClassVar[str] = "pre_optimized"

@@ -16,6 +16,7 @@ _TESTED = frozenset({"p4d", "p4de", "p5", "g5", "g6"})
 
 
 class _Quantization(Technique):
+    lossless: ClassVar[bool] = False
     kind: ClassVar[str] = "quantization"
     stage: ClassVar[Stage] = Stage.OPTIMIZE
     job_member: ClassVar[str] = "ModelQuantizationConfig"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from constructs_optim.runtime.optimization_jobs import job_name
+from constructs_optim.runtime.sagemaker_jobs import job_name
 
 from ..stacks import STORE, FaultStack
 from ..trial import Trials

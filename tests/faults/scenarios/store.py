@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from constructs_optim.runtime.artifact_store import Claim
 from constructs_optim.runtime.json_records import JsonRecords
-from constructs_optim.runtime.optimization_jobs import RUNNING, job_name
+from constructs_optim.runtime.sagemaker_jobs import RUNNING, job_name
 
 from ..stacks import STORE
 from ..trial import Trials

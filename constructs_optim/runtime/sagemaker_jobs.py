@@ -1,16 +1,49 @@
-"""SageMaker optimization jobs: the few calls this library makes, made repeatable."""
+"""SageMaker jobs of every kind: the few calls this library makes, made repeatable."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from botocore import xform_name
 from botocore.exceptions import ClientError
 
-RUNNING = frozenset({"STARTING", "INPROGRESS"})
-COMPLETED = "COMPLETED"
+
+@dataclass(frozen=True)
+class JobKind:
+    """A kind of job: what its operations are called, and what its statuses mean.
+
+    Attributes:
+        name: as in the operations: ``OptimizationJob`` is created by CreateOptimizationJob and named by
+            OptimizationJobName.
+        title: what people call it.
+        running: statuses in which it may still be stopped.
+        completed: the status of one that went well.
+    """
+
+    name: str
+    title: str
+    running: frozenset[str]
+    completed: str
+
+    @property
+    def name_member(self) -> str:
+        """The member of requests and answers that has the job's name."""
+        return f"{self.name}Name"
+
+    def status(self, job: Mapping[str, Any]) -> str:
+        """The status in a description."""
+        return job[f"{self.name}Status"]
+
+
+OPTIMIZATION = JobKind("OptimizationJob", "optimization job", frozenset({"STARTING", "INPROGRESS"}), "COMPLETED")
+BENCHMARK = JobKind("AIBenchmarkJob", "benchmark job", frozenset({"InProgress"}), "Completed")
+RECOMMENDATION = JobKind("AIRecommendationJob", "recommendation job", frozenset({"InProgress"}), "Completed")
+
+RUNNING, COMPLETED = OPTIMIZATION.running, OPTIMIZATION.completed
 
 
 def job_name(bucket: str, artifact_key: str, attempt: int) -> str:
@@ -22,26 +55,26 @@ def job_name(bucket: str, artifact_key: str, attempt: int) -> str:
     return f"optim-{artifact_key[:32]}-{store}-{attempt}"
 
 
-class OptimizationJobs:
-    """A SageMaker client, narrowed to optimization jobs."""
+class SageMakerJobs:
+    """A SageMaker client, narrowed to jobs of one kind."""
 
-    def __init__(self, sagemaker: Any) -> None:
-        self._sagemaker = sagemaker
+    def __init__(self, sagemaker: Any, kind: JobKind = OPTIMIZATION) -> None:
+        self._sagemaker, self.kind = sagemaker, kind
 
     def describe(self, name: str) -> dict[str, Any] | None:
         """The job, or None where there is none of that name."""
         try:
-            return self._sagemaker.describe_optimization_job(OptimizationJobName=name)
+            return self._call("Describe", {self.kind.name_member: name})
         except ClientError as error:
-            if _is_not_found(error):
+            if is_not_found(error):
                 return None
             raise
 
     def create(self, request: Mapping[str, Any]) -> bool:
         """Create the job; False where the name is taken, by a concurrent or repeated call."""
-        shape = self._sagemaker.meta.service_model.operation_model("CreateOptimizationJob").input_shape
+        shape = self._sagemaker.meta.service_model.operation_model(f"Create{self.kind.name}").input_shape
         try:
-            self._sagemaker.create_optimization_job(**typed(request, shape))
+            self._call("Create", typed(request, shape))
         except ClientError as error:
             if error.response["Error"]["Code"] in ("ResourceInUse", "ConflictException"):
                 return False
@@ -51,13 +84,13 @@ class OptimizationJobs:
     def stop(self, name: str) -> None:
         """Stop the job if it runs."""
         job = self.describe(name)
-        if job is None or job["OptimizationJobStatus"] not in RUNNING:
+        if job is None or self.kind.status(job) not in self.kind.running:
             return
         try:
-            self._sagemaker.stop_optimization_job(OptimizationJobName=name)
+            self._call("Stop", {self.kind.name_member: name})
         except ClientError as error:
             # It may have ended since it was described; then there is nothing left to stop.
-            if not (_is_not_found(error) or error.response["Error"]["Code"] == "ValidationException"):
+            if not (is_not_found(error) or error.response["Error"]["Code"] == "ValidationException"):
                 raise
 
     def stop_all(self, bucket: str, artifact_key: str) -> None:
@@ -67,6 +100,10 @@ class OptimizationJobs:
             if self.describe(name) is None:
                 return
             self.stop(name)
+
+    def _call(self, verb: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        # boto3's own rule for method names, which knows of AIBenchmarkJob.
+        return getattr(self._sagemaker, xform_name(f"{verb}{self.kind.name}"))(**request)
 
 
 def typed(value: Any, shape: Any) -> Any:
@@ -85,7 +122,8 @@ def typed(value: Any, shape: Any) -> Any:
             return value
 
 
-def _is_not_found(error: ClientError) -> bool:
+def is_not_found(error: ClientError) -> bool:
+    """Whether SageMaker says that it does not know the name."""
     code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
     return code in ("ResourceNotFound", "ResourceNotFoundException") or (
         # Several SageMaker operations answer so for a name they do not know.

@@ -1,0 +1,121 @@
+"""What AWS knows of a model beside the catalog: prices, published benchmarks, and what a store holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+from pydantic import ValidationError
+
+from constructs_optim.operations.evaluations import StoredEvaluation, artifact_keys, evaluations
+from constructs_optim.operations.price_list import API_REGION, hosting_prices_per_hour
+from constructs_optim.operations.published_benchmarks import PublishedModel, published_model
+from constructs_optim.recipe.catalog import models
+from constructs_optim.recipe.evaluation_result import EvaluationResult
+from constructs_optim.recipe.recommendation_data import Benchmark
+
+from .aws import DENIED, Account
+
+
+def listed_prices(account: Account | None, region: str, notes: list[str]) -> Mapping[str, float]:
+    """The prices of the AWS Price List; none, with a note, where it may not be asked."""
+    state = "state prices with --prices"
+    if account is None:
+        notes.append(f"There are no prices: nothing was asked (--offline); {state}.")
+        return {}
+    try:
+        found = hosting_prices_per_hour(account.client("pricing", API_REGION), region)
+    except ClientError as error:
+        if error.response["Error"].get("Code") not in DENIED:
+            raise
+        notes.append(f"There are no prices: AWS denies pricing:GetProducts; {state}.")
+        return {}
+    if not found:
+        notes.append(f"There are no prices: the AWS Price List has none of {region}; {state}.")
+    return found
+
+
+def published_of(account: Account | None, model: str, version: str | None, notes: list[str]) -> PublishedModel | None:
+    """What the hub says of a model; nothing for one that the catalog does not know, which is refused later."""
+    if account is None:
+        notes.append("What JumpStart publishes was not asked for (--offline).")
+        return None
+    if models.find(model) is None:
+        return None
+    try:
+        return published_model(account.sagemaker(), model, version)
+    except ClientError as error:
+        if error.response["Error"].get("Code") not in DENIED:
+            raise
+        notes.append("What JumpStart publishes is not known: AWS denies sagemaker:DescribeHubContent.")
+        return None
+
+
+def of_jumpstart(published: PublishedModel | None) -> list[Benchmark]:
+    """The published benchmarks: a user's tokens a second, times the users."""
+    if published is None:
+        return []
+    return [
+        Benchmark(
+            source=f"published by JumpStart, {found.configuration} {published.version}",
+            instance_type=found.instance_type,
+            concurrency=found.concurrency,
+            time_to_first_token_ms=found.time_to_first_token_ms,
+            tokens_per_second=(
+                found.tokens_per_second_of_a_user * found.concurrency
+                if found.tokens_per_second_of_a_user is not None
+                else None
+            ),
+            configuration=found.configuration,
+        )
+        for found in published.benchmarks
+    ]
+
+
+def artifacts_of(account: Account | None, bucket: str | None) -> frozenset[str]:
+    """The keys of a store's artifacts."""
+    return artifact_keys(*_store(account, bucket)) if account is not None and bucket is not None else frozenset()
+
+
+def _store(account: Account, bucket: str) -> tuple[Any, str]:
+    return account.client("s3", account.region_of(bucket)), bucket
+
+
+def of_store(account: Account | None, bucket: str | None, notes: list[str]) -> list[Benchmark]:
+    """What evaluations measured; of several of the same, the newest counts."""
+    if account is None or bucket is None:
+        return []
+    s3, _ = _store(account, bucket)
+    newest: dict[tuple[Any, ...], tuple[Any, Benchmark]] = {}
+    for stored in evaluations(s3, account.sagemaker(bucket), bucket):
+        try:
+            result = EvaluationResult.model_validate(stored.document)
+        except ValidationError:
+            notes.append("An evaluation in the store could not be read, and was passed over.")
+            continue
+        for found in _measured(result, stored):
+            place = (found.served, found.instance_type, found.concurrency, found.with_channels)
+            if place not in newest or newest[place][0] < result.started:
+                newest[place] = (result.started, found)
+    return [found for _, found in newest.values()]
+
+
+def _measured(result: EvaluationResult, stored: StoredEvaluation) -> list[Benchmark]:
+    subject = result.subject
+    if subject.artifact_key is None or subject.instance_type is None:
+        return []
+    return [
+        Benchmark(
+            source=f"your evaluation of {subject.label}, {result.started:%Y-%m-%d}",
+            instance_type=subject.instance_type,
+            concurrency=level.concurrency,
+            time_to_first_token_ms=level.metrics.get("time_to_first_token_p50"),
+            tokens_per_second=level.metrics.get("total_throughput"),
+            instance_count=subject.instance_count or 1,
+            served=subject.artifact_key,
+            with_channels=stored.with_channels,
+        )
+        for level in result.levels
+        if level.complete
+    ]

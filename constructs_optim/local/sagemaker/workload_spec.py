@@ -1,0 +1,259 @@
+"""The inline document of a workload configuration: what a benchmark sends, checked as the service checks it.
+
+Sources: SageMaker developer guide, "Set up a workload configuration", "Benchmark generative AI inference endpoints" and
+"Find the maximum concurrency an endpoint can serve under an SLA"; the names of the other parameters are AIPerf's
+(``CLIConfig``). The CloudFormation schema of AWS::SageMaker::AIWorkloadConfig says that the service validates the
+document when the configuration is created.
+
+Assumed, for no source says so: the words of a refusal; that a benchmark without ``request_count`` and
+``benchmark_duration`` sends twice as many requests as there are users, and 10 at least; that no type is converted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+_TOP = ("benchmark", "parameters", "secrets", "tooling")
+_NUMBER, _WHOLE, _TEXT, _SWITCH = (int, float), (int,), (str,), (bool,)
+_PARAMETERS: Mapping[str, tuple[type, ...]] = {
+    "arrival_smoothness": _NUMBER,
+    "benchmark_duration": _NUMBER,
+    "benchmark_grace_period": _NUMBER,
+    "concurrency": (int, list),
+    "concurrency_max": _WHOLE,
+    "concurrency_min": _WHOLE,
+    "custom_dataset_type": _TEXT,
+    "dataset_sampling_strategy": _TEXT,
+    "e2e_sla_ms": _NUMBER,
+    "error_rate_sla": _NUMBER,
+    "extra_inputs": _TEXT,
+    "goodput": _TEXT,
+    "image_batch_size": _WHOLE,
+    "image_format": _TEXT,
+    "image_height_mean": _NUMBER,
+    "image_height_stddev": _NUMBER,
+    "image_width_mean": _NUMBER,
+    "image_width_stddev": _NUMBER,
+    "input_file": _TEXT,
+    "max_concurrency": _WHOLE,
+    "model_selection_strategy": _TEXT,
+    "num_conversations": _WHOLE,
+    "output_tokens_mean": _NUMBER,
+    "output_tokens_stddev": _NUMBER,
+    "prefill_concurrency": _WHOLE,
+    "prompt_input_tokens_mean": _NUMBER,
+    "prompt_input_tokens_stddev": _NUMBER,
+    "public_dataset": _TEXT,
+    "random_seed": _WHOLE,
+    "request_count": _WHOLE,
+    "request_rate": _NUMBER,
+    "request_rate_mode": _TEXT,
+    "request_timeout_seconds": _NUMBER,
+    "search_max_iterations": _WHOLE,
+    "search_recipe": _TEXT,
+    "search_stat": _TEXT,
+    "streaming": _SWITCH,
+    "tokenizer": _TEXT,
+    "tpot_sla_ms": _NUMBER,
+    "ttft_sla_ms": _NUMBER,
+    "video_audio_codec": _TEXT,
+    "video_audio_depth": _WHOLE,
+    "video_audio_num_channels": _WHOLE,
+    "video_audio_sample_rate": _WHOLE,
+    "video_batch_size": _WHOLE,
+    "video_codec": _TEXT,
+    "video_duration": _NUMBER,
+    "video_format": _TEXT,
+    "video_fps": _WHOLE,
+    "video_height": _WHOLE,
+    "video_synth_type": _TEXT,
+    "video_width": _WHOLE,
+    "warmup_concurrency": _WHOLE,
+    "warmup_duration": _NUMBER,
+    "warmup_grace_period": _NUMBER,
+    "warmup_num_conversations": _WHOLE,
+    "warmup_prefill_concurrency": _WHOLE,
+    "warmup_request_count": _WHOLE,
+    "warmup_request_rate": _NUMBER,
+}
+_CHOICES = {
+    "model_selection_strategy": ("round_robin", "random"),
+    "request_rate_mode": ("constant", "poisson", "gamma"),
+    "search_recipe": ("max-concurrency-under-sla",),
+    "search_stat": ("avg", "p50", "p90", "p95", "p99"),
+    "video_format": ("webm",),
+    "video_codec": ("libvpx-vp9",),
+}
+_AT_LEAST_ONE = ("concurrency", "concurrency_min", "concurrency_max", "request_count", "search_max_iterations")
+_SLA = {"ttft_sla_ms": True, "tpot_sla_ms": True, "e2e_sla_ms": False, "error_rate_sla": False}
+"""The thresholds of a search, and whether each needs streaming."""
+_DATASET_FOLDER = "/opt/ml/input/data/"
+_DATASET_FILE = re.compile(f"{_DATASET_FOLDER}[^/]+/.+")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A document that is sound, with AIPerf's defaults filled in.
+
+    Attributes:
+        concurrencies: users at the same time, one benchmark each; empty for a search.
+        is_sweep: whether the document lists them.
+        input_tokens: mean and standard deviation of a prompt's length.
+        output_tokens: mean and standard deviation of an answer's length.
+        parameters: all of them, as they were given.
+    """
+
+    concurrencies: tuple[int, ...]
+    is_sweep: bool
+    input_tokens: tuple[float, float]
+    output_tokens: tuple[float, float]
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def streaming(self) -> bool:
+        """Whether answers are streamed: without, there is no first token to wait for."""
+        return self.parameters.get("streaming", True)
+
+    @property
+    def seed(self) -> int:
+        """What makes it repeatable."""
+        return self.parameters.get("random_seed", 42)
+
+    @property
+    def duration(self) -> float | None:
+        """How many seconds a benchmark lasts, where it is not told how many requests to send."""
+        return self.parameters.get("benchmark_duration")
+
+    @property
+    def slas(self) -> dict[str, float]:
+        """The thresholds of a search."""
+        return {name: float(self.parameters[name]) for name in _SLA if name in self.parameters}
+
+    @property
+    def dataset(self) -> tuple[str, str] | None:
+        """Channel and file that the prompts are in, where they are not made up."""
+        path = self.parameters.get("input_file")
+        if path is None:
+            return None
+        channel, _, name = path.removeprefix(_DATASET_FOLDER).partition("/")
+        return channel, name
+
+    def request_count(self, concurrency: int) -> int | None:
+        """How many requests so many users send; None where they send until the time is over."""
+        given = self.parameters.get("request_count", self.parameters.get("num_conversations"))
+        if given is not None or self.duration is not None:
+            return given
+        return max(10, 2 * concurrency)
+
+    def pairs(self, name: str) -> dict[str, str]:
+        """A parameter of the form ``name:value name:value``, such as ``goodput``."""
+        return dict(item.split(":", 1) for item in str(self.parameters.get(name, "")).split())
+
+
+class BadWorkload(ValueError):
+    """A document that the service refuses, with all that is wrong with it."""
+
+
+def parsed(inline: str) -> Workload:
+    """Read a document, which is JSON or YAML.
+
+    Raises:
+        BadWorkload: naming every problem.
+    """
+    try:
+        document = yaml.safe_load(inline)
+    except yaml.YAMLError as error:
+        raise BadWorkload(f"The document is neither JSON nor YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(document, dict):
+        raise BadWorkload("The document must be an object")
+    problems = list(_problems(document))
+    if problems:
+        raise BadWorkload("; ".join(problems))
+    given: dict[str, Any] = document.get("parameters") or {}
+    listed = given.get("concurrency", 1)
+    searches = "search_recipe" in given
+    return Workload(
+        concurrencies=() if searches else tuple(listed) if isinstance(listed, list) else (listed,),
+        is_sweep=isinstance(listed, list),
+        input_tokens=(
+            float(given.get("prompt_input_tokens_mean", 550)),
+            float(given.get("prompt_input_tokens_stddev", 0)),
+        ),
+        output_tokens=(float(given.get("output_tokens_mean", 150)), float(given.get("output_tokens_stddev", 0))),
+        parameters=given,
+    )
+
+
+def _problems(document: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted(set(document) - set(_TOP), key=str):
+        yield f"{key} is not allowed; there are {', '.join(_TOP)}"
+    benchmark = document.get("benchmark")
+    if not isinstance(benchmark, dict) or benchmark.get("type") != "aiperf":
+        yield "benchmark.type is required, and must match ^(aiperf)$"
+    elif set(benchmark) != {"type"}:
+        yield f"benchmark has members beside type: {', '.join(sorted(set(benchmark) - {'type'}))}"
+    for part in ("parameters", "secrets", "tooling"):
+        if not isinstance(document.get(part) or {}, dict):
+            yield f"{part} must be an object"
+            return
+    yield from _parameter_problems(document.get("parameters") or {})
+    for name, arn in (document.get("secrets") or {}).items():
+        if not str(arn).startswith("arn:") or ":secretsmanager:" not in str(arn):
+            yield f"secrets.{name} must be the ARN of a secret of AWS Secrets Manager"
+    tooling = document.get("tooling") or {}
+    for key in sorted(set(tooling) - {"api_standard", "version"}):
+        yield f"tooling.{key} is not allowed; there are api_standard, version"
+    if tooling.get("api_standard", "openai") != "openai":
+        yield "tooling.api_standard must be openai"
+
+
+def _parameter_problems(given: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in given.items():
+        kinds = _PARAMETERS.get(name)
+        if kinds is None:
+            yield f"parameters.{name} is not a parameter of aiperf"
+        elif not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            yield f"parameters.{name} is {json.dumps(value)}, and must be {' or '.join(_named(k) for k in kinds)}"
+        elif name in _CHOICES and value not in _CHOICES[name]:
+            yield f"parameters.{name} must be one of {', '.join(_CHOICES[name])}"
+        elif name == "concurrency" and isinstance(value, list):
+            if not value or not all(type(item) is int and item > 0 for item in value):
+                yield "parameters.concurrency must list whole numbers above zero"
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            least = 1 if name in _AT_LEAST_ONE else 0
+            if value < least:
+                yield f"parameters.{name} is {value}, and must be at least {least}"
+    for name in ("goodput", "extra_inputs"):
+        if any(":" not in item for item in str(given.get(name, "")).split()):
+            yield f"parameters.{name} must be of the form name:value name:value"
+    path = given.get("input_file")
+    if isinstance(path, str) and not _DATASET_FILE.fullmatch(path):
+        yield f"parameters.input_file must be {_DATASET_FOLDER}<channel>/<file>"
+    yield from _search_problems(given)
+
+
+def _search_problems(given: Mapping[str, Any]) -> Iterator[str]:
+    slas = [name for name in _SLA if name in given]
+    if "search_recipe" not in given:
+        if slas:
+            yield f"{', '.join(f'parameters.{name}' for name in slas)} needs search_recipe"
+        return
+    if not slas:
+        yield f"parameters.search_recipe needs at least one of {', '.join(_SLA)}"
+    if "concurrency" in given:
+        yield "parameters.search_recipe finds the concurrency: concurrency must not be given"
+    if given.get("streaming") is False and (needing := [name for name in slas if _SLA[name]]):
+        yield f"{', '.join(f'parameters.{name}' for name in needing)} needs streaming"
+    if given.get("concurrency_min", 1) > given.get("concurrency_max", 1000):
+        yield "parameters.concurrency_min must not exceed concurrency_max"
+
+
+def _named(kind: type) -> str:
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", list: "a list"}
+    return names[kind]

@@ -1,0 +1,334 @@
+"""What an evaluation is asked to do, read and checked.
+
+It comes as the properties of ``Custom::EndpointEvaluation``, or in the input of an execution that a schedule started.
+
+CloudFormation delivers every number and boolean of a custom resource as a string.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import InvalidEvent
+from .properties import is_artifact_key
+from .property_reader import Reader
+from .value_shapes import S3_URI, is_wait_handle, matches
+
+_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}")
+_FORMULA = re.compile(r"[a-z0-9_ +*/().-]{1,200}")
+_METRIC = re.compile(r"[a-z][a-z0-9_]{1,80}")
+_TEXT = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
+_DIMENSION = re.compile(r"[A-Za-z]{1,64}")
+_MOST_LEVELS, _MOST_SUBJECTS = 50, 5
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What instances of one type serve."""
+
+    instance_type: str
+    artifact_key: str
+    price_per_hour: float | None
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A value that must be at most, or at least, something."""
+
+    formula: str
+    title: str
+    unit: str
+    at_most: float | None
+    at_least: float | None
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What is required of answers to prompts in S3."""
+
+    bucket: str
+    key: str
+    min_identical: float
+    max_difference: float
+    max_tokens: int
+    most_prompts: int
+
+    @property
+    def uri(self) -> str:
+        """``s3://bucket/key``."""
+        return f"s3://{self.bucket}/{self.key}"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """All that is required; ``compared`` are metrics with their titles and whether a higher value is the better one."""
+
+    limits: tuple[Limit, ...]
+    max_regression: float | None
+    compared: tuple[tuple[str, str, bool], ...]
+    at_concurrency: int | None
+    quality: Quality | None
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """What to evaluate, how, and what must come of it.
+
+    Attributes:
+        label: what people call the endpoint.
+        endpoint_name: its name.
+        variant_name: the variant that serves the model.
+        component_name: the inference component that does, if one does.
+        endpoint_config_name: the configuration in service: another one is evaluated anew.
+        model_names: the models in service.
+        subjects: what each of its instance types serves.
+        share_of_instance: the share of an instance that one copy of a component takes.
+        lossless: whether the techniques leave the model's answers as they are.
+        workload_config_name: of the AI workload configuration.
+        workload: its specification, for the report.
+        concurrencies: users at the same time, by rising number.
+        discount: what a savings plan takes off, as a share.
+        dimensions: those of its metrics, except concurrency and artifact key.
+        role_arn: what the benchmark job assumes.
+        vpc_config: where the job reaches the network from.
+        bucket: the store.
+        kms_key_arn: its key.
+        gate: what is required; None where nothing depends on the results.
+        tags: of the job.
+    """
+
+    label: str
+    endpoint_name: str
+    variant_name: str | None
+    component_name: str | None
+    endpoint_config_name: str
+    model_names: tuple[str, ...]
+    subjects: tuple[Subject, ...]
+    share_of_instance: float | None
+    lossless: bool
+    workload_config_name: str
+    workload: Mapping[str, Any]
+    concurrencies: tuple[int, ...]
+    discount: float
+    dimensions: Mapping[str, str]
+    role_arn: str
+    vpc_config: Mapping[str, Any] | None
+    bucket: str
+    kms_key_arn: str | None
+    gate: Gate | None
+    tags: tuple[tuple[str, str], ...]
+
+    def key(self, account: str, region: str) -> str:
+        """SHA-256 of what decides the results: the same evaluation is not run twice for one deployment."""
+        quality = self.gate.quality if self.gate is not None else None
+        decides = {
+            "where": [account, region, self.endpoint_name, self.variant_name, self.component_name],
+            "served": [self.endpoint_config_name, *self.model_names, *(each.artifact_key for each in self.subjects)],
+            "workload": [self.workload_config_name, self.workload],
+            "prompts": [quality.uri, quality.max_tokens, quality.most_prompts] if quality is not None else None,
+        }
+        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class EvaluationProperties:
+    """What one ``Custom::EndpointEvaluation`` asks for."""
+
+    request: EvaluationRequest
+    state_machine_arn: str
+    wait_handle: str | None
+    wait_seconds: int | None
+
+
+def parse_evaluation_properties(properties: Mapping[str, Any]) -> EvaluationProperties:
+    """Read ``ResourceProperties`` of ``Custom::EndpointEvaluation``.
+
+    Raises:
+        InvalidEvent: naming every property that is missing or malformed.
+    """
+    reader = Reader(properties)
+    handle = properties.get("WaitHandle") or None
+    if handle is not None and not is_wait_handle(handle):
+        reader.problems.append("WaitHandle")
+    machine, seconds = reader.state_machine_arn(), reader.seconds("WaitSeconds")
+    nested = properties.get("Request")
+    found = _Request(nested if isinstance(nested, dict) else {}).parsed(reader.problems)
+    reader.finish()
+    assert found is not None  # noqa: S101 - without problems there is one
+    return EvaluationProperties(found, machine, handle, seconds)
+
+
+def parse_evaluation_request(value: object) -> EvaluationRequest:
+    """Read the ``Request`` of an execution's input.
+
+    Raises:
+        InvalidEvent: naming every member that is missing or malformed.
+    """
+    problems: list[str] = []
+    found = _Request(value if isinstance(value, dict) else {}).parsed(problems)
+    if found is None or problems:
+        raise InvalidEvent(f"these members of Request are missing or malformed: {', '.join(sorted(set(problems)))}")
+    return found
+
+
+class _Request:
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.given, self.reader = given, Reader(given)
+
+    def parsed(self, problems: list[str]) -> EvaluationRequest | None:
+        reader, given = self.reader, self.given
+        request = EvaluationRequest(
+            label=reader.text("Label", _TEXT),
+            endpoint_name=reader.text("EndpointName", _NAME),
+            variant_name=reader.optional("VariantName", _NAME),
+            component_name=reader.optional("InferenceComponentName", _NAME),
+            endpoint_config_name=reader.text("EndpointConfigName", _NAME),
+            model_names=tuple(name for name in self._list("ModelNames") if self._is("ModelNames", name, _NAME)),
+            subjects=self._subjects(),
+            share_of_instance=self._number("ShareOfInstance", 0, 1) if given.get("ShareOfInstance") else None,
+            lossless=str(given.get("Lossless", "false")).lower() == "true",
+            workload_config_name=reader.text("WorkloadConfigName", _NAME),
+            workload=_as_delivered(self._object("Workload")),
+            concurrencies=self._concurrencies(),
+            discount=self._number("Discount", 0, 1, default=0.0) or 0.0,
+            dimensions=self._dimensions(),
+            role_arn=reader.role_arn(),
+            vpc_config=reader.network(given, "VpcConfig"),
+            bucket=reader.bucket(),
+            kms_key_arn=reader.kms_key_arn(),
+            gate=self._gate(),
+            tags=reader.tags(),
+        )
+        problems += reader.problems
+        return request if not reader.problems else None
+
+    def _subjects(self) -> tuple[Subject, ...]:
+        listed = self._list("Subjects")
+        found: list[Subject] = []
+        for each in listed if 0 < len(listed) <= _MOST_SUBJECTS else [None]:
+            if not isinstance(each, dict) or not matches(each.get("InstanceType"), _INSTANCE_TYPE):
+                self.reader.problems.append("Subjects")
+            elif not is_artifact_key(each.get("ArtifactKey")):
+                self.reader.problems.append("Subjects.ArtifactKey")
+            else:
+                price = _float(each.get("PricePerHour"))
+                found.append(Subject(each["InstanceType"], each["ArtifactKey"], price))
+        return tuple(found)
+
+    def _concurrencies(self) -> tuple[int, ...]:
+        users = [int(each) for each in self._list("Concurrencies") if re.fullmatch(r"[1-9]\d{0,5}", str(each))]
+        if not users or len(users) > _MOST_LEVELS:
+            self.reader.problems.append("Concurrencies")
+        return tuple(sorted(set(users)))
+
+    def _dimensions(self) -> dict[str, str]:
+        found = self._object("Dimensions")
+        if not all(matches(name, _DIMENSION) and matches(value, _TEXT) for name, value in found.items()):
+            self.reader.problems.append("Dimensions")
+        return dict(found)
+
+    def _gate(self) -> Gate | None:
+        gate = self.given.get("Gate") or None
+        if gate is None:
+            return None
+        if not isinstance(gate, dict):
+            self.reader.problems.append("Gate")
+            return None
+        limits = tuple(self._limit(each) for each in gate.get("Limits") or [])
+        compared = tuple(self._compared(each) for each in gate.get("Compared") or [])
+        most = gate.get("MaxRegression")
+        users = gate.get("AtConcurrency")
+        quality = gate.get("Quality") or None
+        return Gate(
+            limits=limits,
+            max_regression=self._checked("Gate.MaxRegression", most, 0, 1) if most not in (None, "") else None,
+            compared=compared,
+            at_concurrency=int(self._checked("Gate.AtConcurrency", users, 1, 1e6)) if users else None,
+            quality=self._quality(quality) if isinstance(quality, dict) else None,
+        )
+
+    def _limit(self, each: Any) -> Limit:
+        fields = each if isinstance(each, dict) else {}
+        most, least = (_float(fields.get(name)) for name in ("AtMost", "AtLeast"))
+        if not matches(fields.get("Formula"), _FORMULA) or (most is None) == (least is None):
+            self.reader.problems.append("Gate.Limits")
+        title, unit = (str(fields.get(name) or "")[:100] for name in ("Title", "Unit"))
+        return Limit(str(fields.get("Formula")), title or str(fields.get("Formula")), unit, most, least)
+
+    def _compared(self, each: Any) -> tuple[str, str, bool]:
+        fields = each if isinstance(each, dict) else {}
+        name = fields.get("Metric")
+        if not matches(name, _METRIC):
+            self.reader.problems.append("Gate.Compared")
+        return str(name), str(fields.get("Title") or name)[:100], fields.get("Better") == "higher"
+
+    def _quality(self, fields: Mapping[str, Any]) -> Quality:
+        found = S3_URI.fullmatch(str(fields.get("Prompts", "")))
+        if found is None or not found[2]:
+            self.reader.problems.append("Gate.Quality.Prompts")
+        return Quality(
+            bucket=found[1] if found else "",
+            key=(found[2] or "") if found else "",
+            min_identical=self._checked("Gate.Quality.MinIdentical", fields.get("MinIdentical"), 0, 1),
+            max_difference=self._checked("Gate.Quality.MaxDifference", fields.get("MaxDifference"), 0, 1),
+            max_tokens=int(self._checked("Gate.Quality.MaxTokens", fields.get("MaxTokens"), 1, 100_000)),
+            most_prompts=int(self._checked("Gate.Quality.MostPrompts", fields.get("MostPrompts"), 1, 10_000)),
+        )
+
+    def _number(self, name: str, least: float, most: float, default: float | None = None) -> float | None:
+        value = self.given.get(name)
+        return default if value in (None, "") else self._checked(name, value, least, most)
+
+    def _checked(self, place: str, value: Any, least: float, most: float) -> float:
+        number = _float(value)
+        if number is None or not least <= number <= most:
+            self.reader.problems.append(place)
+            return least
+        return number
+
+    def _is(self, place: str, value: Any, pattern: re.Pattern[str]) -> bool:
+        if not matches(value, pattern):
+            self.reader.problems.append(place)
+        return True
+
+    def _list(self, name: str) -> list[Any]:
+        value = self.given.get(name) or []
+        if not isinstance(value, list):
+            self.reader.problems.append(name)
+            return []
+        return value
+
+    def _object(self, name: str) -> dict[str, Any]:
+        value = self.given.get(name) or {}
+        if not isinstance(value, dict):
+            self.reader.problems.append(name)
+            return {}
+        return value
+
+
+def _as_delivered(value: Any) -> Any:
+    """Numbers and booleans as CloudFormation delivers them: a schedule's input has them as they are."""
+    match value:
+        case dict():
+            return {name: _as_delivered(item) for name, item in value.items()}
+        case list():
+            return [_as_delivered(item) for item in value]
+        case bool():
+            return str(value).lower()
+        case _:
+            return str(value)
+
+
+def _float(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,189 @@
+"""One look at an evaluation, made by the watching state machine each time it wakes.
+
+Benchmark, answers, results, verdict, in that order; each step writes down what it found, so that a repeated look goes
+on from there. Answers ``{"Done": false, "WaitSeconds": n}`` until the stack has been told.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from . import evaluation_report
+from .answering import answer_prompts
+from .benchmark_output import ARCHIVE, Level, read_levels
+from .custom_resource import CLIENT
+from .errors import DeploymentError, InvalidEvent
+from .evaluated_fleet import Fleet, fleet
+from .evaluation_properties import EvaluationRequest, parse_evaluation_request
+from .evaluation_records import EvaluationRecords, benchmark_name
+from .evaluation_verdict import Verdict
+from .metric_publishing import publish
+from .properties import is_artifact_key
+from .sagemaker_jobs import BENCHMARK, SageMakerJobs
+from .telemetry import entry_point, log
+from .watching import DONE, again, end, hours, is_out_of_time, tell, wait_seconds
+
+_RUN = re.compile(r"[a-zA-Z0-9-]{1,64}")
+_NOT_HERE = (
+    "Benchmark jobs are not open to every account and region: an account team or AWS Support can tell, and without "
+    "evaluate(...) the endpoint is deployed as before"
+)
+
+
+@entry_point
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
+    request = parse_evaluation_request(event.get("Request"))
+    run, issued = _run(event), _issued(event)
+    region, account = context.invoked_function_arn.split(":")[3:5]
+    key = request.key(account, region)
+    if event.get("Error"):
+        return end(event, failure=f"watching the evaluation of {request.label} failed: {event['Error']}. Deploy again")
+    records = EvaluationRecords(_client("s3"), request.bucket, request.kms_key_arn, key)
+    if records.is_given_up(issued):
+        return end(event, failure=f"the evaluation of {request.label} was given up")
+    try:
+        return _Look(event, request, records, run, issued, region, context).next_step()
+    except DeploymentError as error:
+        return end(event, failure=f"the evaluation of {request.label} failed: {error}")
+
+
+def _run(event: Mapping[str, Any]) -> str:
+    run = event.get("Run")
+    if not isinstance(run, str) or not _RUN.fullmatch(run):
+        raise InvalidEvent("the execution's input needs Run")
+    return run
+
+
+def _issued(event: Mapping[str, Any]) -> int:
+    """When the run was asked for, in seconds since 1970; a schedule gives the time in ISO 8601."""
+    issued = event.get("Issued")
+    if isinstance(issued, str):
+        return int(dt.datetime.fromisoformat(issued.replace("Z", "+00:00")).timestamp())
+    if not isinstance(issued, int):
+        raise InvalidEvent("the execution's input needs Issued")
+    return issued
+
+
+class _Look:
+    def __init__(
+        self,
+        event: Mapping[str, Any],
+        request: EvaluationRequest,
+        records: EvaluationRecords,
+        run: str,
+        issued: int,
+        region: str,
+        context: Any,
+    ) -> None:
+        self.event, self.request, self.records, self.run, self.issued = event, request, records, run, issued
+        self.region, self.context = region, context
+        self.jobs = SageMakerJobs(_client("sagemaker"), BENCHMARK)
+        self.name = benchmark_name(records.key, run)
+
+    def next_step(self) -> dict[str, Any]:
+        """Go on from where the last look ended."""
+        if self.records.run_result(self.run) is None:
+            job = self.jobs.describe(self.name)
+            if job is None:
+                return self._create()
+            status = BENCHMARK.status(job)
+            log("looked", job=self.name, status=status)
+            if status != BENCHMARK.completed:
+                return self._wait(job, status)
+            if not answer_prompts(self.request, self.records, self.run, self.context):
+                return again(1)
+            self._finish(job)
+        return self._judge()
+
+    def _create(self) -> dict[str, Any]:
+        self.records.begin(self.run, self.name)
+        network = {"NetworkConfig": {"VpcConfig": dict(self.request.vpc_config)}} if self.request.vpc_config else {}
+        try:
+            self.jobs.create(
+                {
+                    "AIBenchmarkJobName": self.name,
+                    "BenchmarkTarget": {"Endpoint": self._target()},
+                    "OutputConfig": {"S3OutputLocation": self.records.output_uri(self.run)},
+                    "AIWorkloadConfigIdentifier": self.request.workload_config_name,
+                    "RoleArn": self.request.role_arn,
+                    "Tags": [{"Key": tag, "Value": value} for tag, value in self.request.tags],
+                    **network,
+                }
+            )
+        except ClientError as error:
+            code = error.response["Error"]["Code"]
+            if code not in ("AccessDeniedException", "ResourceLimitExceeded", "ValidationException"):
+                raise
+            message = error.response["Error"].get("Message", "")
+            raise DeploymentError(f"CreateAIBenchmarkJob answered {code}: {message}. {_NOT_HERE}") from error
+        log("created", job=self.name)
+        if self.records.is_given_up(self.issued):
+            # Whoever gave it up may have looked before the job was there.
+            self.jobs.stop(self.name)
+        return again(5)
+
+    def _target(self) -> dict[str, Any]:
+        component = self.request.component_name
+        listed = {"InferenceComponents": [{"Identifier": component}]} if component else {}
+        return {"Identifier": self.request.endpoint_name, **listed}
+
+    def _wait(self, job: Mapping[str, Any], status: str) -> dict[str, Any]:
+        if status in ("Failed", "Stopped"):
+            reason = job.get("FailureReason") or "it was stopped from outside this deployment"
+            raise DeploymentError(
+                f"the benchmark job {self.name} ended as {status}: {reason}. Deploy again to repeat it"
+            )
+        age = dt.datetime.now(dt.UTC) - job["CreationTime"]
+        if is_out_of_time(self.event):
+            tell(
+                self.event,
+                failure=f"the benchmark job {self.name} is still {status} after {hours(age)}, which is as long as this "
+                "deployment waits: measure fewer numbers of users or requests, or give it a longer timeout",
+            )
+        return again(wait_seconds(age))
+
+    def _finish(self, job: Mapping[str, Any]) -> None:
+        """Read what was measured, add what it costs, publish it and keep it."""
+        output = self.records.open_output(job["OutputConfig"]["S3OutputLocation"], ARCHIVE)
+        levels = read_levels(output, self.request.concurrencies)
+        evaluated = fleet(self.request, _client("sagemaker"), self.region, self.context.invoked_function_arn)
+        priced = [self._priced(level, evaluated) for level in levels]
+        ended = job.get("EndTime") or dt.datetime.now(dt.UTC)
+        publish(self.request.dimensions, evaluated.artifact_key, priced, at=ended)
+        result = evaluation_report.result(self.request, evaluated, priced, job)
+        self.records.finish(self.run, result, evaluation_report.markdown(result))
+
+    def _priced(self, level: Level, evaluated: Fleet) -> Level:
+        price = evaluated.price_per_hour
+        return level if price is None else level.priced(price, self.request.discount)
+
+    def _judge(self) -> dict[str, Any]:
+        before = self.event.get("Before")
+        replaced = None
+        if is_artifact_key(before):
+            replaced = EvaluationRecords(_client("s3"), self.request.bucket, self.request.kms_key_arn, str(before))
+        verdict = Verdict(self.request, self.records, replaced)
+        found = verdict.misses(self.run)
+        if self.event.get("WaitHandle") or self.records.current() is None:
+            self.records.decide(verdict.decision(self.run, found))
+        elif not found:
+            # A scheduled run: what is in service stays in service, and later ones are compared with it as it is now.
+            self.records.decide({**(self.records.current() or {}), "run": self.run})
+        log("evaluated", evaluation=self.records.key, run=self.run, misses=len(found))
+        refusal = verdict.refusal(found)
+        if refusal is None:
+            return end(self.event, data=self.records.key)
+        tell(self.event, failure=refusal)
+        log("gate closed", reason=refusal)
+        return DONE
+
+
+def _client(name: str) -> Any:
+    return boto3.client(name, config=CLIENT)

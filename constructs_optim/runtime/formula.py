@@ -1,0 +1,42 @@
+"""Formulas over measured values: the four operations, numbers, names, and names of parts (``request_latency.p50``)."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+
+_OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+def calculate(formula: str, values: Mapping[str, float]) -> float | None:
+    """What a formula comes to; None where a value is missing, or something is divided by zero.
+
+    Raises:
+        ValueError: where it is no such formula.
+    """
+    try:
+        return _value(ast.parse(formula, mode="eval").body, values)
+    except (KeyError, ZeroDivisionError):
+        return None
+    except SyntaxError as error:
+        raise ValueError(f"{formula!r} is no formula: {error.msg}") from None
+
+
+def _value(node: ast.expr, values: Mapping[str, float]) -> float:
+    match node:
+        case ast.BinOp(left, operation, right) if type(operation) in _OPERATIONS:
+            return _OPERATIONS[type(operation)](_value(left, values), _value(right, values))
+        case ast.Constant(int() | float() as number):
+            return float(number)
+        case ast.Name(name):
+            return values[name]
+        case ast.Attribute(ast.Name(name), part):
+            return values[f"{name}.{part}"]
+        case _:
+            raise ValueError(f"{ast.unparse(node)!r} is neither a number, a name nor one of + - * /")

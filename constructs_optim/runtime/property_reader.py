@@ -1,0 +1,131 @@
+"""Reads a custom resource's properties, and collects what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import InvalidEvent
+from .value_shapes import JOB_ENVIRONMENT, are_network_ids, are_optimization_configs, is_environment, is_tag, matches
+
+# Patterns and limits are the API's (CreateOptimizationJob, CreateModel, CreateStateMachine), narrowed to what a
+# deployment can mean. ASCII: \d and \w stand for the digits and letters of every script otherwise.
+_MOST_TAGS, _MOST_GROUPS, _MOST_SUBNETS = 50, 5, 16
+_BUCKET = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_ROLE_ARN = re.compile(r"(?=.{1,2048}\Z)arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
+_KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]{1,64}", re.ASCII)
+_MACHINE_ARN = re.compile(r"arn:aws[a-z-]*:states:[a-z0-9-]+:\d{12}:stateMachine:[\w-]{1,80}", re.ASCII)
+_INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}")
+_REQUEST_MEMBERS = frozenset(
+    {
+        "DeploymentInstanceType",
+        "MaxInstanceCount",
+        "OptimizationConfigs",
+        "OptimizationEnvironment",
+        "StoppingCondition",
+        "VpcConfig",
+    }
+)
+_SECONDS = re.compile(r"\d{1,7}", re.ASCII)
+_COUNT = re.compile(r"\d{1,4}", re.ASCII)
+
+
+class Reader:
+    """Reads one resource's properties and collects the names of those that are wrong."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self.properties, self.problems = properties, list[str]()
+
+    def text(self, name: str, pattern: re.Pattern[str] | None = None) -> str:
+        """A text of that form."""
+        value = self.properties.get(name)
+        if not isinstance(value, str) or not value or (pattern and not pattern.fullmatch(value)):
+            self.problems.append(name)
+            return ""
+        return value
+
+    def optional(self, name: str, pattern: re.Pattern[str]) -> str | None:
+        """A text of that form, or None where there is none."""
+        return self.text(name, pattern) if self.properties.get(name) else None
+
+    def role_arn(self) -> str:
+        """``RoleArn``."""
+        return self.text("RoleArn", _ROLE_ARN)
+
+    def bucket(self) -> str:
+        """``Bucket``."""
+        return self.text("Bucket", _BUCKET)
+
+    def kms_key_arn(self) -> str | None:
+        """``KmsKeyArn``, where there is one."""
+        return self.optional("KmsKeyArn", _KEY_ARN)
+
+    def state_machine_arn(self) -> str:
+        """``StateMachineArn``."""
+        return self.text("StateMachineArn", _MACHINE_ARN)
+
+    def seconds(self, name: str) -> int | None:
+        """A number of seconds, where there is one."""
+        return int(self.optional(name, _SECONDS) or 0) or None
+
+    def tags(self) -> tuple[tuple[str, str], ...]:
+        """``Tags``."""
+        tags = self.properties.get("Tags") or []
+        if not isinstance(tags, list) or len(tags) > _MOST_TAGS or not all(is_tag(tag) for tag in tags):
+            self.problems.append("Tags")
+            return ()
+        return tuple((tag["Key"], tag["Value"]) for tag in tags)
+
+    def network(self, given: Mapping[str, Any], place: str) -> Mapping[str, Any] | None:
+        """The ``VpcConfig`` of ``given``, or None where there is none."""
+        network = given.get("VpcConfig") or None
+        if network is None:
+            return None
+        if (
+            not isinstance(network, dict)
+            or set(network) != {"SecurityGroupIds", "Subnets"}
+            or not are_network_ids(network["SecurityGroupIds"], _MOST_GROUPS)
+            or not are_network_ids(network["Subnets"], _MOST_SUBNETS)
+        ):
+            self.problems.append(place)
+            return None
+        return network
+
+    def request(self) -> Mapping[str, Any]:
+        """What the job's request has besides what the handler fills in."""
+        request = self.properties.get("Request")
+        if not isinstance(request, dict) or not request or set(request) - _REQUEST_MEMBERS:
+            self.problems.append("Request")
+            return {}
+        self.network(request, "Request.VpcConfig")
+        stopping = request.get("StoppingCondition", {})
+        checks = {
+            "DeploymentInstanceType": matches(request.get("DeploymentInstanceType"), _INSTANCE_TYPE),
+            "MaxInstanceCount": matches(request.get("MaxInstanceCount", "1"), _COUNT),
+            "OptimizationConfigs": are_optimization_configs(request.get("OptimizationConfigs", [])),
+            "OptimizationEnvironment": is_environment(request.get("OptimizationEnvironment", {}), JOB_ENVIRONMENT),
+            "StoppingCondition": isinstance(stopping, dict)
+            and set(stopping) <= {"MaxRuntimeInSeconds"}
+            and all(matches(seconds, _SECONDS) for seconds in stopping.values()),
+        }
+        self.problems += [f"Request.{member}" for member, right in checks.items() if not right]
+        return request
+
+    def description(self) -> Mapping[str, Any]:
+        """``Description``, as the manifest keeps it."""
+        value = self.properties.get("Description") or {}
+        if not isinstance(value, dict):
+            self.problems.append("Description")
+            return {}
+        return value
+
+    def finish(self) -> None:
+        """Refuse what had problems.
+
+        Raises:
+            InvalidEvent: naming all of them.
+        """
+        if self.problems:
+            listed = ", ".join(sorted(set(self.problems)))
+            raise InvalidEvent(f"these properties are missing or malformed: {listed}")

@@ -1,0 +1,192 @@
+"""``constructs-optim recommend`` against the local cloud."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from constructs_optim.cli.main import app
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.price_list import hourly_price
+from constructs_optim.operations import price_list
+from constructs_optim.recipe import Model, Quantization, plan
+
+from ..operations.stores import Store, artifact_key
+
+pytestmark = pytest.mark.local
+
+# The document is of a model whose numbers are not this one's; what matters here is where they end up.
+MODEL = "meta-textgeneration-llama-3-70b-instruct"
+SPEC = (
+    Path(__file__).parent.parent
+    / "conformance/jumpstart/community_models/meta-textgeneration-llama-3-1-70b/specs_v2.16.2.json"
+)
+TYPES = ("--instance-type", "ml.g5.48xlarge", "--instance-type", "ml.p4d.24xlarge")
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """A local cloud whose hub has a document with published benchmarks."""
+    folder = tmp_path_factory.mktemp("hub")
+    (folder / MODEL).mkdir()
+    (folder / MODEL / "2.16.2.json").write_text(SPEC.read_text())
+    with LocalCloud(job_seconds=(0.2, 0.2), endpoint_seconds=0.2, hub_folders=[folder]) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def prices_are_asked_for_anew() -> None:
+    price_list._known.clear()
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["recommend", *arguments])
+
+
+def recommended(*arguments: str) -> dict[str, Any]:
+    result = run(MODEL, "--format", "json", *arguments)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def places(found: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(" + ".join(each["techniques"]), each["instance_type"]) for each in found["candidates"]]
+
+
+def test_published_benchmarks_and_listed_prices_rank_what_the_hub_offers(store: Store) -> None:
+    found = recommended(*TYPES)
+    assert found["version"] == "2.16.2"
+    known = [each for each in found["candidates"] if each["benchmark"] is not None]
+    assert {each["benchmark"]["source"] for each in known} == {
+        "published by JumpStart, lmi 2.16.2",
+        "published by JumpStart, lmi-optimized 2.16.2",
+    }
+    assert found["candidates"][: len(known)] == known
+    blended = [each["blended_price_per_million_tokens"] for each in known]
+    assert blended == sorted(blended)
+    first = known[0]
+    assert first["price_per_hour"] == hourly_price(first["instance_type"])
+    tokens = first["benchmark"]["tokens_per_second"]
+    assert first["blended_price_per_million_tokens"] == pytest.approx(
+        first["price_per_hour"] / (tokens * 3600 / 1e6) / 4
+    )
+
+
+def test_the_table_says_why_in_words_and_how_to_go_on(store: Store) -> None:
+    result = run(MODEL, *TYPES, "--limit", "2")
+    assert result.exit_code == 0, result.output
+    assert "pre-optimized (lmi)" in result.stdout
+    assert "for a million tokens" in result.stdout
+    assert "recipes more; --limit shows them" in result.stdout
+    assert "Left out, by rule: OPT012" in result.stdout
+    assert f"constructs-optim plan --model {MODEL} --model-version 2.16.2" in result.stdout
+    assert "The model is gated" in result.stdout
+
+
+def test_what_is_left_out_is_listed_with_its_rule(store: Store) -> None:
+    result = run(MODEL, "--instance-type", "ml.g5.2xlarge", "--left-out")
+    assert result.exit_code == 2
+    assert "OPT050" in result.stdout
+    assert "Published by JumpStart, of what is no candidate" in result.stdout
+    assert "No recipe is left" in result.stderr
+
+
+def test_users_goal_and_price_narrow_and_order(store: Store) -> None:
+    found = recommended(*TYPES, "--concurrency", "4", "--optimize-for", "latency", "--max-price", "20")
+    assert {name for _, name in places(found)} == {"ml.g5.48xlarge"}
+    assert found["candidates"][0]["benchmark"]["concurrency"] == 4
+    assert "price" in {each["rule"] for each in found["left_out"]}
+
+
+def test_an_evaluation_in_the_store_and_an_artifact_that_is_there_count(store: Store) -> None:
+    model = Model.jumpstart(MODEL, version="2.16.2", accept_eula=True)
+    made = plan(model=model, techniques=[Quantization.awq()], instance_type="ml.g5.48xlarge", region="us-west-2")
+    assert made.artifact_key is not None
+    store.put(f"artifacts/{made.artifact_key}/manifest.json", b"{}")
+    store.put(f"evaluations/{artifact_key('x')}/result.json", _evaluation(made.artifact_key))
+    store.put(f"evaluations/{artifact_key('y')}/result.json", b'{"schema": 9}')
+    found = recommended(*TYPES, "--store", store.bucket)
+    (awq,) = [
+        each
+        for each in found["candidates"]
+        if (each["techniques"], each["instance_type"]) == (["quantization=awq"], "ml.g5.48xlarge")
+    ]
+    assert awq["jobs"] == []
+    assert any("does not tell whether a draft" in reason for reason in awq["reasons"])
+    assert any("could not be read" in note for note in found["notes"])
+
+
+def _evaluation(key: str) -> bytes:
+    document = {
+        "schema": 1,
+        "subject": {
+            "label": "Chat",
+            "endpoint_name": "gone",
+            "artifact_key": key,
+            "instance_type": "ml.g5.48xlarge",
+            "instance_count": 1,
+        },
+        "workload": {"prompts": 1},
+        "started": dt.datetime(2026, 11, 20, tzinfo=dt.UTC).isoformat(),
+        "levels": [{"concurrency": 8, "seconds": 9.0, "metrics": {"total_throughput": 400.0}}],
+    }
+    return json.dumps(document).encode()
+
+
+def test_offline_nothing_is_asked_and_prices_may_be_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    prices = tmp_path / "prices.json"
+    prices.write_text('{"ml.g5.48xlarge": 16.5}')
+    found = recommended(*TYPES, "--offline", "--prices", str(prices), "--version", "2.16.2", "--max-price", "17")
+    assert {each["price_per_hour"] for each in found["candidates"]} == {16.5}
+    assert any("--offline" in note for note in found["notes"])
+    assert any("prices" in note for note in recommended(*TYPES, "--offline")["notes"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--offline", "--store", "bucket"), "--store is read from AWS"),
+        (("--offline", "--prices", "/nowhere.json"), "cannot be read"),
+        (("--offline", "--discount", "1.5"), "discount is 1.5"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...], said: str) -> None:
+    result = run(MODEL, *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize("content", ["[]", '{"ml.g5.48xlarge": "much"}', '{"ml.g5.48xlarge": 0}', "{"])
+def test_a_file_that_states_no_prices_is_refused(tmp_path: Path, content: str) -> None:
+    prices = tmp_path / "prices.json"
+    prices.write_text(content)
+    result = run(MODEL, "--offline", "--prices", str(prices))
+    assert result.exit_code == 2
+    assert "prices.json" in result.stderr
+
+
+def test_where_aws_denies_prices_or_documents_the_rest_is_told(store: Store) -> None:
+    store.cloud.inject("access_denied", operation="GetProducts")
+    store.cloud.inject("access_denied", operation="DescribeHubContent")
+    found = recommended(*TYPES)
+    assert all(each["benchmark"] is None and each["price_per_hour"] is None for each in found["candidates"])
+    assert any("pricing:GetProducts" in note for note in found["notes"])
+    assert any("sagemaker:DescribeHubContent" in note for note in found["notes"])
+
+
+def test_an_unknown_model_or_version_is_refused_with_what_would_work(store: Store) -> None:
+    result = run("meta-textgeneration-lama-3-70b", "--format", "json")
+    assert result.exit_code == 2
+    (violation,) = json.loads(result.stdout)["violations"]
+    assert violation["rule"] == "OPT002"
+    assert "did you mean" in violation["suggestion"]
+    result = run(MODEL, "--version", "9.9.9")
+    assert result.exit_code == 2
+    assert "in version 9.9.9" in result.stderr

@@ -1,0 +1,190 @@
+"""Evaluations in the cloud, with IAM enforced: measured, published, and a bad artifact rolled back."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.recipe.evaluation_result import EvaluationResult
+
+from ..local.conftest import until
+from ..security_document import permissions_under
+from .evaluated_stacks import MODELS, everything, gated, of_component
+from .template_stack import ASSETS, TemplateStack, allowed, part_of
+from .test_hosting import endpoint_of, made, physical
+
+PROMPTS = [{"prompt": f"Question {number}?"} for number in range(12)]
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[LocalCloud]:
+    with LocalCloud(
+        job_seconds=(0.2, 0.2), endpoint_seconds=0.2, time_scale=0.005, enforce_iam=True
+    ) as running:  # fmt: skip
+        s3 = running.client("s3")
+        for bucket in (ASSETS, MODELS):
+            s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+        s3.put_object(Bucket=MODELS, Key="llama/model.safetensors", Body=b"weights")
+        lines = "".join(json.dumps(prompt) + "\n" for prompt in PROMPTS)
+        s3.put_object(Bucket=MODELS, Key="prompts.jsonl", Body=lines.encode())
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def as_fast_as_ever(cloud: LocalCloud) -> Iterator[None]:
+    cloud.clear_performances()
+    yield
+    cloud.clear_faults()
+
+
+def evaluation_of(stack: TemplateStack) -> tuple[dict[str, Any], EvaluationResult]:
+    """What was decided, and the result it was decided by."""
+    s3, bucket = stack.cloud.client("s3"), physical(stack, "AWS::S3::Bucket", "Artifacts")
+    key = physical(stack, "Custom::EndpointEvaluation")
+    decision = json.loads(s3.get_object(Bucket=bucket, Key=f"evaluations/{key}/current.json")["Body"].read())
+    result = s3.get_object(Bucket=bucket, Key=f"evaluations/{key}/result.json")["Body"].read()
+    return decision, EvaluationResult.from_json(result)
+
+
+def published(stack: TemplateStack, name: str, concurrency: int, **dimensions: str) -> list[float]:
+    key = evaluation_of(stack)[1].subject.artifact_key or ""
+    of = dimensions or {"EndpointName": endpoint_of(stack)["EndpointName"], "VariantName": "AllTraffic"}
+    named = {**of, "Concurrency": str(concurrency), "ArtifactKey": key}
+    now = dt.datetime.now(dt.UTC)
+    found = stack.cloud.client("cloudwatch").get_metric_statistics(
+        Namespace="ConstructsOptim/Evaluation",
+        MetricName=name,
+        Dimensions=[{"Name": each, "Value": value} for each, value in named.items()],
+        StartTime=now - dt.timedelta(hours=1),
+        EndTime=now + dt.timedelta(hours=1),
+        Period=60,
+        Statistics=["Average"],
+    )
+    return [point["Average"] for point in found["Datapoints"]]
+
+
+class TestGate:
+    @pytest.fixture(scope="class")
+    def stack(self, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> TemplateStack:
+        stack = made(cloud, tmp_path_factory.mktemp("before"), "Gated", gated(128))
+        assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
+        return stack
+
+    def test_a_sweeps_metrics_reach_cloudwatch_under_the_names_the_dashboard_shows(self, stack: TemplateStack) -> None:
+        decision, result = evaluation_of(stack)
+        assert decision["accepted"]
+        assert [level.concurrency for level in result.levels] == [1, 8]
+        for level in result.levels:
+            (seen,) = published(stack, "TimeToFirstTokenP99", level.concurrency)
+            assert seen == pytest.approx(level.metrics["time_to_first_token_p99"])
+            assert published(stack, "BlendedPricePerMillionTokens", level.concurrency)
+        template = stack.template
+        (board,) = [r for r in template["Resources"].values() if r["Type"] == "AWS::CloudWatch::Dashboard"]
+        assert "TimeToFirstTokenP99" in json.dumps(board)
+
+    def test_its_price_is_the_price_lists(self, stack: TemplateStack) -> None:
+        _, result = evaluation_of(stack)
+        assert result.price is not None
+        assert result.price.source == "AWS Price List"
+        tokens = result.levels[0].metrics["output_tokens_per_second"]
+        paid = result.levels[0].metrics["price_per_million_output_tokens"]
+        assert paid == pytest.approx(result.price.instance_price_per_hour / (tokens * 3600 / 1e6))
+
+    def test_a_slower_artifact_is_rolled_back_and_the_event_says_which_metric_and_by_how_much(
+        self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
+    ) -> None:
+        before = endpoint_of(stack)
+        make_slow(cloud, stack)
+        changed = made(cloud, tmp_path, "Gated", gated(64))
+        assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
+        assert "Time to first token, p50 at 1 user rose from" in changed.reasons
+        assert "worse than what it replaces; 10.0% is allowed" in changed.reasons
+        after = endpoint_of(stack)
+        assert after["EndpointStatus"] == "InService"
+        assert after["EndpointConfigName"] == before["EndpointConfigName"]
+        assert evaluation_of(stack)[0]["accepted"]
+
+    def test_an_artifact_that_answers_otherwise_is_rolled_back(
+        self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
+    ) -> None:
+        cloud.set_performance(answers_differently=0.5)
+        changed = made(cloud, tmp_path, "Gated", gated(64))
+        assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
+        assert "answers differ from those of what it replaces by" in changed.reasons
+
+    def test_a_good_one_is_let_through(self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path) -> None:
+        before = endpoint_of(stack)
+        changed = made(cloud, tmp_path, "Gated", gated(64))
+        assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
+        assert endpoint_of(stack)["EndpointConfigName"] != before["EndpointConfigName"]
+        assert evaluation_of(stack)[0]["accepted"]
+
+    def test_stricter_requirements_are_held_against_what_was_measured_before(
+        self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
+    ) -> None:
+        jobs = len(cloud.client("sagemaker").list_ai_benchmark_jobs(MaxResults=100)["AIBenchmarkJobs"])
+        changed = made(cloud, tmp_path, "Gated", gated(64, p50_ttft_ms=1))
+        assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
+        assert "at most 1 ms is required" in changed.reasons
+        assert len(cloud.client("sagemaker").list_ai_benchmark_jobs(MaxResults=100)["AIBenchmarkJobs"]) == jobs
+
+
+def make_slow(cloud: LocalCloud, stack: TemplateStack) -> None:
+    """Everything but the artifact that is in service now is slow."""
+    name = physical(stack, "AWS::SageMaker::Model").rpartition("/")[2]
+    model = cloud.client("sagemaker").describe_model(ModelName=name)
+    container = model.get("PrimaryContainer") or model["Containers"][0]
+    served = container["ModelDataSource"]["S3DataSource"]["S3Uri"]
+    cloud.set_performance(ttft_ms=900)
+    cloud.set_performance(served, ttft_ms=60)
+
+
+def test_a_component_is_evaluated_by_itself_at_its_share_of_the_instance(cloud: LocalCloud, tmp_path: Path) -> None:
+    stack = made(cloud, tmp_path, "OfComponent", of_component)
+    assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
+    _, result = evaluation_of(stack)
+    assert result.price is not None
+    assert result.price.instance_price_per_hour == pytest.approx(4.0), "two of four GPUs"
+    assert result.price.source == "stated"
+    assert result.subject.inference_component_name is not None
+    component = {"InferenceComponentName": result.subject.inference_component_name}
+    assert published(stack, "OutputTokensPerSecond", 2, **component)
+    assert stack.delete() == "DELETE_COMPLETE", stack.reasons
+
+
+def test_all_that_is_done_is_allowed_and_all_that_is_allowed_is_done(cloud: LocalCloud, tmp_path: Path) -> None:
+    cloud.inject("benchmark_never_finishes")
+    stopped = made(cloud, tmp_path / "stopped", "StoppedAgain", everything(3000))
+    stopped.start()
+    sagemaker = cloud.client("sagemaker")
+    (job,) = until(lambda: sagemaker.list_ai_benchmark_jobs(StatusEquals="InProgress")["AIBenchmarkJobs"], bool, 90)
+    assert stopped.delete() == "DELETE_COMPLETE", stopped.reasons
+    ended = sagemaker.describe_ai_benchmark_job(AIBenchmarkJobName=job["AIBenchmarkJobName"])
+    assert ended["AIBenchmarkJobStatus"] == "Stopped", "nothing is measured for a stack that is gone"
+    cloud.clear_faults()
+    for number, limit in enumerate((3000, 2000)):
+        stack = made(cloud, tmp_path / str(number), "Everything", everything(limit))
+        assert stack.deploy() in ("CREATE_COMPLETE", "UPDATE_COMPLETE"), stack.reasons
+    s3, bucket = cloud.client("s3"), physical(stack, "AWS::S3::Bucket", "Artifacts")
+    runs = f"evaluations/{physical(stack, 'Custom::EndpointEvaluation')}/runs/"
+
+    def results() -> list[str]:
+        listed = s3.list_objects_v2(Bucket=bucket, Prefix=runs).get("Contents", [])
+        return [each["Key"] for each in listed if each["Key"].endswith("/result.json")]
+
+    # The deployment's, and one of the schedule's.
+    until(results, lambda found: len(found) > 1, 90)
+    assert stack.delete() == "DELETE_COMPLETE", stack.reasons
+    asked = [each for each in cloud.authorizations() if (part_of(each["role"]) or "").startswith("Evaluation")]
+    assert [each for each in asked if each["decision"] != "Allow"] == []
+    used = {(part_of(each["role"]), each["action"]) for each in asked if each["action"] != "sts:AssumeRole"}
+    may = {each for each in allowed(stack.template) if each[0].startswith("Evaluation")}
+    unseen = {each for each in permissions_under("What no test sees") if each[0].startswith("Evaluation")}
+    assert used <= may
+    assert may - used == unseen

@@ -1,0 +1,183 @@
+"""Invocations of endpoints: deterministic answers in the forms that LMI containers speak."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.handler_calls import MARK
+from constructs_optim.local.sagemaker.invocations import text_for
+
+from .conftest import until
+from .test_benchmark_jobs import serve
+from .test_inference_components import create, endpoint, needing
+
+PROMPTS = [f"prompt {number}" for number in range(200)]
+
+
+@pytest.fixture(scope="module")
+def sagemaker(brisk: LocalCloud) -> Any:
+    return brisk.client("sagemaker")
+
+
+@pytest.fixture(scope="module")
+def runtime(brisk: LocalCloud) -> Any:
+    return brisk.client("sagemaker-runtime")
+
+
+@pytest.fixture(scope="module")
+def served(sagemaker: Any) -> str:
+    return serve(sagemaker, "answering")
+
+
+def ask(runtime: Any, name: str, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    answer = runtime.invoke_endpoint(EndpointName=name, Body=json.dumps(body), ContentType="application/json", **more)
+    return json.loads(answer["Body"].read())
+
+
+def generated(runtime: Any, name: str, prompt: str) -> str:
+    return ask(runtime, name, {"inputs": prompt})["generated_text"]
+
+
+def refused(call: Any, **given: Any) -> dict[str, Any]:
+    with pytest.raises(ClientError) as caught:
+        call(**given)
+    return caught.value.response
+
+
+def test_a_prompt_is_answered_alike_wherever_and_whenever_it_is_asked(
+    runtime: Any, sagemaker: Any, served: str
+) -> None:
+    other = serve(sagemaker, "answering-too")
+    assert generated(runtime, served, "Why?") == generated(runtime, other, "Why?") == text_for("Why?")
+    assert generated(runtime, served, "Why?") != generated(runtime, served, "Why not?")
+
+
+def test_a_generation_has_as_many_tokens_as_were_asked_for(runtime: Any, served: str) -> None:
+    body = {"inputs": "Why?", "parameters": {"max_new_tokens": 5, "details": True}}
+    answer = ask(runtime, served, body)
+    assert len(answer["generated_text"].split()) == 5
+    assert answer["details"] == {"finish_reason": "length", "generated_tokens": 5}
+
+
+def test_a_chat_completion_has_openais_form(runtime: Any, served: str) -> None:
+    answer = ask(runtime, served, {"messages": [{"role": "user", "content": "Why?"}], "max_tokens": 7})
+    assert answer["object"] == "chat.completion"
+    (choice,) = answer["choices"]
+    assert (choice["message"]["role"], choice["finish_reason"]) == ("assistant", "length")
+    assert answer["usage"]["completion_tokens"] == len(choice["message"]["content"].split()) == 7
+
+
+def test_a_streamed_chat_comes_in_events_that_make_up_the_answer(runtime: Any, served: str) -> None:
+    body = {"messages": [{"role": "user", "content": "Why?"}]}
+    whole = ask(runtime, served, body)["choices"][0]["message"]["content"]
+    answer = runtime.invoke_endpoint_with_response_stream(EndpointName=served, Body=json.dumps(body))
+    assert answer["ContentType"] == "text/event-stream"
+    parts = [event["PayloadPart"]["Bytes"].decode() for event in answer["Body"]]
+    assert len(parts) > 10
+    events = [line.removeprefix("data: ") for line in "".join(parts).split("\n\n") if line]
+    assert events.pop() == "[DONE]"
+    assert "".join(json.loads(event)["choices"][0]["delta"].get("content", "") for event in events) == whole
+
+
+def test_a_streamed_generation_comes_in_lines_the_last_of_which_has_it_all(runtime: Any, served: str) -> None:
+    answer = runtime.invoke_endpoint_with_response_stream(EndpointName=served, Body=json.dumps({"inputs": "Why?"}))
+    lines = b"".join(event["PayloadPart"]["Bytes"] for event in answer["Body"]).splitlines()
+    tokens = [json.loads(line) for line in lines]
+    assert answer["ContentType"] == "application/jsonlines"
+    assert "".join(token["token"]["text"] for token in tokens) == tokens[-1]["generated_text"] == text_for("Why?")
+
+
+def test_what_is_set_to_answers_differently_for_its_share_of_the_prompts(
+    brisk: LocalCloud, runtime: Any, sagemaker: Any, served: str
+) -> None:
+    other = serve(sagemaker, "quantized", Environment={"MADE_BY": "awq"})
+    brisk.set_performance("MADE_BY=awq", answers_differently=0.2)
+    differing = {prompt for prompt in PROMPTS if generated(runtime, other, prompt) != text_for(prompt)}
+    assert 0.1 < len(differing) / len(PROMPTS) < 0.3
+    assert all(generated(runtime, served, prompt) == text_for(prompt) for prompt in PROMPTS[:20])
+    assert {p for p in PROMPTS if generated(runtime, other, p) != text_for(p)} == differing
+    brisk.set_performance("MADE_BY=awq", answers_differently=1)
+    assert generated(runtime, other, PROMPTS[0]) != text_for(PROMPTS[0])
+
+
+def test_what_is_set_to_fails_for_its_share_of_the_prompts(brisk: LocalCloud, runtime: Any, sagemaker: Any) -> None:
+    name = serve(sagemaker, "faulty")
+    brisk.set_performance(name, error_rate=1)
+    response = refused(runtime.invoke_endpoint, EndpointName=name, Body=b'{"inputs": "Why?"}')
+    assert response["Error"]["Code"] == "ModelError"
+    assert response["OriginalStatusCode"] == 500
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [(b"{", "not JSON"), (b"[]", "not an object"), (b'{"text": 1}', "neither inputs nor messages")],
+)
+def test_what_a_model_does_not_understand_it_refuses(runtime: Any, served: str, body: bytes, said: str) -> None:
+    response = refused(runtime.invoke_endpoint, EndpointName=served, Body=body)
+    assert (response["OriginalStatusCode"], response["ResponseMetadata"]["HTTPStatusCode"]) == (400, 424)
+    assert said in response["OriginalMessage"]
+
+
+def test_nobody_answers_for_an_endpoint_that_is_not_there(runtime: Any) -> None:
+    response = refused(runtime.invoke_endpoint, EndpointName="nowhere", Body=b"{}")
+    assert response["Error"]["Code"] == "ValidationError"
+    assert "Endpoint nowhere of account 000000000000 not found" in response["Error"]["Message"]
+
+
+def test_a_component_is_named_and_answers_while_it_has_a_copy(runtime: Any, sagemaker: Any) -> None:
+    endpoint(sagemaker, "several")
+    create(sagemaker, "one", "several", needing(1))
+
+    def copies() -> int:
+        return sagemaker.describe_inference_component(InferenceComponentName="one")["RuntimeConfig"]["CurrentCopyCount"]
+
+    until(copies, lambda count: count == 1)
+    response = refused(runtime.invoke_endpoint, EndpointName="several", Body=b"{}")
+    assert "Inference Component Name header is required" in response["Error"]["Message"]
+    assert ask(runtime, "several", {"inputs": "Why?"}, InferenceComponentName="one")["generated_text"]
+    until(
+        lambda: sagemaker.describe_inference_component(InferenceComponentName="one")["InferenceComponentStatus"],
+        lambda status: status == "InService",
+    )
+    sagemaker.update_inference_component_runtime_config(
+        InferenceComponentName="one", DesiredRuntimeConfig={"CopyCount": 0}
+    )
+    until(copies, lambda count: count == 0)
+    until(
+        lambda: sagemaker.describe_inference_component(InferenceComponentName="one")["InferenceComponentStatus"],
+        lambda status: status == "InService",
+    )
+    response = refused(
+        runtime.invoke_endpoint, EndpointName="several", InferenceComponentName="one", Body=b'{"inputs": "Why?"}'
+    )
+    assert "has no capacity to process this request" in response["Error"]["Message"]
+
+
+def test_invocations_are_among_the_calls_and_can_be_throttled(brisk: LocalCloud, runtime: Any, served: str) -> None:
+    brisk.inject("throttled", operation="InvokeEndpoint", count=1)
+    assert generated(runtime, served, "Why?")
+    outcomes = [call["outcome"] for call in brisk.calls("InvokeEndpoint")[-2:]]
+    assert outcomes == ["ThrottlingException", "OK"]
+
+
+def test_a_function_s_invocations_are_among_its_calls(brisk: LocalCloud, served: str) -> None:
+    marked = boto3.client(
+        "sagemaker-runtime",
+        endpoint_url=brisk.endpoint_url,
+        region_name=brisk.region,
+        aws_access_key_id="000000000000",
+        aws_secret_access_key="local",
+        config=Config(user_agent_extra=MARK),
+    )
+    marked.invoke_endpoint(EndpointName=served, Body=b'{"inputs": "Why?"}')
+    marked.invoke_endpoint_with_response_stream(EndpointName=served, Body=b'{"inputs": "Why?"}')
+    calls = [(call["service"], call["operation"]) for call in brisk.function_calls()[-2:]]
+    assert calls == [("sagemaker", "InvokeEndpoint"), ("sagemaker", "InvokeEndpointWithResponseStream")]

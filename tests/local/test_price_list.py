@@ -1,0 +1,74 @@
+"""The AWS Price List, with prices of the local cloud's own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.sagemaker.fleets import hardware
+
+SERVICE = "AmazonSageMaker"
+
+
+@pytest.fixture(scope="module")
+def pricing(cloud: LocalCloud) -> Any:
+    return cloud.client("pricing")
+
+
+def products(pricing: Any, *filters: tuple[str, str, str]) -> list[dict[str, Any]]:
+    pages = pricing.get_paginator("get_products").paginate(
+        ServiceCode=SERVICE, Filters=[{"Type": kind, "Field": field, "Value": value} for kind, field, value in filters]
+    )
+    return [json.loads(text) for page in pages for text in page["PriceList"]]
+
+
+def test_an_instance_for_hosting_has_one_price_an_hour(pricing: Any) -> None:
+    (found,) = products(
+        pricing,
+        ("TERM_MATCH", "instanceName", "ml.g5.12xlarge"),
+        ("TERM_MATCH", "regionCode", "us-west-2"),
+        ("TERM_MATCH", "component", "Hosting"),
+    )
+    assert found["product"]["attributes"]["usagetype"] == "USW2-Host:ml.g5.12xlarge"
+    (term,) = found["terms"]["OnDemand"].values()
+    (dimension,) = term["priceDimensions"].values()
+    assert dimension["unit"] == "Hrs"
+    assert float(dimension["pricePerUnit"]["USD"]) > 0
+    assert term["sku"] == found["product"]["sku"]
+
+
+def test_filters_narrow_what_is_found(pricing: Any) -> None:
+    hosting = ("TERM_MATCH", "component", "Hosting")
+    there = products(pricing, hosting, ("EQUALS", "regionCode", "us-west-2"))
+    assert {item["product"]["attributes"]["instanceName"] for item in there} == set(hardware())
+    g5 = products(pricing, hosting, ("EQUALS", "regionCode", "us-west-2"), ("CONTAINS", "instanceName", "ml.g5."))
+    assert 0 < len(g5) < len(there)
+    two = products(pricing, hosting, ("ANY_OF", "regionCode", "us-west-2,us-east-1"))
+    assert len(two) == 2 * len(there)
+    elsewhere = products(pricing, hosting, ("NONE_OF", "regionCode", "us-west-2, us-east-1"))
+    assert {item["product"]["attributes"]["regionCode"] for item in elsewhere}.isdisjoint({"us-west-2", "us-east-1"})
+    assert products(pricing, hosting, ("TERM_MATCH", "colour", "red")) == []
+
+
+def test_products_come_a_page_at_a_time(pricing: Any) -> None:
+    first = pricing.get_products(ServiceCode=SERVICE, MaxResults=3)
+    second = pricing.get_products(ServiceCode=SERVICE, MaxResults=3, NextToken=first["NextToken"])
+    assert len(first["PriceList"]) == len(second["PriceList"]) == 3
+    assert not set(first["PriceList"]) & set(second["PriceList"])
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"ServiceCode": "AmazonNothing"}, "NotFoundException"),
+        ({"ServiceCode": SERVICE, "NextToken": "x"}, "InvalidNextTokenException"),
+    ],
+)
+def test_what_is_not_there_is_refused(pricing: Any, given: dict[str, Any], code: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        pricing.get_products(**given)
+    assert caught.value.response["Error"]["Code"] == code

@@ -1,0 +1,179 @@
+"""What benchmarks send, what is required of them, and the rules about both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import constructs_optim.runtime as runtime
+from constructs_optim.recipe import metrics
+from constructs_optim.recipe.benchmark import Benchmark, QualityRequirement, Workload, requirements_of
+from constructs_optim.recipe.benchmark.aiperf import definitions
+from constructs_optim.recipe.rules import all_rules, check
+
+SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-token"
+PROMPTS = "s3://prompts/chat.jsonl"
+
+
+def benchmark(**given: Any) -> Benchmark:
+    return Benchmark(**{"workload": Workload(), **given})
+
+
+def workload(**given: Any) -> Benchmark:
+    return benchmark(workload=Workload(**given))
+
+
+def required(**given: Any) -> Benchmark:
+    arguments = {name: given.pop(name) for name in ("max_regression", "at_concurrency", "quality") if name in given}
+    return benchmark(requirements=requirements_of(given, **arguments))  # type: ignore[arg-type]
+
+
+def quality(**given: Any) -> Benchmark:
+    return required(quality=QualityRequirement(**{"prompts": PROMPTS, **given}))
+
+
+GOOD: dict[str, list[Benchmark]] = {
+    "OPT140": [workload(concurrency=[1]), workload(concurrency=(256, 8))],
+    "OPT141": [workload(input_tokens_stddev=0, warmup_requests=0, request_timeout_seconds=60)],
+    "OPT142": [workload(requests=32), workload(duration_seconds=60), workload(concurrency=[64], requests=64)],
+    "OPT143": [workload(parameters={"warmup_request_count": 3, "goodput": "time_to_first_token:500"})],
+    "OPT144": [workload(prompts=PROMPTS, token_secret_arn=SECRET), workload(prompts="${Token[Prompts.7]}"), quality()],
+    "OPT145": [benchmark()],
+    "OPT146": [
+        benchmark(schedule="rate(1 day)", after_deployment=False),
+        benchmark(schedule="cron(0 6 ? * MON-FRI *)"),
+        benchmark(schedule="${Token[When.3]}"),
+    ],
+    "OPT147": [required(), required(p99_ttft_ms=500, max_regression=0.05, at_concurrency=8), quality(min_identical=0)],
+    "OPT148": [benchmark(instance_price_per_hour=7.09, discount=0.3), benchmark(instance_price_per_hour=-1.8e289)],
+}
+BAD: list[tuple[str, Benchmark, str, str]] = [
+    ("OPT140", workload(concurrency=[]), "workload.concurrency", "at least one number of users"),
+    ("OPT140", workload(concurrency=[0]), "workload.concurrency", "from 1 on"),
+    ("OPT140", workload(concurrency=[True]), "workload.concurrency", "from 1 on"),
+    ("OPT141", workload(input_tokens=0), "workload.input_tokens", "a whole number from 1 on"),
+    ("OPT141", workload(seed=1.5), "workload.seed", "a whole number from 0 on"),
+    ("OPT142", workload(requests=100, duration_seconds=60), "workload.duration_seconds", "alone"),
+    ("OPT142", workload(concurrency=[1, 64], requests=10), "workload.requests", "64 or more"),
+    ("OPT143", workload(parameters={"concurency": 3}), "workload.parameters", "one of"),
+    ("OPT143", workload(parameters={"concurrency": [1]}), "workload.parameters", "Workload(concurrency=[...])"),
+    ("OPT144", workload(prompts="prompts.jsonl"), "workload.prompts", "s3://my-bucket/prompts.jsonl"),
+    ("OPT144", workload(prompts="s3://bucket/folder/"), "workload.prompts", "a file in S3"),
+    ("OPT144", quality(prompts="https://somewhere/x.jsonl"), "quality.prompts", "a file in S3"),
+    ("OPT144", workload(token_secret_arn="hf_abcdef"), "workload.token_secret_arn", "never the token"),
+    ("OPT145", benchmark(asynchronous=True), "async_inference", "answers at once"),
+    ("OPT146", benchmark(after_deployment=False), "after_deployment", "or a schedule"),
+    ("OPT146", benchmark(schedule="every day"), "schedule", "rate(1 day)"),
+    ("OPT146", benchmark(schedule=7), "schedule", "rate(1 day)"),
+    (
+        "OPT146",
+        benchmark(schedule="rate(1 day)", after_deployment=False, requirements=requirements_of({})),
+        "require",
+        "after_deployment=True",
+    ),
+    ("OPT147", required(p99_ttft_ms=0), "require: Time to first token, p99", "above zero"),
+    ("OPT147", required(max_error_rate=1), "require.max_error_rate", "0.01 for 1 %"),
+    ("OPT147", required(max_regression=5), "require.max_regression", "0.05 for 5 %"),
+    ("OPT147", required(at_concurrency=9), "require.at_concurrency", "1, 8, 32"),
+    ("OPT147", quality(min_identical=2), "quality.min_identical", "a share from 0 to 1"),
+    ("OPT147", quality(max_tokens=0), "quality.max_tokens", "a whole number"),
+    ("OPT148", benchmark(instance_price_per_hour=0), "instance_price_per_hour", "above zero"),
+    ("OPT148", benchmark(discount=1), "discount", "below 1"),
+]
+
+
+def test_every_rule_about_benchmarks_has_a_case_on_either_side() -> None:
+    rules = {rule.id for rule in all_rules() if rule.subject is Benchmark}
+    assert rules == set(GOOD) == {rule for rule, *_ in BAD}
+
+
+@pytest.mark.parametrize(("rule", "asked"), [(rule, asked) for rule, cases in GOOD.items() for asked in cases])
+def test_what_keeps_a_rule_is_not_refused(rule: str, asked: Benchmark) -> None:
+    assert rule not in {violation.rule for violation in check(asked)}
+
+
+@pytest.mark.parametrize(("rule", "asked", "location", "told"), BAD)
+def test_what_breaks_a_rule_is_refused_with_its_place_and_a_way_out(
+    rule: str, asked: Benchmark, location: str, told: str
+) -> None:
+    found = [violation for violation in check(asked) if violation.rule == rule]
+    assert location in {violation.location for violation in found}
+    assert any(told in violation.suggestion for violation in found)
+
+
+def test_a_token_given_for_its_secret_is_not_repeated() -> None:
+    assert "hf_abcdef" not in str(check(workload(token_secret_arn="hf_abcdef")))
+
+
+def test_a_workload_is_what_the_service_documents() -> None:
+    spec = Workload(concurrency=[8, 1, 8], output_tokens=100, tokenizer="org/model", token_secret_arn=SECRET).spec
+    assert spec == {
+        "benchmark": {"type": "aiperf"},
+        "parameters": {
+            "prompt_input_tokens_mean": 622,
+            "output_tokens_mean": 100,
+            "concurrency": [1, 8],
+            "request_count": 100,
+            "random_seed": 42,
+            "streaming": True,
+            "tokenizer": "org/model",
+        },
+        "secrets": {"HF_TOKEN": SECRET},
+        "tooling": {"api_standard": "openai"},
+    }
+
+
+def test_many_users_send_three_requests_each() -> None:
+    assert Workload(concurrency=[64]).spec["parameters"]["request_count"] == 192
+
+
+def test_prompts_of_ones_own_are_read_from_their_channel() -> None:
+    parameters = Workload(prompts=PROMPTS).spec["parameters"]
+    assert parameters["input_file"] == "/opt/ml/input/data/prompts/chat.jsonl"
+    assert "prompt_input_tokens_mean" not in parameters
+
+
+def test_an_endpoint_that_fails_its_requests_is_never_let_through_by_default() -> None:
+    (limit,) = requirements_of({}).limits
+    assert (limit.formula, limit.at_most) == ("client_invocation_errors / client_invocations", 0.01)
+
+
+def test_every_limit_that_can_be_named_is_one_of_a_metric() -> None:
+    names = requirements_of.__annotations__ and requirements_of({}).limits
+    assert names
+    for name in ("mean_ttft_ms", "p90_itl_ms", "p50_client_latency_ms", "min_total_throughput"):
+        (limit, *_) = requirements_of({name: 5.0}).limits  # type: ignore[typeddict-item]
+        assert metrics.find(limit.formula).of_evaluation
+
+
+def test_a_name_that_is_no_limit_is_answered_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match="require has no p98_ttft_ms: there are mean_ttft_ms"):
+        requirements_of({"p98_ttft_ms": 5})  # type: ignore[typeddict-unknown-key]
+
+
+def test_only_what_an_evaluation_measures_can_be_compared() -> None:
+    with pytest.raises(ValueError, match="model_latency is not measured by an evaluation"):
+        requirements_of({}, max_regression=0.1, regression_metrics=["model_latency"])
+
+
+def test_throughput_is_better_the_higher_it_is_and_latency_the_lower() -> None:
+    regression = requirements_of({}, max_regression=0.1).regression
+    assert regression is not None
+    assert dict(regression.metrics)["output_tokens_per_second"]
+    assert not dict(regression.metrics)["time_to_first_token_p50"]
+
+
+def test_the_handlers_know_every_metric_as_it_is_defined() -> None:
+    kept = Path(runtime.__path__[0]) / "evaluation_metrics.json"
+    assert json.loads(kept.read_text()) == definitions(), (
+        "write it anew: json.dumps(definitions(), indent=1) of recipe/benchmark/aiperf.py"
+    )
+
+
+def test_aiperf_measures_all_but_what_follows_from_it() -> None:
+    derived = {"concurrency", "tokenizer_failed", "empty_inference_response", "instance_price_per_hour"}
+    unmeasured = {each["name"] for each in definitions() if each["aiperf"] is None and each["formula"] is None}
+    assert unmeasured == derived

@@ -1,0 +1,296 @@
+"""Which recipes are recommended, in which order, and why others are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.recipe import Model, PreOptimized, RecipeError, plan
+from constructs_optim.recipe.catalog import instances
+from constructs_optim.recipe.recommendation import HUB, PRICE, recommend
+from constructs_optim.recipe.recommendation_data import (
+    Benchmark,
+    Candidate,
+    Evidence,
+    Fit,
+    Goal,
+    Recommendation,
+    Wish,
+)
+from constructs_optim.recipe.techniques.parsing import parse
+
+LLAMA = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True)
+REGION = "us-west-2"
+G5, P4D, P5 = "ml.g5.48xlarge", "ml.p4d.24xlarge", "ml.p5.48xlarge"
+PRICES = {G5: 20.0, P4D: 30.0, P5: 90.0}
+AWQ, AWQ_AND_DRAFT = ("quantization=awq",), ("quantization=awq", "speculative_decoding=sagemaker_draft")
+PRE_OPTIMIZED = ("pre_optimized,config=lmi-optimized",)
+
+
+def published(instance_type: str, concurrency: int, ttft: float | None, tokens: float | None) -> Benchmark:
+    return Benchmark("published by JumpStart", instance_type, concurrency, ttft, tokens, configuration="lmi-optimized")
+
+
+def own(techniques: Sequence[str], instance_type: str, tokens: float, with_channels: bool | None = False) -> Benchmark:
+    made = plan(
+        model=LLAMA, techniques=[_parsed(text) for text in techniques], instance_type=instance_type, region=REGION
+    )
+    return Benchmark(
+        "your evaluation of Chat, 2026-11-20",
+        instance_type,
+        8,
+        250.0,
+        tokens,
+        served=made.artifact_key or made.container_key,
+        with_channels=with_channels,
+    )
+
+
+def _parsed(text: str) -> Any:
+    return PreOptimized(text.partition("config=")[2]) if text.startswith("pre_") else parse(text)
+
+
+def recommended(
+    *benchmarks: Benchmark,
+    prices: Mapping[str, float] = PRICES,
+    types: Sequence[str] = (G5, P4D, P5),
+    wish: Wish | None = None,
+    **evidence: Any,
+) -> Recommendation:
+    known = Evidence(prices=prices, benchmarks=benchmarks, **evidence)
+    return recommend(LLAMA, region=REGION, instance_types=types, evidence=known, wish=wish)
+
+
+def places(found: Recommendation) -> list[tuple[tuple[str, ...], str]]:
+    return [(each.techniques, each.plan.instance_type) for each in found.candidates]
+
+
+def of(found: Recommendation, techniques: tuple[str, ...], instance_type: str) -> Candidate:
+    (each,) = [c for c in found.candidates if (c.techniques, c.plan.instance_type) == (techniques, instance_type)]
+    return each
+
+
+def test_without_benchmarks_what_fits_for_the_least_money_comes_first() -> None:
+    found = recommended()
+    first = found.candidates[0]
+    assert (first.plan.instance_type, first.fit, first.benchmark) == (G5, Fit.fits, None)
+    prices = [each.price_per_hour for each in found.candidates if each.fit is Fit.fits]
+    assert prices == sorted(prices)
+    assert "how fast it is is not known: no benchmark of it is" in first.reasons
+
+
+def test_what_is_measured_comes_before_what_is_not_however_dear() -> None:
+    found = recommended(published(P5, 8, 100, 300))
+    assert places(found)[0] == (PRE_OPTIMIZED, P5)
+    assert sum(each.benchmark is not None for each in found.candidates) == 1
+
+
+def test_the_blended_price_is_worked_out_as_the_vendor_does_and_ranks() -> None:
+    # 30 dollars an hour; 100 tokens a second are 0.36 million an hour; a quarter of the tokens are output.
+    found = recommended(published(G5, 4, 900, 20), published(P4D, 4, 300, 100))
+    first, second = found.candidates[:2]
+    assert (first.plan.instance_type, second.plan.instance_type) == (P4D, G5)
+    assert first.blended_price == pytest.approx(30 / 0.36 / 4)
+    assert first.reasons[0].startswith(
+        "$20.83 for a million tokens, 100 tokens/s, first token after 300 ms with 4 users"
+    )
+    discounted = recommended(published(P4D, 4, 300, 100), wish=Wish(discount=0.5))
+    assert discounted.candidates[0].blended_price == pytest.approx(first.blended_price / 2)
+
+
+def test_the_goal_chooses_the_benchmark_and_the_order() -> None:
+    benchmarks = (
+        published(G5, 1, 200, 30),
+        published(G5, 32, 2000, 200),
+        published(P5, 1, 80, 60),
+        published(P5, 32, 300, 400),
+    )
+
+    def first(goal: Goal) -> tuple[str, int]:
+        each = recommended(*benchmarks, wish=Wish(goal=goal)).candidates[0]
+        assert each.benchmark is not None
+        return each.plan.instance_type, each.benchmark.concurrency
+
+    assert first(Goal.latency) == (P5, 1)
+    assert first(Goal.throughput) == (P5, 32)
+    assert first(Goal.cost) == (G5, 32)
+
+
+def test_only_benchmarks_with_the_wished_number_of_users_are_ranked_by() -> None:
+    found = recommended(published(G5, 1, 200, 30), published(P5, 8, 90, 300), wish=Wish(concurrency=8))
+    assert places(found)[0] == (PRE_OPTIMIZED, P5)
+    other = of(found, PRE_OPTIMIZED, G5)
+    assert other.benchmark is None
+    assert "measured with 1 users, and not with 8" in other.reasons
+
+
+def test_nothing_is_worked_out_of_a_benchmark_that_lacks_it() -> None:
+    found = recommended(published(P4D, 4, 300, None), wish=Wish(goal=Goal.throughput))
+    candidate = of(found, PRE_OPTIMIZED, P4D)
+    assert places(found)[0] != (PRE_OPTIMIZED, P4D)
+    assert candidate.blended_price is None
+    assert candidate.reasons[0] == "first token after 300 ms with 4 users (published by JumpStart)"
+    unpriced = recommended(published(P4D, 4, 300, 100), prices={})
+    assert of(unpriced, PRE_OPTIMIZED, P4D).blended_price is None
+    assert "its price is not known" in of(unpriced, PRE_OPTIMIZED, P4D).reasons
+
+
+def test_an_evaluation_of_ones_own_belongs_to_the_recipe_whose_artifact_it_served() -> None:
+    found = recommended(own(AWQ, P4D, 500))
+    assert places(found)[0] == (AWQ, P4D)
+    assert of(found, AWQ_AND_DRAFT, P4D).benchmark is None
+    drafted = recommended(own(AWQ_AND_DRAFT, P4D, 500, with_channels=True))
+    assert places(drafted)[0] == (AWQ_AND_DRAFT, P4D)
+    assert of(drafted, AWQ, P4D).benchmark is None
+
+
+def test_an_evaluation_that_may_be_of_two_recipes_is_counted_for_neither() -> None:
+    found = recommended(own(AWQ, P4D, 500, with_channels=None))
+    for techniques in (AWQ, AWQ_AND_DRAFT):
+        candidate = of(found, techniques, P4D)
+        assert candidate.benchmark is None
+        assert any("does not tell whether a draft was beside it" in reason for reason in candidate.reasons)
+
+
+def test_an_evaluation_without_an_artifact_is_known_by_how_the_model_was_served() -> None:
+    found = recommended(own(PRE_OPTIMIZED, P4D, 500, with_channels=None))
+    assert places(found)[0] == (PRE_OPTIMIZED, P4D)
+
+
+def test_an_evaluation_on_several_instances_is_charged_for_all_of_them() -> None:
+    one = own(AWQ, P4D, 500)
+    two = Benchmark(**{**vars(one), "instance_count": 2, "tokens_per_second": 1000})
+    prices = [recommended(each).candidates[0].blended_price for each in (one, two)]
+    assert prices[0] == pytest.approx(prices[1])
+
+
+def test_an_artifact_that_exists_needs_no_job_and_goes_before_one_that_does() -> None:
+    types = (G5,)
+    fp8 = plan(model=LLAMA, techniques=[parse("quantization=fp8")], instance_type=G5, region=REGION)
+    key = fp8.artifact_key
+    assert key is not None
+    before = recommended(types=types)
+    after = recommended(types=types, artifacts={key})
+    assert of(before, ("quantization=fp8",), G5).jobs == ("fp8",)
+    assert of(after, ("quantization=fp8",), G5).jobs == ()
+    assert "no job: the artifact exists" in of(after, ("quantization=fp8",), G5).reasons
+    assert places(after).index((("quantization=fp8",), G5)) < places(after).index((AWQ, G5))
+    assert places(before).index((AWQ, G5)) < places(before).index((("quantization=fp8",), G5))
+
+
+def test_training_heads_comes_after_other_jobs_on_the_same_instance() -> None:
+    order = [techniques for techniques, name in places(recommended(types=(P5,))) if name == P5]
+    assert order[-1] == ("speculative_decoding=eagle",)
+
+
+def test_what_does_not_fit_or_does_not_run_is_left_out_with_the_rule() -> None:
+    found = recommended(types=("ml.g5.2xlarge", "ml.inf2.48xlarge"))
+    by_rule = {(each.techniques, each.rule): each for each in found.excluded}
+    assert by_rule[AWQ, "OPT050"].instance_types == ("ml.g5.2xlarge",)
+    assert "the weights take 35 GB" in by_rule[AWQ, "OPT050"].reason
+    assert by_rule[AWQ, "OPT012"].instance_types == ("ml.inf2.48xlarge",)
+    assert [each for each in places(found) if each[1] == "ml.inf2.48xlarge"] == [
+        (("compilation=neuron",), "ml.inf2.48xlarge")
+    ]
+
+
+def test_where_instance_types_differ_in_why_the_rule_speaks_for_itself() -> None:
+    found = recommended(types=("ml.g5.xlarge", "ml.g4dn.xlarge"))
+    (each,) = [e for e in found.excluded if (e.techniques, e.rule) == (AWQ, "OPT050")]
+    assert each.instance_types == ("ml.g5.xlarge", "ml.g4dn.xlarge")
+    assert each.reason == "the weights alone take more memory than the accelerators have"
+
+
+def test_what_costs_too_much_is_left_out_and_what_has_no_price_as_well() -> None:
+    found = recommended(prices={G5: 20.0, P5: 90.0}, wish=Wish(max_price=50))
+    assert {name for _, name in places(found)} == {G5}
+    dear = {(each.reason, each.instance_types) for each in found.excluded if each.rule == PRICE}
+    assert dear == {
+        ("an hour costs more than 50 dollars", (P5,)),
+        ("its price is not known, and an hour may cost 50 dollars", (P4D,)),
+    }
+
+
+def test_a_configuration_is_tried_where_the_hub_offers_it_and_its_figures_are_shown_elsewhere() -> None:
+    plain = Benchmark("published by JumpStart", P5, 1, 80, 48, configuration="lmi")
+    found = recommended(plain, configurations={"lmi-optimized": {P4D}})
+    assert [name for techniques, name in places(found) if techniques == PRE_OPTIMIZED] == [P4D]
+    (each,) = [e for e in found.excluded if e.rule == HUB]
+    assert each.instance_types == (G5, P5)
+    assert found.elsewhere == (plain,)
+
+
+def test_a_tight_fit_comes_after_one_that_leaves_room_for_requests() -> None:
+    types = ("ml.g5.12xlarge", G5)
+    found = recommended(types=types, prices={"ml.g5.12xlarge": 1.0, G5: 20.0})
+    tight = [each for each in found.candidates if each.fit is Fit.tight]
+    roomy = [each for each in found.candidates if each.fit is Fit.fits]
+    assert tight
+    assert found.candidates == (*roomy, *tight)
+    assert any("requests wait for each other" in reason for reason in tight[0].reasons)
+
+
+def test_all_accelerated_instance_types_are_tried_by_default() -> None:
+    found = recommend(LLAMA, region=REGION)
+    tried = {name for _, name in places(found)} | {name for each in found.excluded for name in each.instance_types}
+    assert tried == {name for name, row in instances.by_name().items() if row.hosts_endpoints}
+
+
+@pytest.mark.parametrize(
+    ("model", "types", "rule"),
+    [
+        (Model.jumpstart("meta-textgeneration-lama-3-70b", accept_eula=True), (), "OPT002"),
+        (Model.jumpstart(LLAMA.model_id, version="newest", accept_eula=True), (), "OPT003"),
+        (LLAMA, ("ml.g5.12xlage",), "OPT010"),
+        (LLAMA, ("ml.m5.large",), "OPT011"),
+    ],
+)
+def test_what_no_recipe_mends_is_refused_once(model: Model, types: tuple[str, ...], rule: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        recommend(model, region=REGION, instance_types=types)
+    assert [violation.rule for violation in caught.value.violations] == [rule]
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        (Wish(discount=1), "discount is 1"),
+        (Wish(max_price=0), "max_price is 0"),
+        (Wish(concurrency=0), "concurrency is 0"),
+    ],
+)
+def test_a_wish_that_is_none_is_refused(wish: Wish, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        recommend(LLAMA, region=REGION, wish=wish)
+
+
+@given(
+    st.lists(
+        st.builds(
+            published,
+            st.sampled_from([G5, P4D, P5]),
+            st.sampled_from([1, 8, 64]),
+            st.none() | st.floats(1, 10_000),
+            st.none() | st.floats(1, 10_000),
+        ),
+        max_size=9,
+    ),
+    st.sampled_from(list(Goal)),
+)
+def test_known_figures_come_first_and_in_order(benchmarks: list[Benchmark], goal: Goal) -> None:
+    figures: list[float | None] = []
+    for each in recommended(*benchmarks, wish=Wish(goal=goal)).candidates:
+        shown = each.benchmark
+        match goal:
+            case Goal.cost:
+                figures.append(each.blended_price)
+            case Goal.latency:
+                figures.append(shown.time_to_first_token_ms if shown else None)
+            case Goal.throughput:
+                figures.append(-shown.tokens_per_second if shown and shown.tokens_per_second else None)
+    known = [figure for figure in figures if figure is not None]
+    assert figures[: len(known)] == sorted(known)

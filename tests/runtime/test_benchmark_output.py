@@ -1,0 +1,170 @@
+"""What a benchmark job leaves, read: values by hand from a summary as aiperf writes it."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.recipe import pricing
+from constructs_optim.runtime.benchmark_output import metric_definitions, read_levels
+from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.formula import calculate
+
+
+def latency(value: float, unit: str = "ms") -> dict[str, Any]:
+    return {"unit": unit, "avg": value, "p50": value * 0.9, "p90": value * 2, "p99": value * 3, "min": 1, "max": 9}
+
+
+def count(value: float, unit: str) -> dict[str, Any]:
+    return {"unit": unit, "avg": value}
+
+
+def summary(**more: Any) -> dict[str, Any]:
+    return {
+        "input_config": {"endpoint": {"type": "chat"}},
+        "was_cancelled": False,
+        "time_to_first_token": latency(200),
+        "inter_token_latency": latency(20),
+        "request_latency": latency(4),
+        "request_throughput": count(2.5, "requests/sec"),
+        "output_token_throughput": count(250, "tokens/sec"),
+        "input_sequence_length": latency(600, "tokens"),
+        "output_sequence_length": latency(100, "tokens"),
+        "request_count": count(98, "requests"),
+        "error_request_count": count(2, "requests"),
+        "benchmark_duration": count(40, "sec"),
+        **more,
+    }
+
+
+def archive(files: dict[str, Any]) -> io.BytesIO:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as members:
+        for name, document in files.items():
+            data = document if isinstance(document, bytes) else json.dumps(document).encode()
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            members.addfile(info, io.BytesIO(data))
+    content.seek(0)
+    return content
+
+
+def test_every_concurrency_of_a_sweep_is_read_from_its_folder() -> None:
+    files = {
+        "concurrency_8/profile_export_aiperf.json": summary(time_to_first_token=latency(300)),
+        "concurrency_1/profile_export_aiperf.json": summary(),
+        "concurrency_1/profile_export.jsonl": b"{}\n" * 1000,
+        "plots/ttft.png": b"\x89PNG",
+    }
+    one, eight = read_levels(archive(files), (1, 8))
+    assert (one.concurrency, eight.concurrency) == (1, 8)
+    assert one.metrics["time_to_first_token"] == 200
+    assert eight.metrics["time_to_first_token"] == 300
+    assert one.seconds == 40
+
+
+def test_a_single_concurrency_has_no_folder_of_its_own() -> None:
+    (level,) = read_levels(archive({"profile_export_aiperf.json": summary()}), (4,))
+    assert level.metrics["concurrency"] == 4
+
+
+def test_the_metrics_follow_from_aiperfs_by_hand() -> None:
+    (level,) = read_levels(archive({"profile_export_aiperf.json": summary(request_latency=latency(4, "s"))}), (8,))
+    found = level.metrics
+    assert found["time_to_first_token_p99"] == 600
+    assert found["inter_token_latency_p50"] == 18
+    assert found["client_latency"] == 4000, "seconds are milliseconds here"
+    assert found["client_invocations"] == 100, "aiperf counts valid requests"
+    assert found["client_invocation_errors"] == 2
+    assert found["input_tokens_per_second"] == 600 * 2.5
+    assert found["output_tokens_per_second"] == 250
+    assert found["output_tokens_per_second_per_request"] == 100 / 4
+    assert found["input_tokens_per_second_per_request"] == 600 / 4
+    assert found["total_throughput"] == pytest.approx(8 * 1000 / 18)
+    assert "price_per_million_output_tokens" not in found, "no price is known yet"
+
+
+def test_prices_follow_from_the_instances_price_as_the_blog_has_them() -> None:
+    (level,) = read_levels(archive({"profile_export_aiperf.json": summary()}), (8,))
+    found = level.priced(7.09, 0.2).metrics
+    assert found["price_per_million_output_tokens"] == pytest.approx(0.8 * 7.09 / (250 * 3600 / 1e6))
+    assert found["blended_price_per_million_tokens"] == pytest.approx(0.8 * 7.09 / (8 * 1000 / 18 * 3600 / 1e6) / 4)
+
+
+@given(st.floats(0.1, 100), st.floats(0, 0.9), st.floats(1, 500), st.integers(1, 512))
+def test_the_handlers_formulas_are_those_of_the_recipe(price: float, discount: float, itl: float, users: int) -> None:
+    formulas = {each["name"]: each["formula"] for each in metric_definitions()}
+    values = {
+        "concurrency": float(users),
+        "inter_token_latency_p50": itl,
+        "instance_price_per_hour": price,
+        "discount": discount,
+    }
+    throughput = pricing.total_throughput(concurrency=users, inter_token_latency_p50=itl)
+    assert calculate(formulas["total_throughput"], values) == pytest.approx(throughput)
+    assert calculate(formulas["blended_price_per_million_tokens"], values) == pytest.approx(
+        pricing.blended_price_per_million_tokens(
+            instance_price_per_hour=price, total_throughput=throughput, discount=discount
+        )
+    )
+
+
+def test_errors_are_counted_by_kind_and_under_their_metrics() -> None:
+    errors = [
+        {"error_details": {"code": 500, "type": "Internal", "message": "boom"}, "count": 3},
+        {"error_details": {"type": "TokenizerError", "message": "cannot decode"}, "count": 2},
+        {"error_details": {"type": "InvalidInferenceResultError", "message": "empty response"}, "count": 1},
+    ]
+    document = summary(error_request_count=count(6, "requests"), error_summary=errors)
+    (level,) = read_levels(archive({"profile_export_aiperf.json": document}), (1,))
+    assert level.errors["500"] == 3
+    assert level.metrics["tokenizer_failed"] == 2
+    assert level.metrics["empty_inference_response"] == 3, "those that could not be parsed count among the empty"
+    assert level.metrics["client_invocation_errors"] == 6
+
+
+def test_a_summary_without_errors_has_none() -> None:
+    document = {name: value for name, value in summary().items() if name != "error_request_count"}
+    (level,) = read_levels(archive({"profile_export_aiperf.json": document}), (1,))
+    assert level.metrics["client_invocation_errors"] == 0
+
+
+def test_a_run_in_which_every_request_failed_has_no_latency() -> None:
+    document = {"error_request_count": count(100, "requests"), "error_summary": []}
+    (level,) = read_levels(archive({"profile_export_aiperf.json": document}), (1,))
+    assert level.metrics["client_invocations"] == 100
+    assert "time_to_first_token" not in level.metrics
+    assert "total_throughput" not in level.metrics
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (io.BytesIO(b"not an archive"), "cannot be read"),
+        (archive({"concurrency_1/profile_export_aiperf.json": b"{"}), "cannot be read"),
+        (archive({"other.json": {}}), "for 1 and 8 users; it has those for none"),
+        (archive({"concurrency_8/profile_export_aiperf.json": summary()}), "for 1 users; it has those for 8"),
+    ],
+)
+def test_output_that_is_damaged_or_incomplete_is_told_of(content: io.BytesIO, told: str) -> None:
+    content.seek(0)
+    with pytest.raises(DeploymentError, match=told):
+        read_levels(content, (1, 8))
+
+
+@pytest.mark.parametrize("formula", ["__import__('os')", "a if b else c", "f(1)", "a[0]", "1 +", "a.b.c", "'text'"])
+def test_a_formula_is_arithmetic_and_nothing_else(formula: str) -> None:
+    with pytest.raises(ValueError, match=r"formula|neither a number"):
+        calculate(formula, {"a": 1.0, "b": 2.0, "c": 3.0})
+
+
+def test_a_formula_without_its_values_comes_to_nothing() -> None:
+    assert calculate("a / b", {"a": 1.0}) is None
+    assert calculate("a / b", {"a": 1.0, "b": 0.0}) is None
+    assert calculate("(a + 2) * b.p50 - 1", {"a": 1.0, "b.p50": 4.0}) == 11

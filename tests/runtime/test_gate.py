@@ -1,0 +1,133 @@
+"""Whether an evaluation lets a deployment through, and what is said where it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from constructs_optim.runtime.endpoint_answers import answer_text, compare, read_prompts
+from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.evaluation_properties import Gate, Limit, Quality
+from constructs_optim.runtime.gate import misses
+
+TTFT = Limit("time_to_first_token_p99", "Time to first token, p99", "ms", 500.0, None)
+THROUGHPUT = Limit("output_tokens_per_second", "Output tokens/s", "", None, 100.0)
+QUALITY = Quality("prompts", "chat.jsonl", 1.0, 0.1, 64, 10)
+
+
+def gate(*limits: Limit, **given: Any) -> Gate:
+    chosen = {"max_regression": None, "compared": (), "at_concurrency": None, "quality": None, **given}
+    return Gate(limits=limits, **chosen)
+
+
+def regression(share: float) -> Gate:
+    compared = (
+        ("client_latency_p90", "Client latency, p90", False),
+        ("output_tokens_per_second", "Output tokens/s", True),
+    )
+    return gate(max_regression=share, compared=compared)
+
+
+def test_what_is_required_is_let_through() -> None:
+    levels = {8: {"time_to_first_token_p99": 500.0, "output_tokens_per_second": 100.0}}
+    assert misses(gate(TTFT, THROUGHPUT), levels, {}, None) == []
+
+
+def test_a_limit_that_is_missed_is_told_with_the_metric_its_place_and_by_how_much() -> None:
+    levels = {1: {"time_to_first_token_p99": 400.0}, 8: {"time_to_first_token_p99": 800.0}}
+    assert misses(gate(TTFT), levels, {}, None) == [
+        "Time to first token, p99 at 8 users is 800 ms, and at most 500 ms is required (60% more)"
+    ]
+    low = {1: {"output_tokens_per_second": 75.0}}
+    assert misses(gate(THROUGHPUT), low, {}, None) == [
+        "Output tokens/s at 1 user is 75, and at least 100 is required (25% less)"
+    ]
+
+
+def test_what_was_not_measured_is_no_success() -> None:
+    (told,) = misses(gate(TTFT), {1: {}}, {}, None)
+    assert "was not measured" in told
+
+
+def test_limits_may_hold_at_one_concurrency_alone() -> None:
+    levels = {1: {"time_to_first_token_p99": 400.0}, 64: {"time_to_first_token_p99": 9000.0}}
+    assert misses(gate(TTFT, at_concurrency=1), levels, {}, None) == []
+
+
+def test_what_is_worse_than_what_it_replaces_is_told_with_both_values() -> None:
+    before = {8: {"client_latency_p90": 1000.0, "output_tokens_per_second": 200.0}}
+    after = {8: {"client_latency_p90": 1200.0, "output_tokens_per_second": 150.0}}
+    assert misses(regression(0.05), after, before, None) == [
+        "Client latency, p90 at 8 users rose from 1000 to 1200, 20.0% worse than what it replaces; 5.0% is allowed",
+        "Output tokens/s at 8 users fell from 200 to 150, 25.0% worse than what it replaces; 5.0% is allowed",
+    ]
+
+
+def test_what_is_better_or_as_good_or_has_nothing_before_it_passes() -> None:
+    before = {8: {"client_latency_p90": 1000.0, "output_tokens_per_second": 200.0}}
+    better = {8: {"client_latency_p90": 500.0, "output_tokens_per_second": 400.0}}
+    assert misses(regression(0.05), better, before, None) == []
+    assert misses(regression(0.0), before, before, None) == []
+    assert misses(regression(0.0), before, {}, None) == []
+
+
+def test_a_technique_that_leaves_the_weights_alone_has_to_answer_the_same() -> None:
+    answers = compare(["yes", "no", "a"], ["yes", "nope", "a"], same_weights=True, with_what="those before")
+    (told,) = misses(gate(quality=QUALITY), {}, {}, answers)
+    assert "66.7% of 3 answers are identical to those before" in told
+    assert "prompt 2 is the first" in told
+
+
+def test_a_technique_that_changes_the_weights_may_answer_a_little_differently() -> None:
+    words = " ".join(f"word{number}" for number in range(20))
+    close = compare([words], [f"{words} more"], same_weights=False, with_what="those before")
+    assert 0 < close.difference < 0.1
+    assert misses(gate(quality=QUALITY), {}, {}, close) == []
+    far = compare(["one two"], ["three four"], same_weights=False, with_what="those before")
+    (told,) = misses(gate(quality=QUALITY), {}, {}, far)
+    assert "differ from those before by 100.0% of their words" in told
+
+
+def test_prompts_that_were_not_answered_are_told_of() -> None:
+    answers = compare([None, "yes"], ["no", "yes"], same_weights=True, with_what="those before")
+    assert misses(gate(quality=QUALITY), {}, {}, answers) == ["1 of 2 prompts were not answered"]
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"generated_text": "hi"}, "hi"),
+        ([{"generated_text": "hi"}], "hi"),
+        ({"choices": [{"message": {"role": "assistant", "content": "hi"}}]}, "hi"),
+        ({"choices": [{"text": "hi"}]}, "hi"),
+        ({"choices": []}, None),
+        ({"error": "no"}, None),
+        ([], None),
+        ("hi", None),
+    ],
+)
+def test_answers_are_read_in_every_form_the_containers_give(body: Any, text: str | None) -> None:
+    assert answer_text(body) == text
+
+
+def test_prompts_are_read_in_every_form_and_asked_greedily() -> None:
+    lines = b'{"text": "a"}\n\n{"messages": [{"role": "user", "content": "b"}], "reference": "B"}\n{"prompt": "c"}\n'
+    first, second, third = read_prompts(lines, "s3://b/p.jsonl", most=10, max_tokens=7)
+    assert first.body == {"inputs": "a", "parameters": {"do_sample": False, "max_new_tokens": 7}}
+    assert second.body["temperature"] == 0
+    assert second.reference == "B"
+    assert third.body["inputs"] == "c"
+    assert len(read_prompts(lines, "s3://b/p.jsonl", most=2, max_tokens=7)) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "it is empty"),
+        (b'{"text": "a"}\n{\n[1]\n{"other": 1}\n', "line 2, line 3, line 4 cannot be used"),
+    ],
+)
+def test_prompts_that_cannot_be_used_are_all_named(content: bytes, told: str) -> None:
+    with pytest.raises(DeploymentError, match=told):
+        read_prompts(content, "s3://b/p.jsonl", most=10, max_tokens=7)
