@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install models demo test unit e2e faults conformance lint format lock bench clean
+.PHONY: help install models demo test unit medusa e2e faults conformance lint format lock bench clean
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -18,12 +18,19 @@ install: ## set the checkout up (quick when nothing changed)
 models: install ## set .venv-models up: PyTorch and transformers, for the training code and its tests
 	@tooling/install_models.sh
 
+# A model family at a time, each on a core.
+MODELS_PYTEST = OMP_NUM_THREADS=1 .venv-models/bin/python -m pytest tests/medusa --numprocesses 2 --dist loadgroup
+
+medusa: install models ## the tests that train and decode
+	@$(MODELS_PYTEST)
+
 demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
 	@constructs-optim local demo
 
 # A file at a time, so that what its tests share is set up once; three at once, for some wait while others work.
-test: install ## the whole test suite
+test: install models ## the whole test suite
 	@pytest --numprocesses 3 --dist loadfile
+	@$(MODELS_PYTEST)
 
 unit: install ## the tests that need no local cloud
 	@pytest -m "not local and not e2e"
@@ -43,7 +50,7 @@ conformance: install ## what the SageMaker SDK asks for, recorded anew and compa
 	@git diff --exit-code --stat tests/conformance/recorded
 	@pytest --quiet tests/conformance
 
-lint: install ## all static checks
+lint: install models ## all static checks
 	ruff check
 	ruff format --check
 	pyright

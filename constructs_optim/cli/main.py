@@ -9,6 +9,7 @@ from .catalog import catalog_command
 from .dashboard import dashboard_app
 from .endpoint import endpoint_app
 from .jobs import jobs_app
+from .medusa import medusa_app
 from .plan import plan_command
 
 app = typer.Typer(
@@ -39,4 +40,5 @@ app.add_typer(
     dashboard_app, name="dashboard", help="A synthesized app's dashboards: preview them, record their metrics."
 )
 app.add_typer(endpoint_app, name="endpoint", help="An endpoint's capacity: show, stop, start.")
+app.add_typer(medusa_app, name="medusa", help="Medusa heads: verify their speed-up, and that outputs stay the same.")
 app.add_typer(local_app, name="local", help="A local cloud to try the library on, without an AWS account.")
