@@ -35,7 +35,9 @@ def verify_command(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many prompts are decoded at most.")] = 450,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="How many tokens are made of each at most.")] = 128,
-    precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on GPUs that have it.")] = "float32",
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on GPUs that have it.")
+    ] = "float32",
     tree_nodes: Annotated[
         int, typer.Option(min=0, help="How many guesses are checked at once; 0: each head's first, as servers do.")
     ] = 0,
@@ -102,7 +104,10 @@ def _print(found: Verification) -> None:
         [
             ("identical", identical),
             ("tokens a pass", f"{found.tokens_per_pass:.2f}, against 1 without heads"),
-            ("wall time", f"{milliseconds[1]:.0f} → {milliseconds[0]:.0f} ms a prompt: {found.speed_up:.2f} times as fast"),
+            (
+                "wall time",
+                f"{milliseconds[1]:.0f} → {milliseconds[0]:.0f} ms a prompt: {found.speed_up:.2f} times as fast",
+            ),
             ("accepted, by head", acceptance),
             ("computed", f"{found.dtype}, batch 1, {found.verified}; {found.ties} ties looked at alone"),
             ("machine", found.machine),

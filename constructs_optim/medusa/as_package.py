@@ -15,6 +15,7 @@ _HERE = Path(__file__).resolve().parent
 if not __package__ and NAME not in sys.modules:
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != _HERE]
     _spec = spec_from_file_location(NAME, _HERE / "__init__.py", submodule_search_locations=[str(_HERE)])
-    assert _spec is not None and _spec.loader is not None  # noqa: S101 - the file is beside this one
+    assert _spec is not None  # noqa: S101 - the file is beside this one
+    assert _spec.loader is not None  # noqa: S101 - a file's always has one
     sys.modules[NAME] = module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules[NAME])

@@ -102,7 +102,7 @@ class CandidateTree:
         return [guesses[len(path) - 1][path[-1]] for path in self.paths]
 
     def attention(self, device: Any) -> torch.Tensor:
-        """Which node sees which: itself, those above it and the root, ``[nodes + 1, nodes + 1]``, true where it does."""
+        """Which node sees which, ``[nodes + 1, nodes + 1]``: itself, those above it and the root."""
         size = len(self.paths) + 1
         seen = torch.eye(size, dtype=torch.bool)
         seen[:, 0] = True

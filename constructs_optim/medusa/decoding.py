@@ -109,7 +109,7 @@ class GreedyDecoder:
     def _verified(
         self, cache: DynamicCache, root: int, hidden: torch.Tensor, decoded: Decoded, maximum_new_tokens: int
     ) -> tuple[int, torch.Tensor]:
-        """One pass over the root and its guesses. Right guesses are added to the tokens; what comes next is returned."""
+        """One pass over the root and its guesses. Right ones are added to the tokens; what comes next is returned."""
         tree = self._tree
         tokens = [root, *tree.tokens(self._guesses(hidden))]
         before = cache.get_seq_length()
@@ -183,14 +183,17 @@ class GreedyDecoder:
         if self._window:
             keys = torch.cat([torch.arange(before, device=device), before + depths])
             seen &= keys[None, :] > (before + depths)[:, None] - self._window
-        return torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill(~seen, torch.finfo(dtype).min)[None, None]
+        return torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill(~seen, torch.finfo(dtype).min)[
+            None, None
+        ]
 
 
 def _keep(cache: DynamicCache, before: int, path: Sequence[int]) -> None:
     """Leave in the cache what was there before and, of the last pass, the places on the path."""
     for layer in cache.layers:
         keys, values = layer.keys, layer.values
-        assert keys is not None and values is not None  # noqa: S101 - a pass has filled them
+        assert keys is not None  # noqa: S101 - a pass has filled it
+        assert values is not None  # noqa: S101 - as well
         if list(path) == list(range(len(path))):
             layer.keys, layer.values = keys[:, :, : before + len(path)], values[:, :, : before + len(path)]
         else:

@@ -56,7 +56,7 @@ class LossNotFinite(MedusaError):
     def __init__(self, step: int, loss: float) -> None:
         super().__init__(
             f"the loss became {loss} at step {step}: the training has diverged, and later steps cannot mend it. "
-            "Lower learning_rate, set warmup_ratio above 0, or lower gradient_clipping; with precision=bfloat16, try float32"
+            "Lower learning_rate or gradient_clipping, set warmup_ratio above 0, or try precision=float32"
         )
 
 
@@ -68,12 +68,12 @@ class OutOfMemory(MedusaError):
     """The device's or the machine's memory did not suffice."""
 
 
-class Interrupted(Exception):  # noqa: N818 - not a failure
+class Interrupted(Exception):
     """The training was asked to stop, and has written a checkpoint to go on from."""
 
 
 def explained(error: BaseException, settings: object = None) -> str:
-    """One text for a person: a user's error as it is, running out of memory with what to lower, others with their place.
+    """One text for a person: a user's error as it is, out of memory with what to lower, others with their place.
 
     Args:
         error: what was raised.

@@ -63,9 +63,7 @@ def fine_tune(environment: TrainingEnvironment, settings: FineTuningSettings) ->
         data=[data_identity(training), validation and data_identity(validation)],
         model=fingerprint(base),
     )
-    arguments = trainer_arguments(
-        settings, environment, examples=len(learned), has_validation=evaluated is not None
-    )
+    arguments = trainer_arguments(settings, environment, examples=len(learned), has_validation=evaluated is not None)
     trainer = _FineTuner(
         model=_model(base, settings),
         args=SFTConfig(

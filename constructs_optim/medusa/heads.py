@@ -45,7 +45,7 @@ class HeadTally:
 
 
 class MedusaHeads(nn.ModuleList):
-    """The heads. The names in its state are those of the artifact: ``{head}.{layer}.linear.weight``, ``{head}.{layers}.weight``.
+    """The heads. Its state has the artifact's names: ``{head}.{layer}.linear.weight``, ``{head}.{layers}.weight``.
 
     Args:
         heads: how many.

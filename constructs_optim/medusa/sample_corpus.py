@@ -25,7 +25,8 @@ _TABLES = {
     "film": ("director", "title", "year", "genre", "rating"),
 }
 _NUMBERS = frozenset(
-    "salary age total quantity grade price duration year sales score attendance stock rating season".split()
+    {"salary", "age", "total", "quantity", "grade", "price", "duration", "year", "sales", "score", "attendance"}
+    | {"stock", "rating", "season"}
 )
 _WORDS = ("Paris", "Lima", "Oslo", "Cairo", "Delhi", "Quito", "Seoul", "Turin", "Perth", "Miami", "Zagreb", "Lagos")
 _ORDERS = (("highest", "DESC"), ("lowest", "ASC"))

@@ -3,8 +3,8 @@
 What transformers 5 writes, the release before does not read: the base of the rotary embeddings is below
 ``rope_parameters``, where Text Generation Inference finds no ``rope_theta`` and takes 10,000
 (``flash_llama_modeling.py``); the tokenizer's class is ``TokenizersBackend``, which it does not know; the chat template
-is in a file of its own, where its router, which reads ``tokenizer_config.json``, does not look (``router/src/server.rs``).
-Both ways of saying it are written; transformers 5 reads its own.
+is in a file of its own, where its router does not look, which reads ``tokenizer_config.json``
+(``router/src/server.rs``). Both ways of saying it are written; transformers 5 reads its own.
 """
 
 from __future__ import annotations

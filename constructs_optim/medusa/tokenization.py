@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from .data import Conversation
@@ -155,7 +156,7 @@ def _templated(conversation: Conversation, tokenizer: Any) -> Iterator[_Piece]:
         raise ValueError("the tokenizer's chat template does not continue its own prompt with the answer")
     continues = all(
         answered.startswith(asked) and following.startswith(answered)
-        for (asked, answered), (following, _) in zip(spans, spans[1:], strict=False)
+        for (asked, answered), (following, _) in pairwise(spans)
     )
     # Templates that rewrite earlier turns, as those that drop reasoning, leave the last answer alone to be learned.
     told = ""

@@ -1,4 +1,4 @@
-"""Training jobs as SageMaker starts them: the shipped folder alone, in a process of its own, below a root of its own."""
+"""Training jobs as SageMaker starts them: the shipped folder alone, in a process and below a root of its own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,12 @@ class Job:
         path = self.root / "output" / "failure"
         return path.read_text(encoding="utf-8") if path.is_file() else None
 
-    def start(self, **variables: str) -> subprocess.Popen[str]:
+    @property
+    def log(self) -> str:
+        """What it printed since it was started last."""
+        return (self.root / "log").read_text(encoding="utf-8")
+
+    def start(self, **variables: str) -> subprocess.Popen[bytes]:
         """Start it; its working folder is no part of the checkout, and neither is its path."""
         return subprocess.Popen(
             [sys.executable, str(self.root / "code" / f"{self.script}.py")],
@@ -53,16 +58,15 @@ class Job:
                 "SAGEMAKER_BASE_DIR": str(self.root),
                 **variables,
             },
-            stdout=subprocess.PIPE,
+            stdout=(self.root / "log").open("wb"),
             stderr=subprocess.STDOUT,
-            text=True,
         )
 
     def run(self, **variables: str) -> tuple[int, str]:
         """Its exit status, and its log."""
         with self.start(**variables) as process:
-            log, _ = process.communicate(timeout=300)
-        return process.returncode, log
+            process.wait(timeout=300)
+        return process.returncode, self.log
 
 
 def job(root: Path, script: str, hyperparameters: Mapping[str, str], **channels: Path) -> Job:

@@ -26,7 +26,7 @@ _KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 
 def corpus_of(folder: Path) -> Path:
-    write_corpus(folder, training=1500, validation=60, test=PROMPTS, seed=1)
+    write_corpus(folder, training=1000, validation=60, test=PROMPTS, seed=1)
     return folder
 
 

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from constructs_optim.medusa.launch import INTERRUPTED
+
+from .jobs import FAST, Job, job
+from .models import save_small_model
+
+# Adam's moments, the schedule, the order of the data and early stopping are all in what goes on.
+HEADS = {**FAST, "maximum_steps": "60", "checkpoint_steps": "10", "learning_rate_schedule": "cosine", "heads": "3"}
+TUNING = {**FAST, "maximum_steps": "24", "checkpoint_steps": "6", "method": "lora", "lora_rank": "8"}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_small_model("llama", tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="module")
+def data(corpus: Path) -> dict[str, Path]:
+    return {"training": corpus / "training.jsonl", "validation": corpus / "validation.jsonl"}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, base: Path, data: dict[str, Path]) -> Job:
+    made = job(tmp_path_factory.mktemp("undisturbed"), "train_heads", HEADS, finetuned=base, **data)
+    status, log = made.run()
+    assert status == 0, log
+    return made
+
+
+def wait_for(job_: Job, checkpoint: str, *, seconds: float = 240) -> None:
+    deadline = time.monotonic() + seconds
+    while not (job_.checkpoints / checkpoint / "checkpoint.json").is_file():
+        assert time.monotonic() < deadline, f"no {checkpoint} within {seconds} s"
+        time.sleep(0.02)
+
+
+def heads_of(job_: Job) -> dict[str, torch.Tensor]:
+    return load_file(job_.model / "medusa_lm_head.safetensors")
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_heads_whose_training_was_killed_and_begun_again_are_bit_for_bit_those_of_an_undisturbed_one(
+    tmp_path: Path, base: Path, data: dict[str, Path], undisturbed: Job
+) -> None:
+    killed = job(tmp_path / "killed", "train_heads", HEADS, finetuned=base, **data)
+    with killed.start() as process:
+        wait_for(killed, "checkpoint-20")
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not (killed.model / "medusa_lm_head.safetensors").exists()
+    status, log = killed.run()
+    assert status == 0, log
+    assert "going on from checkpoint-" in log
+    assert same(heads_of(killed), heads_of(undisturbed))
+
+
+def test_a_training_that_is_told_to_end_writes_a_checkpoint_at_once_and_loses_no_step(
+    tmp_path: Path, base: Path, data: dict[str, Path], undisturbed: Job
+) -> None:
+    stopped = job(tmp_path / "stopped", "train_heads", HEADS, finetuned=base, **data)
+    with stopped.start() as process:
+        wait_for(stopped, "checkpoint-10")
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=240)
+    log = stopped.log
+    assert process.returncode == INTERRUPTED, log
+    assert stopped.failure is None
+    newest = max(int(path.name.partition("-")[2]) for path in stopped.checkpoints.glob("checkpoint-*"))
+    assert f"holds step {newest}" in log
+    status, log = stopped.run()
+    assert status == 0, log
+    assert f"going on from checkpoint-{newest}" in log
+    assert same(heads_of(stopped), heads_of(undisturbed))
+
+
+def test_half_a_checkpoint_is_not_gone_on_from(
+    tmp_path: Path, base: Path, data: dict[str, Path], undisturbed: Job
+) -> None:
+    restored = job(tmp_path / "restored", "train_heads", HEADS, finetuned=base, **data)
+    shutil.copytree(undisturbed.checkpoints, restored.checkpoints)
+    newest = restored.checkpoints / "checkpoint-60"
+    optimizer = newest / "optimizer.pt"
+    optimizer.write_bytes(optimizer.read_bytes()[:-100])
+    earlier = next(path.name for path in restored.checkpoints.glob("checkpoint-*") if path != newest)
+    status, log = restored.run()
+    assert status == 0, log
+    assert f"going on from {earlier}" in log
+    assert same(heads_of(restored), heads_of(undisturbed))
+
+
+def test_checkpoints_of_a_run_with_other_settings_are_refused(
+    tmp_path: Path, base: Path, data: dict[str, Path], undisturbed: Job
+) -> None:
+    other = job(tmp_path / "other", "train_heads", {**HEADS, "learning_rate": "2e-4"}, finetuned=base, **data)
+    shutil.copytree(undisturbed.checkpoints, other.checkpoints)
+    status, log = other.run()
+    assert status == 1, log
+    assert other.failure is not None
+    assert "is of a run with other settings, data or model" in other.failure
+    assert "Choose an empty prefix" in other.failure
+
+
+def test_a_killed_fine_tuning_with_adapters_ends_where_an_undisturbed_one_does(
+    tmp_path: Path, base: Path, data: dict[str, Path]
+) -> None:
+    whole = job(tmp_path / "whole", "fine_tune", TUNING, model=base, **data)
+    status, log = whole.run()
+    assert status == 0, log
+    killed = job(tmp_path / "killed", "fine_tune", TUNING, model=base, **data)
+    with killed.start() as process:
+        wait_for(killed, "checkpoint-6")
+        process.send_signal(signal.SIGKILL)
+    status, log = killed.run()
+    assert status == 0, log
+    assert "going on from checkpoint-" in log
+    one, other = (load_file(run.model / "model.safetensors") for run in (whole, killed))
+    assert same(one, other)
+    assert not same(one, load_file(base / "model.safetensors"))
+    assert json.loads((killed.model / "config.json").read_text())["model_type"] == "llama"
+
+
+def test_two_processes_train_the_same_heads_together(tmp_path: Path, base: Path, data: dict[str, Path]) -> None:
+    settings = {**HEADS, "batch_size": "8", "maximum_steps": "20"}
+    alone = job(tmp_path / "alone", "train_heads", {**settings, "batch_size": "16"}, finetuned=base, **data)
+    status, log = alone.run()
+    assert status == 0, log
+    together = job(tmp_path / "together", "train_heads", settings, finetuned=base, **data)
+    status, log = together.run(MEDUSA_PROCESSES_PER_HOST="2")
+    assert status == 0, log
+    assert "training in 2 processes on 1 host(s)" in log
+    one, other = heads_of(alone), heads_of(together)
+    # The same examples in each step, summed up in another order and averaged over processes.
+    assert one.keys() == other.keys()
+    reports = [json.loads((run.model / "medusa_report.json").read_text()) for run in (alone, together)]
+    assert reports[0]["steps"] == reports[1]["steps"] == 20
+    for name in ("head_1_loss", "head_3_loss"):
+        assert reports[0]["metrics"][name] == pytest.approx(reports[1]["metrics"][name], rel=0.02)
