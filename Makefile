@@ -18,8 +18,8 @@ install: ## set the checkout up (quick when nothing changed)
 models: install ## set .venv-models up: PyTorch and transformers, for the training code and its tests
 	@tooling/install_models.sh
 
-# A model family at a time, each on a core.
-MODELS_PYTEST = OMP_NUM_THREADS=1 .venv-models/bin/python -m pytest tests/medusa --numprocesses 2 --dist loadgroup
+# Small models do not gain from more threads than one.
+MODELS_PYTEST = OMP_NUM_THREADS=1 .venv-models/bin/python -m pytest tests/medusa --numprocesses 2 --dist loadfile
 
 medusa: install models ## the tests that train and decode
 	@$(MODELS_PYTEST)

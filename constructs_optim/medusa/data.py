@@ -97,7 +97,7 @@ def _conversation(line: bytes) -> Conversation:
     except json.JSONDecodeError as error:
         raise ValueError(f"it is no JSON: {error.msg} at column {error.colno}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"it is a {type(content).__name__}, not an object; use one of {_SHAPES}")
+        raise ValueError(f"it is no JSON object but a {type(content).__name__}; use one of {_SHAPES}")
     if "messages" in content:
         return _chat(content["messages"])
     if "instruction" in content or "output" in content:
@@ -118,7 +118,7 @@ def _text(content: Mapping[str, Any], key: str) -> str:
     if value is None:
         raise ValueError(f"it has no {key!r}")
     if not isinstance(value, str):
-        raise ValueError(f"{key!r} is a {type(value).__name__}, not a string")
+        raise ValueError(f"{key!r} is no string but of type {type(value).__name__}")
     if not value.strip():
         raise ValueError(f"{key!r} is empty")
     return value
@@ -134,7 +134,7 @@ def _messages(messages: list[Any]) -> Iterator[Message]:
     before = None
     for place, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise ValueError(f"messages[{place}] is a {type(message).__name__}, not an object")
+            raise ValueError(f"messages[{place}] is no JSON object but of type {type(message).__name__}")
         role = message.get("role")
         if role not in _ROLES:
             raise ValueError(f"messages[{place}].role is {role!r}; use one of {', '.join(_ROLES)}")

@@ -190,10 +190,9 @@ class GreedyDecoder:
 
 def _keep(cache: DynamicCache, before: int, path: Sequence[int]) -> None:
     """Leave in the cache what was there before and, of the last pass, the places on the path."""
-    for layer in cache.layers:
+    layers: list[Any] = cache.layers
+    for layer in layers:
         keys, values = layer.keys, layer.values
-        assert keys is not None  # noqa: S101 - a pass has filled it
-        assert values is not None  # noqa: S101 - as well
         if list(path) == list(range(len(path))):
             layer.keys, layer.values = keys[:, :, : before + len(path)], values[:, :, : before + len(path)]
         else:

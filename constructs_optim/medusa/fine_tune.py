@@ -19,7 +19,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     if not __package__:
-        from as_package import NAME  # pyright: ignore[reportMissingImports] - beside a script that was started as a file
+        from as_package import NAME  # beside a script that was started as a file
 
         __package__ = NAME
     sys.exit(main())

@@ -12,9 +12,10 @@ import torch
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
 from transformers import BitsAndBytesConfig
-from trl import SFTConfig, SFTTrainer
+from trl.trainer.sft_config import SFTConfig
+from trl.trainer.sft_trainer import SFTTrainer
 
-from .backbone import load_backbone, load_tokenizer, precision_of
+from .backbone import load_backbone, load_tokenizer, precision_of, read_configuration
 from .checkpoints import run_identity
 from .data import read_conversations
 from .failure import MedusaError
@@ -139,7 +140,7 @@ def _save(
     if settings.method != "full":
         adapter = environment.checkpoints / _ADAPTER
         trained.save_pretrained(str(adapter))
-        trainer.model = trainer.model_wrapped = None  # type: ignore[assignment]
+        trainer.model = trainer.model_wrapped = None
         del trained
         gc.collect()
         torch.cuda.empty_cache()
@@ -154,10 +155,8 @@ def _save(
 
 
 def _saved_precision(base: Path) -> torch.dtype:
-    from transformers import AutoConfig
-
-    dtype = AutoConfig.from_pretrained(base, local_files_only=True).dtype
-    return dtype if dtype is not None else torch.float32
+    named = read_configuration(base)
+    return precision_of(str(named.get("dtype") or named.get("torch_dtype") or "float32"))
 
 
 def _has_bitsandbytes() -> bool:

@@ -79,6 +79,9 @@ def _header(file: Path) -> tuple[dict[str, Any], int]:
         if not 0 < length <= min(_LONGEST_HEADER, file.stat().st_size):
             raise UnusableModel(f"{file.name} is no safetensors file")
         try:
-            return json.loads(opened.read(length)), 8 + length
+            header = json.loads(opened.read(length))
         except (UnicodeDecodeError, json.JSONDecodeError):
-            raise UnusableModel(f"{file.name} is no safetensors file: its header is no JSON") from None
+            header = None
+    if not isinstance(header, dict):
+        raise UnusableModel(f"{file.name} is no safetensors file: its header is no JSON object")
+    return header, 8 + length

@@ -71,7 +71,7 @@ class HeadTrainer(Trainer):
             ranks=self._settings.accuracy_ranks,
         )
         require_finite(loss, self.state.global_step)
-        self._tallies["train" if self.model.training else "eval"].append(tally)
+        self._tallies["train" if model.training else "eval"].append(tally)
         return (loss, {"loss": loss}) if return_outputs else loss
 
     def prediction_step(
@@ -101,7 +101,8 @@ class HeadTrainer(Trainer):
                 torch.stack([tally.ranks for tally in tallies]).sum(0).double().flatten(),
             ]
         )
-        sums = self.accelerator.reduce(sums.float(), reduction="sum").cpu()
+        everywhere: Any = self.accelerator.reduce(sums.float(), reduction="sum")
+        sums = everywhere.cpu()
         losses, counts = sums[:heads], sums[heads : 2 * heads].clamp(min=1)
         by_rank = sums[2 * heads :].reshape(heads, -1) / counts[:, None]
         metrics: dict[str, float] = {}

@@ -79,7 +79,7 @@ class MedusaHeads(nn.ModuleList):
         made = cls(heads=heads, layers=layers, hidden_size=hidden_size, vocabulary_size=vocabulary_size)
         with torch.no_grad():
             for head in made:
-                head[-1].weight.copy_(projection)
+                head.get_parameter(f"{layers}.weight").copy_(projection)
         return made
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils.tensorboard.writer import SummaryWriter
 from transformers import EarlyStoppingCallback, PrinterCallback, TrainerCallback
-from transformers.integrations import TensorBoardCallback
+from transformers.integrations.integration_utils import TensorBoardCallback
 
 from . import metrics
 from .backbone import precision_of

@@ -10,6 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from constructs_optim.medusa.checkpoints import newest_whole_checkpoint, run_identity
+from constructs_optim.medusa.failure import OtherRun
 from constructs_optim.medusa.launch import INTERRUPTED
 
 from .jobs import FAST, Job, job
@@ -87,31 +89,25 @@ def test_a_training_that_is_told_to_end_writes_a_checkpoint_at_once_and_loses_no
     assert same(heads_of(stopped), heads_of(undisturbed))
 
 
-def test_half_a_checkpoint_is_not_gone_on_from(
-    tmp_path: Path, base: Path, data: dict[str, Path], undisturbed: Job
-) -> None:
-    restored = job(tmp_path / "restored", "train_heads", HEADS, finetuned=base, **data)
-    shutil.copytree(undisturbed.checkpoints, restored.checkpoints)
-    newest = restored.checkpoints / "checkpoint-60"
+def test_half_a_checkpoint_is_not_gone_on_from(tmp_path: Path, undisturbed: Job) -> None:
+    restored = tmp_path / "checkpoints"
+    shutil.copytree(undisturbed.checkpoints, restored)
+    run = json.loads((restored / "checkpoint-60" / "checkpoint.json").read_text())["run"]
+    newest, earlier = (newest_whole_checkpoint(restored, run), sorted(restored.iterdir())[0])
+    assert newest == restored / "checkpoint-60" != earlier
     optimizer = newest / "optimizer.pt"
     optimizer.write_bytes(optimizer.read_bytes()[:-100])
-    earlier = next(path.name for path in restored.checkpoints.glob("checkpoint-*") if path != newest)
-    status, log = restored.run()
-    assert status == 0, log
-    assert f"going on from {earlier}" in log
-    assert same(heads_of(restored), heads_of(undisturbed))
+    assert newest_whole_checkpoint(restored, run) == earlier
+    assert not newest.exists()
+    (earlier / "checkpoint.json").unlink()
+    assert newest_whole_checkpoint(restored, run) is None
+    assert newest_whole_checkpoint(tmp_path / "nowhere", run) is None
 
 
-def test_checkpoints_of_a_run_with_other_settings_are_refused(
-    tmp_path: Path, base: Path, data: dict[str, Path], undisturbed: Job
-) -> None:
-    other = job(tmp_path / "other", "train_heads", {**HEADS, "learning_rate": "2e-4"}, finetuned=base, **data)
-    shutil.copytree(undisturbed.checkpoints, other.checkpoints)
-    status, log = other.run()
-    assert status == 1, log
-    assert other.failure is not None
-    assert "is of a run with other settings, data or model" in other.failure
-    assert "Choose an empty prefix" in other.failure
+def test_checkpoints_of_a_run_with_other_settings_are_refused(undisturbed: Job) -> None:
+    with pytest.raises(OtherRun, match=r"is of a run with other settings, data or model\. Choose an empty prefix"):
+        newest_whole_checkpoint(undisturbed.checkpoints, run_identity(learning_rate=1))
+    assert (undisturbed.checkpoints / "checkpoint-60").is_dir()
 
 
 def test_a_killed_fine_tuning_with_adapters_ends_where_an_undisturbed_one_does(
@@ -133,19 +129,16 @@ def test_a_killed_fine_tuning_with_adapters_ends_where_an_undisturbed_one_does(
     assert json.loads((killed.model / "config.json").read_text())["model_type"] == "llama"
 
 
-def test_two_processes_train_the_same_heads_together(tmp_path: Path, base: Path, data: dict[str, Path]) -> None:
-    settings = {**HEADS, "batch_size": "8", "maximum_steps": "20"}
-    alone = job(tmp_path / "alone", "train_heads", {**settings, "batch_size": "16"}, finetuned=base, **data)
-    status, log = alone.run()
-    assert status == 0, log
-    together = job(tmp_path / "together", "train_heads", settings, finetuned=base, **data)
+def test_two_processes_train_the_same_heads_together(
+    tmp_path: Path, base: Path, data: dict[str, Path], undisturbed: Job
+) -> None:
+    # The same examples in each step, half of them in each process.
+    together = job(tmp_path / "together", "train_heads", {**HEADS, "batch_size": "8"}, finetuned=base, **data)
     status, log = together.run(MEDUSA_PROCESSES_PER_HOST="2")
     assert status == 0, log
     assert "training in 2 processes on 1 host(s)" in log
-    one, other = heads_of(alone), heads_of(together)
-    # The same examples in each step, summed up in another order and averaged over processes.
-    assert one.keys() == other.keys()
-    reports = [json.loads((run.model / "medusa_report.json").read_text()) for run in (alone, together)]
-    assert reports[0]["steps"] == reports[1]["steps"] == 20
-    for name in ("head_1_loss", "head_3_loss"):
-        assert reports[0]["metrics"][name] == pytest.approx(reports[1]["metrics"][name], rel=0.02)
+    one, other = (json.loads((run.model / "medusa_report.json").read_text()) for run in (undisturbed, together))
+    assert one["steps"] == other["steps"] == 60
+    for name, value in one["metrics"].items():
+        if name.endswith("loss"):
+            assert other["metrics"][name] == pytest.approx(value, rel=0.02)
