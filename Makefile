@@ -54,6 +54,7 @@ lint: install models ## all static checks
 	ruff check
 	ruff format --check
 	pyright
+	pyright --pythonpath .venv-models/bin/python constructs_optim/medusa/*.py constructs_optim/cli/medusa.py bench/medusa.py
 	lint-imports
 	@cdk synth --quiet --output cdk.out/lint >/dev/null
 	cfn-lint cdk.out/lint/*.template.json

@@ -50,9 +50,10 @@ def verify_command(
 
     Exit status 1 when outputs differ in float32, where they must not. In bfloat16 some may: how many is printed.
     """
+    # The models are on disk; nothing is to be looked up.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     try:
+        from constructs_optim.medusa.backbone import say_nothing_while_loading
         from constructs_optim.medusa.failure import MedusaError, explained, is_out_of_memory
         from constructs_optim.medusa.verification import verify_artifact
     except ModuleNotFoundError as missing:
@@ -62,9 +63,7 @@ def verify_command(
         raise typer.Exit(_NOTHING) from None
     if precision not in ("float32", "bfloat16", "auto"):
         raise typer.BadParameter(f"--precision {precision}: use float32, bfloat16 or auto")
-    from transformers.utils.logging import disable_progress_bar
-
-    disable_progress_bar()
+    say_nothing_while_loading()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     try:
         with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as shown:

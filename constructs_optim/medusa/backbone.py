@@ -56,6 +56,14 @@ def read_configuration(folder: Path) -> dict[str, Any]:
     return content
 
 
+def say_nothing_while_loading() -> None:
+    """Leave out transformers' progress bars and warnings, where a person reads what is printed."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+
+
 def load_tokenizer(folder: Path) -> Any:
     """A model's tokenizer.
 
@@ -94,7 +102,7 @@ def load_backbone(folder: Path, *, dtype: torch.dtype, device: torch.device | No
 
     read_configuration(folder)
     try:
-        model, told = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder, local_files_only=True, dtype=dtype, output_loading_info=True, **more
         )
     except (OSError, ValueError, RuntimeError) as error:
@@ -105,6 +113,7 @@ def load_backbone(folder: Path, *, dtype: torch.dtype, device: torch.device | No
         if "safetensors" not in type(error).__name__.lower():
             raise
         raise UnusableModel(f"the model's weights in {folder.name} cannot be read: {_first_line(error)}") from None
+    model, told = loaded
     missing = sorted(told["missing_keys"])
     if missing:
         raise UnusableModel(
