@@ -113,7 +113,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="tiny")
     parser.add_argument("--model", type=Path, help="a model's folder, instead of one built from nothing")
-    parser.add_argument("--data", type=Path, help="training.jsonl, validation.jsonl, test.jsonl; else the sample corpus")
+    parser.add_argument(
+        "--data", type=Path, help="training.jsonl, validation.jsonl, test.jsonl; else the sample corpus"
+    )
     parser.add_argument("--method", choices=("full", "lora", "qlora"), default="full")
     parser.add_argument("--epochs", type=float, default=3.0)
     parser.add_argument("--prompts", type=int, default=PROMPTS)

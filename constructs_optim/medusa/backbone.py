@@ -110,7 +110,7 @@ def load_backbone(folder: Path, *, dtype: torch.dtype, device: torch.device | No
             raise
         raise UnusableModel(f"the model in {folder.name} cannot be loaded: {_first_line(error)}") from None
     except Exception as error:
-        if "safetensors" not in type(error).__name__.lower():
+        if type(error).__name__ != "SafetensorError":
             raise
         raise UnusableModel(f"the model's weights in {folder.name} cannot be read: {_first_line(error)}") from None
     model, told = loaded

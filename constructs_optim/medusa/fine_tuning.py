@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
 from transformers import BitsAndBytesConfig
@@ -69,9 +70,9 @@ def fine_tune(environment: TrainingEnvironment, settings: FineTuningSettings) ->
         model=_model(base, settings),
         args=SFTConfig(
             **arguments,
-            gradient_checkpointing=settings.gradient_checkpointing,
+            activation_checkpointing=settings.gradient_checkpointing,
             # The reentrant way leaves no gradient where the inputs have none, as with adapters.
-            gradient_checkpointing_kwargs={"use_reentrant": False} if settings.gradient_checkpointing else None,
+            activation_checkpointing_kwargs={"use_reentrant": False} if settings.gradient_checkpointing else None,
             max_length=settings.maximum_sequence_length,
         ),
         train_dataset=learned,
@@ -110,7 +111,7 @@ def _model(base: Path, settings: FineTuningSettings) -> Any:
             bnb_4bit_use_double_quant=True,
             bnb_4bit_compute_dtype=dtype,
         )
-        more["device_map"] = {"": torch.cuda.current_device()}
+        more["device_map"] = {"": PartialState().device}
     # All weights are kept in float32: a step of 1e-5 is lost on weights of 8 significant bits.
     model = load_backbone(base, dtype=torch.float32 if settings.method == "full" else dtype, **more)
     model.config.use_cache = False

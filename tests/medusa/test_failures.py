@@ -40,7 +40,7 @@ def test_malformed_data_reaches_the_jobs_failure_reason(tmp_path: Path, base: Pa
     data.write_text('{"prompt": "a", "completion": "b"}\n{"prompt": "a"}\n' + "{\n" * 300)
     reason = failure_of(tmp_path, "train_heads", {}, finetuned=base, training=data)
     assert reason.startswith("301 of 302 lines cannot be used:\n  training.jsonl line 2: it has no 'completion'")
-    assert "and 281 more" in reason
+    assert reason.endswith("...")
 
 
 def test_a_loss_that_is_no_number_ends_the_training_with_its_step_and_what_helps(
