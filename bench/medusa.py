@@ -110,6 +110,7 @@ def run_job(root: Path, script: str, hyperparameters: dict[str, Any], **channels
 
 
 def main() -> int:
+    """Read the arguments, and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="tiny")
     parser.add_argument("--model", type=Path, help="a model's folder, instead of one built from nothing")
@@ -153,19 +154,18 @@ def measure(given: argparse.Namespace, work: Path) -> int:
     say_nothing_while_loading()
     artifact = work / "heads" / "model"
     has_gpu = torch.cuda.is_available()
-    runs: list[Verification] = []
-    for precision in ("bfloat16", "float32"):
-        for nodes in (0, given.tree_nodes):
-            runs.append(
-                verify_artifact(
-                    artifact / "base-model",
-                    artifact,
-                    data / "test.jsonl",
-                    limit=given.prompts,
-                    precision=precision,
-                    tree_nodes=nodes,
-                )
-            )
+    runs: list[Verification] = [
+        verify_artifact(
+            artifact / "base-model",
+            artifact,
+            data / "test.jsonl",
+            limit=given.prompts,
+            precision=precision,
+            tree_nodes=nodes,
+        )
+        for precision in ("bfloat16", "float32")
+        for nodes in (0, given.tree_nodes)
+    ]
     size = f"{weights / 1e6:,.1f} million weights" if weights else str(given.model)
     table = Table(title=f"Medusa-1 on {size}, {runs[0].machine}; trained in {tuned:.0f} s and {headed:.0f} s")
     for column in ("computed in", "checked", "identical", "tokens a pass", "plain ms", "ms", "times as fast"):

@@ -48,7 +48,8 @@ def newest_whole_checkpoint(folder: Path, identity: str) -> Path | None:
             continue
         listed = _listed(path)
         if listed is None:
-            shutil.rmtree(path)
+            # Every process of the host comes here; one of them is first.
+            shutil.rmtree(path, ignore_errors=True)
             continue
         if listed != identity:
             raise OtherRun(

@@ -132,6 +132,9 @@ def _processes_per_host(variables: Mapping[str, str]) -> int:
             if not text.isdigit():
                 raise MedusaError(f"{name} = {text!r}: use a whole number")
             return max(1, int(text))
-    import torch
-
+    try:
+        import torch
+    except ModuleNotFoundError:
+        # The training will say so, in the job's failure reason.
+        return 1
     return max(1, torch.cuda.device_count())

@@ -17,7 +17,7 @@ _SHIPPED = Path(__file__).resolve().parents[2] / "constructs_optim" / "medusa"
 FAST = {"batch_size": "16", "gradient_accumulation_steps": "1", "logging_steps": "25"}
 FINE_TUNING = {**FAST, "method": "full", "gradient_checkpointing": "false", "gradient_clipping": "1"}
 FINE_TUNING |= {"learning_rate": "3e-3", "learning_rate_schedule": "cosine", "epochs": "3"}
-HEADS = {**FAST, "learning_rate": "3e-3", "learning_rate_schedule": "cosine", "epochs": "3"}
+HEADS = {**FAST, "learning_rate": "3e-3", "learning_rate_schedule": "cosine", "epochs": "2"}
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class Job:
                 "OMP_NUM_THREADS": "1",
                 "HF_HUB_OFFLINE": "1",
                 "SAGEMAKER_BASE_DIR": str(self.root),
+                "SM_NUM_GPUS": "0",
                 **variables,
             },
             stdout=(self.root / "log").open("wb"),

@@ -77,13 +77,6 @@ def test_hyperparameters_that_cannot_be_used_reach_the_failure_reason(tmp_path: 
     ]
 
 
-def test_a_missing_channel_is_named(tmp_path: Path) -> None:
-    reason = failure_of(tmp_path, "fine_tune", {"method": "lora"})
-    assert reason == (
-        "the job has no input channel 'model', which is to hold the model to fine-tune; its channels are none"
-    )
-
-
 def test_qlora_without_a_gpu_is_refused_with_what_works(tmp_path: Path, base: Path, corpus: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
@@ -91,14 +84,14 @@ def test_qlora_without_a_gpu_is_refused_with_what_works(tmp_path: Path, base: Pa
     assert reason == "method=qlora needs a GPU and bitsandbytes; use lora or full"
 
 
-def test_a_library_that_the_image_lacks_is_named_with_where_to_get_it(tmp_path: Path, base: Path, corpus: Path) -> None:
-    failing = job(tmp_path / "job", "fine_tune", {"method": "lora"}, model=base, training=corpus / "training.jsonl")
+def test_a_library_that_the_image_lacks_is_named_with_where_to_get_it(tmp_path: Path) -> None:
+    failing = job(tmp_path / "job", "train_heads", {})
     # A module of that name that is not there, as in an image without it.
     (tmp_path / "lacking").mkdir()
-    (tmp_path / "lacking" / "trl.py").write_text("raise ModuleNotFoundError(\"No module named 'trl'\", name='trl')")
+    (tmp_path / "lacking" / "accelerate.py").write_text('raise ModuleNotFoundError("none", name="accelerate")')
     status, log = failing.run(PYTHONPATH=str(tmp_path / "lacking"))
     assert status == 1, log
-    assert failing.failure == "the image has no trl: install requirements.txt, which is beside the training code"
+    assert failing.failure == "the image has no accelerate: install requirements.txt, which is beside the training code"
 
 
 def test_running_out_of_memory_says_what_to_lower() -> None:

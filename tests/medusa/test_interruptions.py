@@ -18,8 +18,8 @@ from .jobs import FAST, Job, job
 from .models import save_small_model
 
 # Adam's moments, the schedule, the order of the data and early stopping are all in what goes on.
-HEADS = {**FAST, "maximum_steps": "60", "checkpoint_steps": "10", "learning_rate_schedule": "cosine", "heads": "3"}
-TUNING = {**FAST, "maximum_steps": "24", "checkpoint_steps": "6", "method": "lora", "lora_rank": "8"}
+HEADS = {**FAST, "maximum_steps": "40", "checkpoint_steps": "10", "learning_rate_schedule": "cosine", "heads": "3"}
+TUNING = {**FAST, "maximum_steps": "12", "checkpoint_steps": "3", "method": "lora", "lora_rank": "8"}
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +92,9 @@ def test_a_training_that_is_told_to_end_writes_a_checkpoint_at_once_and_loses_no
 def test_half_a_checkpoint_is_not_gone_on_from(tmp_path: Path, undisturbed: Job) -> None:
     restored = tmp_path / "checkpoints"
     shutil.copytree(undisturbed.checkpoints, restored)
-    run = json.loads((restored / "checkpoint-60" / "checkpoint.json").read_text())["run"]
+    run = json.loads((restored / "checkpoint-40" / "checkpoint.json").read_text())["run"]
     newest, earlier = (newest_whole_checkpoint(restored, run), sorted(restored.iterdir())[0])
-    assert newest == restored / "checkpoint-60" != earlier
+    assert newest == restored / "checkpoint-40" != earlier
     optimizer = newest / "optimizer.pt"
     optimizer.write_bytes(optimizer.read_bytes()[:-100])
     assert newest_whole_checkpoint(restored, run) == earlier
@@ -107,7 +107,17 @@ def test_half_a_checkpoint_is_not_gone_on_from(tmp_path: Path, undisturbed: Job)
 def test_checkpoints_of_a_run_with_other_settings_are_refused(undisturbed: Job) -> None:
     with pytest.raises(OtherRun, match=r"is of a run with other settings, data or model\. Choose an empty prefix"):
         newest_whole_checkpoint(undisturbed.checkpoints, run_identity(learning_rate=1))
-    assert (undisturbed.checkpoints / "checkpoint-60").is_dir()
+    assert (undisturbed.checkpoints / "checkpoint-40").is_dir()
+
+
+def test_training_stops_early_when_the_loss_gets_no_better(tmp_path: Path, base: Path, data: dict[str, Path]) -> None:
+    settings = {**HEADS, "maximum_steps": "500", "checkpoint_steps": "5"}
+    settings |= {"early_stopping_patience": "2", "early_stopping_threshold": "1000"}
+    stopped = job(tmp_path / "early", "train_heads", settings, finetuned=base, **data)
+    status, log = stopped.run()
+    assert status == 0, log
+    # The first evaluation is the best so far, and two more are no better by that much.
+    assert json.loads((stopped.model / "medusa_report.json").read_text())["steps"] == 15
 
 
 def test_a_killed_fine_tuning_with_adapters_ends_where_an_undisturbed_one_does(
@@ -118,7 +128,7 @@ def test_a_killed_fine_tuning_with_adapters_ends_where_an_undisturbed_one_does(
     assert status == 0, log
     killed = job(tmp_path / "killed", "fine_tune", TUNING, model=base, **data)
     with killed.start() as process:
-        wait_for(killed, "checkpoint-6")
+        wait_for(killed, "checkpoint-3")
         process.send_signal(signal.SIGKILL)
     status, log = killed.run()
     assert status == 0, log
@@ -138,7 +148,7 @@ def test_two_processes_train_the_same_heads_together(
     assert status == 0, log
     assert "training in 2 processes on 1 host(s)" in log
     one, other = (json.loads((run.model / "medusa_report.json").read_text()) for run in (undisturbed, together))
-    assert one["steps"] == other["steps"] == 60
+    assert one["steps"] == other["steps"] == 40
     for name, value in one["metrics"].items():
         if name.endswith("loss"):
             assert other["metrics"][name] == pytest.approx(value, rel=0.02)
