@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.medusa.candidates import CandidateTree
@@ -28,6 +28,7 @@ def test_the_likeliest_guesses_come_first() -> None:
     assert set(tree.paths) == {(0,), (0, 0), (1,), (1, 0)}
 
 
+@settings(deadline=None)
 @given(ACCURACIES, st.integers(1, 30))
 def test_no_guess_left_out_is_likelier_than_one_taken(accuracies: list[list[float]], nodes: int) -> None:
     def chance(path: tuple[int, ...]) -> float:
@@ -50,6 +51,7 @@ def test_no_guess_left_out_is_likelier_than_one_taken(accuracies: list[list[floa
         assert max(map(chance, beside)) <= min(map(chance, taken)) + 1e-9
 
 
+@settings(deadline=None)
 @given(ACCURACIES, st.integers(1, 30))
 def test_a_node_sees_itself_and_what_is_above_it_only(accuracies: list[list[float]], nodes: int) -> None:
     tree = CandidateTree.likely(accuracies, heads=len(accuracies), nodes=nodes)
