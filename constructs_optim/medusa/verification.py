@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -207,10 +208,11 @@ def end_tokens_of(model: Any, tokenizer: Any) -> list[int]:
 
 
 def machine() -> str:
-    """What this runs on: the accelerator, or how many cores."""
+    """What this runs on: the accelerator, or how many of its cores PyTorch uses."""
     if torch.cuda.is_available():
         return f"{torch.cuda.get_device_name(0)}, PyTorch {torch.__version__}"
-    return f"{torch.get_num_threads()} cores ({platform.machine()}), PyTorch {torch.__version__}"
+    used, cores = torch.get_num_threads(), os.cpu_count() or 1
+    return f"{used} of {cores} cores ({platform.machine()}), PyTorch {torch.__version__}"
 
 
 def _timed(decoder: GreedyDecoder, prompt: Sequence[int], maximum_new_tokens: int) -> tuple[float, Decoded]:
