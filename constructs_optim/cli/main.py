@@ -10,6 +10,7 @@ from .dashboard import dashboard_app
 from .endpoint import endpoint_app
 from .evaluate import evaluate_command
 from .jobs import jobs_app
+from .medusa import medusa_app
 from .plan import plan_command
 from .recommend import recommend_command
 
@@ -43,4 +44,5 @@ app.add_typer(
     dashboard_app, name="dashboard", help="A synthesized app's dashboards: preview them, record their metrics."
 )
 app.add_typer(endpoint_app, name="endpoint", help="An endpoint's capacity: show, stop, start.")
+app.add_typer(medusa_app, name="medusa", help="Medusa heads: verify their speed-up, and that outputs stay the same.")
 app.add_typer(local_app, name="local", help="A local cloud to try the library on, without an AWS account.")
