@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from constructs_optim.operations.price_list import API_REGION, hosting_price_per_hour
 from constructs_optim.recipe.evaluation_result import Price, Subject
 
 from .described_endpoint import DescribedEndpoint, described_endpoint
@@ -18,7 +19,6 @@ from .evaluation import Side, understood_format
 from .formats import ChatFormat, formats_to_try
 from .load import Sender
 from .options import Options, SideOptions
-from .price_list import API_REGION, hosting_price_per_hour
 from .prompts import Prompt
 from .targets import SageMakerTarget, UrlTarget
 from .tokens import ModelTokenizer
