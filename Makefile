@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install demo test unit e2e faults conformance lint format lock bench clean
+.PHONY: help install models demo test unit medusa e2e faults conformance lint format lock bench clean
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -15,11 +15,20 @@ help: ## say what there is
 install: ## set the checkout up (quick when nothing changed)
 	@tooling/install.sh
 
+models: install ## set .venv-models up: PyTorch and transformers, for the training code and its tests
+	@tooling/install_models.sh
+
+# Small models do not gain from more threads than one.
+MODELS_PYTEST = OMP_NUM_THREADS=1 .venv-models/bin/python -m pytest tests/medusa --numprocesses 2 --dist loadfile
+
+medusa: install models ## the tests that train and decode
+	@$(MODELS_PYTEST)
+
 demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
 	@constructs-optim local demo
 
 # A file at a time, so that what its tests share is set up once; three at once, for some wait while others work.
-test: install ## the whole test suite
+test: install models ## the whole test suite, except for what trains (make medusa)
 	@pytest --numprocesses 3 --dist loadfile
 
 unit: install ## the tests that need no local cloud
@@ -40,10 +49,11 @@ conformance: install ## what the SageMaker SDK asks for, recorded anew and compa
 	@git diff --exit-code --stat tests/conformance/recorded
 	@pytest --quiet tests/conformance
 
-lint: install ## all static checks
+lint: install models ## all static checks
 	ruff check
 	ruff format --check
 	pyright
+	pyright --pythonpath .venv-models/bin/python constructs_optim/medusa/*.py constructs_optim/cli/medusa.py bench/medusa.py
 	lint-imports
 	@cdk synth --quiet --output cdk.out/lint >/dev/null
 	cfn-lint cdk.out/lint/*.template.json
@@ -59,6 +69,11 @@ lock: install ## look for newer versions of everything that is pinned
 	  requirements/uv.in --output-file requirements/uv.txt
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  pyproject.toml --extra local --group dev --output-file requirements/dev.txt
+	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+	  requirements/models.in --constraint requirements/dev.txt --excludes requirements/models-gpu-packages.txt \
+	  --no-emit-package torch --output-file requirements/models.txt
+	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+	  requirements/models-torch.in --constraint requirements/models.txt --output-file requirements/models-torch.txt
 	@for sdk in 2 3; do uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/conformance-$$sdk.in --output-file requirements/conformance-$$sdk.txt; done
 	@npm update --package-lock-only --silent
@@ -67,4 +82,4 @@ bench: install ## how long synth takes, against raw L1 constructs
 	@python bench/synth.py
 
 clean: ## remove all that install and the other targets made
-	@rm -rf .venv .venv-conformance-* node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-conformance-* .venv-models node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets the checkout up: locked Python packages and Node in .venv, the CDK CLI and pyright in node_modules.
+# Sets the checkout up: locked Python packages and Node in .venv, the CDK CLI, pyright and a browser in node_modules.
 # Does nothing when the locks are those of the last run. PYTHON=... chooses the interpreter of a new .venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -65,7 +65,7 @@ if ! is_stamped .venv/.installed "$python_stamp" || ! .venv/bin/python -c '' 2>/
 fi
 
 if ! is_stamped node_modules/.installed "$node_stamp"; then
-  echo "Installing the CDK CLI and pyright"
+  echo "Installing the CDK CLI, pyright and a browser for tests"
   .venv/bin/npm ci --silent
   echo "$node_stamp" >node_modules/.installed
 fi

@@ -8,7 +8,9 @@ from .artifacts import artifacts_app
 from .catalog import catalog_command
 from .dashboard import dashboard_app
 from .endpoint import endpoint_app
+from .evaluate import evaluate_command
 from .jobs import jobs_app
+from .medusa import medusa_app
 from .plan import plan_command
 from .recommend import recommend_command
 
@@ -35,10 +37,12 @@ except ModuleNotFoundError as missing:
 app.command("plan")(plan_command)
 app.command("recommend")(recommend_command)
 app.command("catalog")(catalog_command)
+app.command("evaluate")(evaluate_command)
 app.add_typer(jobs_app, name="jobs", help="The account's optimization jobs: list, watch, stop.")
 app.add_typer(artifacts_app, name="artifacts", help="A store's artifacts: list, show, verify, prune.")
 app.add_typer(
     dashboard_app, name="dashboard", help="A synthesized app's dashboards: preview them, record their metrics."
 )
 app.add_typer(endpoint_app, name="endpoint", help="An endpoint's capacity: show, stop, start.")
+app.add_typer(medusa_app, name="medusa", help="Medusa heads: verify their speed-up, and that outputs stay the same.")
 app.add_typer(local_app, name="local", help="A local cloud to try the library on, without an AWS account.")

@@ -113,7 +113,6 @@ class EndpointEvaluation(Construct):
             after_deployment=after_deployment,
             schedule=schedule,
             asynchronous=target.asynchronous,
-            has_model=bool(target.models),
             instance_price_per_hour=target.instance_price_per_hour,
             discount=target.discount,
         )

@@ -156,7 +156,7 @@ EVALUATION: tuple[MetricDefinition, ...] = (
         "Instance price per hour",
         _P,
         Unit.US_DOLLARS,
-        "What the evaluated instance costs in an hour, before any discount.",
+        "What all evaluated instances together cost in an hour, before any discount.",
         source=_BLOG,
     ),
     _evaluated(

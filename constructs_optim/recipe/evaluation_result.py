@@ -1,7 +1,9 @@
-"""What an evaluation found, as data: one document for what was measured from a laptop and what was measured in the cloud.
+"""What an evaluation found, as data: one document for what was measured from a laptop and what was measured in the
+cloud.
 
-A document is of one subject, at every concurrency. Its metrics have the names and units of ``evaluation_metrics``: latencies
-in milliseconds, prices in US dollars, rates a second. What could not be measured is left out, and ``notes`` say why.
+A document is of one subject, at every concurrency. Its metrics have the names and units of ``evaluation_metrics``:
+latencies in milliseconds, prices in US dollars, rates a second. What could not be measured is left out, and ``notes``
+say why.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ class Workload(_Part):
         tool: what sent the requests, with its version.
         format: how requests and answers were written: ``openai``, ``lmi`` or ``tgi``.
         parameters: of generation, as they were sent: ``max_tokens``, ``temperature`` and others.
-        requests: sent at each concurrency; None where time was the limit.
+        requests: sent at each concurrency; None where time was the limit, or where each had a number of its own.
         seconds: for which requests were sent at each concurrency; None where their number was the limit.
         warm_up: requests sent before each concurrency and not counted.
         timeout_seconds: after which a request counts as an error.

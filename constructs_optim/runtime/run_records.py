@@ -47,7 +47,7 @@ class RunRecords:
 
     def is_given_up(self, issued: int) -> bool:
         """Whether what was asked for then is not wanted any more."""
-        return (self._records.read(self._given_up) or {}).get("issued", 0) >= issued
+        return (self._records.read(self._given_up) or {}).get("issued", -1) >= issued
 
     def begin(self, run: str, job: str, **more: str) -> None:
         """Write down that a run begins, before its job is created; ``more`` is kept with it."""

@@ -126,6 +126,10 @@ def _metric(message: str, fields: Mapping[str, Any]) -> str | None:
             return "JobStopped"
         case "ended":
             return "JobFailed" if fields.get("failure") else "JobCompleted"
+        case "evaluated":
+            return "EvaluationCompleted"
+        case "gate closed":
+            return "DeploymentStopped"
         case "failed":
             return "DeploymentFailed"
         case "crashed":

@@ -56,13 +56,6 @@ def gated(group_size: int, **required: Any) -> Any:
     return build
 
 
-def scheduled(scope: Stack) -> None:
-    """An endpoint that is evaluated every two hours, and whose deployment depends on nothing."""
-    _endpoint(scope, 128).evaluate(
-        workload=Workload(concurrency=[4], requests=40), after_deployment=False, schedule="rate(2 hours)"
-    )
-
-
 def of_component(scope: Stack) -> None:
     """A model beside others on one endpoint, evaluated by itself."""
     store = ArtifactStore(scope, "Artifacts", removal_policy=RemovalPolicy.RETAIN)

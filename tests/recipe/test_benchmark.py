@@ -65,7 +65,6 @@ BAD: list[tuple[str, Benchmark, str, str]] = [
     ("OPT144", quality(prompts="https://somewhere/x.jsonl"), "quality.prompts", "a file in S3"),
     ("OPT144", workload(token_secret_arn="hf_abcdef"), "workload.token_secret_arn", "never the token"),
     ("OPT145", benchmark(asynchronous=True), "async_inference", "answers at once"),
-    ("OPT145", benchmark(has_model=False), "model", "add_component"),
     ("OPT146", benchmark(after_deployment=False), "after_deployment", "or a schedule"),
     ("OPT146", benchmark(schedule="every day"), "schedule", "rate(1 day)"),
     ("OPT146", benchmark(schedule=7), "schedule", "rate(1 day)"),

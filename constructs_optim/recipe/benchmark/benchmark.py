@@ -19,7 +19,6 @@ class Benchmark:
         schedule: when it runs besides; None for never.
         requirements: what must come of it; None where nothing depends on it.
         asynchronous: whether the endpoint queues requests, and so does not stream.
-        has_model: whether there is a model of its own to evaluate.
         instance_price_per_hour: what an instance costs, where that is stated.
         discount: what a savings plan takes off, as a share.
     """
@@ -29,6 +28,5 @@ class Benchmark:
     schedule: Any = None
     requirements: Requirements | None = None
     asynchronous: bool = False
-    has_model: bool = True
     instance_price_per_hour: Any = None
     discount: Any = 0

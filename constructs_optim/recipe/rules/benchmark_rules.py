@@ -167,10 +167,6 @@ def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
 def _endpoint_streams(benchmark: Benchmark) -> Iterator[Finding]:
     if benchmark.asynchronous:
         yield Finding("async_inference", "set", "an endpoint that answers at once; evaluate the same recipe on one")
-    if not benchmark.has_model:
-        yield Finding(
-            "model", None, "evaluate(...) of the component that add_component(...) returned", reason="there is no model"
-        )
 
 
 @rule(

@@ -1,0 +1,337 @@
+"""``constructs-optim evaluate``: latency, throughput and price of an endpoint, measured from here."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+from collections.abc import Callable, Coroutine
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .aws import Profile, Region, errors_explained, failed
+from .presentation import print_table, say
+
+if TYPE_CHECKING:
+    from constructs_optim.evaluator.options import Options
+
+_USAGE, _INTERRUPTED = 2, 130
+_EXTRA = ("httptools", "jinja2", "matplotlib", "tokenizers")
+
+
+class Format(StrEnum):
+    """How requests are written; ``evaluator.formats`` has the same names."""
+
+    auto = "auto"
+    openai = "openai"
+    lmi = "lmi"
+    tgi = "tgi"
+
+
+Price = Annotated[float | None, typer.Option(help="Of one instance in US dollars; by default from the AWS Price List.")]
+
+
+def evaluate_command(
+    endpoint_name: Annotated[str | None, typer.Option(help="The SageMaker endpoint to evaluate.")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="An OpenAI-compatible server instead, as http://127.0.0.1:8000/v1.")
+    ] = None,
+    compare: Annotated[
+        str | None, typer.Option(help="The baseline to compare it with: an endpoint's name, or a URL.")
+    ] = None,
+    prompts: Annotated[
+        Path | None, typer.Option(help="JSON Lines with prompt, messages or inputs, and reference, max_tokens if any.")
+    ] = None,
+    concurrency: Annotated[str, typer.Option(help="Users at the same time, a level each.")] = "1,8,64",
+    requests: Annotated[
+        int | None, typer.Option(min=1, help="At each level; by default 8 for each user and at least 32.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=1, help="Send for so long at each level instead.")] = None,
+    warm_up: Annotated[int, typer.Option(min=0, help="Requests of each user before anything is counted.")] = 1,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which a request has failed.")] = 120,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Of an answer, where its prompt does not say.")] = 256,
+    temperature: Annotated[float, typer.Option(min=0, help="0 makes answers comparable.")] = 0,
+    parameter: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE, passed on with each request, as ignore_eos=true. Repeatable.")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How requests are written.")] = Format.auto,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(help="A model's folder, s3:// prefix or hub id; by default the endpoint's model's own."),
+    ] = None,
+    compare_tokenizer: Annotated[str | None, typer.Option(help="The baseline's; by default the same.")] = None,
+    model: Annotated[str | None, typer.Option(help="The name by which a server knows the model.")] = None,
+    compare_model: Annotated[str | None, typer.Option(help="The baseline's; by default the same.")] = None,
+    label: Annotated[str | None, typer.Option(help="What reports call it.")] = None,
+    compare_label: Annotated[str | None, typer.Option(help="What reports call the baseline.")] = None,
+    variant: Annotated[str | None, typer.Option(help="The production variant to invoke.")] = None,
+    compare_variant: Annotated[str | None, typer.Option(help="The baseline's.")] = None,
+    inference_component: Annotated[str | None, typer.Option(help="The inference component to invoke.")] = None,
+    compare_inference_component: Annotated[str | None, typer.Option(help="The baseline's.")] = None,
+    instance_price_per_hour: Price = None,
+    compare_instance_price_per_hour: Price = None,
+    discount: Annotated[float, typer.Option(min=0, max=0.99, help="What a savings plan takes off: 0.3 for 30 %.")] = 0,
+    api_key_variable: Annotated[
+        str, typer.Option(help="The environment variable that holds a URL's key.")
+    ] = "OPENAI_API_KEY",
+    output: Annotated[
+        Path | None, typer.Option(help="The folder of the results; by default one below evaluations.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the evaluation in this folder; it knows all other options.")
+    ] = None,
+    region: Region = None,
+    profile: Profile = None,
+) -> None:
+    """Measure latency, throughput and price of an endpoint, alone or against a baseline.
+
+    Writes JSON, CSV and a report as one HTML file. Ctrl-C keeps what was measured; --resume goes on with it.
+    """
+    _check_extra()
+    from constructs_optim.evaluator.errors import EvaluationError
+    from constructs_optim.evaluator.options import Options
+    from constructs_optim.evaluator.run_directory import RunDirectory
+
+    with errors_explained():
+        try:
+            if resume is not None:
+                directory = RunDirectory(resume)
+                options = Options.model_validate(directory.options())
+            else:
+                options = Options.model_validate(
+                    {
+                        "sides": _sides(
+                            _side(endpoint_name, url, variant, inference_component, model, label, tokenizer)
+                            | {"instance_price_per_hour": instance_price_per_hour},
+                            _compared(
+                                compare,
+                                compare_variant,
+                                compare_inference_component,
+                                compare_model or model,
+                                compare_label,
+                                compare_tokenizer or tokenizer,
+                                compare_instance_price_per_hour,
+                            ),
+                        ),
+                        "started": dt.datetime.now(dt.UTC),
+                        "concurrency": _levels(concurrency),
+                        **_limit(requests, seconds),
+                        "warm_up": warm_up,
+                        "timeout_seconds": timeout,
+                        "max_tokens": max_tokens,
+                        "temperature": temperature,
+                        "parameters": _parameters(parameter or []),
+                        "format": format.value,
+                        "discount": discount,
+                        "region": region,
+                        "profile": profile,
+                        "api_key_variable": api_key_variable,
+                    }
+                )
+                directory = _created(options, prompts, output)
+            _run(options, directory)
+        except EvaluationError as error:
+            raise failed(str(error)) from None
+
+
+def _check_extra() -> None:
+    from importlib.util import find_spec
+
+    if missing := [name for name in _EXTRA if find_spec(name) is None]:
+        typer.echo(f'Evaluating is an extra ({", ".join(missing)}): pip install "constructs-optim[evaluate]"', err=True)
+        raise typer.Exit(_USAGE)
+
+
+def _side(
+    endpoint_name: str | None,
+    url: str | None,
+    variant: str | None,
+    inference_component: str | None,
+    model: str | None,
+    label: str | None,
+    tokenizer: str | None,
+) -> dict[str, Any]:
+    if (endpoint_name is None) == (url is None):
+        raise typer.BadParameter("give one of --endpoint-name and --url, or --resume")
+    return {
+        "endpoint_name": endpoint_name,
+        "url": url,
+        "variant": variant,
+        "inference_component": inference_component,
+        "model": model,
+        "label": label,
+        "tokenizer": tokenizer,
+    }
+
+
+def _compared(
+    compare: str | None,
+    variant: str | None,
+    inference_component: str | None,
+    model: str | None,
+    label: str | None,
+    tokenizer: str | None,
+    price: float | None,
+) -> dict[str, Any] | None:
+    if compare is None:
+        if variant or inference_component or label or price is not None:
+            raise typer.BadParameter("--compare-... options describe a baseline: give it with --compare")
+        return None
+    is_url = "://" in compare
+    named = _side(
+        None if is_url else compare,
+        compare if is_url else None,
+        variant,
+        inference_component,
+        model if is_url else None,
+        label,
+        tokenizer,
+    )
+    return named | {"instance_price_per_hour": price}
+
+
+def _sides(evaluated: dict[str, Any], baseline: dict[str, Any] | None) -> list[dict[str, Any]]:
+    if baseline is None:
+        return [{"name": "endpoint", **evaluated}]
+    if _shown(evaluated) == _shown(baseline):
+        evaluated, baseline = (
+            {**side, "label": name} for side, name in ((evaluated, "optimized"), (baseline, "baseline"))
+        )
+    return [{"name": "baseline", **baseline}, {"name": "optimized", **evaluated}]
+
+
+def _shown(side: dict[str, Any]) -> Any:
+    return side["label"] or side["endpoint_name"] or side["url"]
+
+
+def _levels(text: str) -> list[int]:
+    try:
+        levels = [int(part) for part in text.split(",")]
+    except ValueError:
+        levels = []
+    if not levels or min(levels) < 1:
+        raise typer.BadParameter(f"--concurrency {text!r}: use whole numbers from 1, as 1,8,64")
+    return levels
+
+
+def _limit(requests: int | None, seconds: float | None) -> dict[str, Any]:
+    if requests is not None and seconds is not None:
+        raise typer.BadParameter("give one of --requests and --seconds")
+    return {"requests": requests, "seconds": seconds}
+
+
+def _parameters(pairs: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"--parameter {pair!r}: use NAME=VALUE, for instance ignore_eos=true")
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = text
+    return found
+
+
+def _created(options: Options, prompts: Path | None, output: Path | None) -> Any:
+    from constructs_optim.evaluator.prompts import read_prompts
+    from constructs_optim.evaluator.run_directory import RunDirectory
+
+    if prompts is None:
+        raise typer.BadParameter("--prompts is needed: a file with one JSON object a line")
+    read_prompts(prompts)
+    name = "".join(
+        character if character.isalnum() or character in "-." else "-" for character in options.sides[-1].shown
+    )
+    folder = output or Path("evaluations") / f"{name}-{options.started:%Y%m%d-%H%M%S}"
+    return RunDirectory.create(folder, options.model_dump(mode="json"), prompts.read_text(encoding="utf-8"))
+
+
+def _run(options: Options, directory: Any) -> None:
+    import boto3
+
+    from constructs_optim.evaluator.errors import EvaluationError
+    from constructs_optim.evaluator.evaluation import Evaluation
+    from constructs_optim.evaluator.outputs import write_outputs
+    from constructs_optim.evaluator.preparation import Preparation
+    from constructs_optim.evaluator.prompts import read_prompts
+
+    from .evaluation_progress import LiveProgress
+
+    prompts = read_prompts(directory.prompts)
+
+    def session() -> boto3.Session:
+        return boto3.Session(profile_name=options.profile, region_name=options.region)
+
+    async def measured() -> tuple[Evaluation, EvaluationError | None]:
+        say("Asking for a first answer …")
+        sides = await Preparation(options, prompts, session).sides()
+        evaluation = Evaluation(
+            directory,
+            sides,
+            options.loads,
+            options.workload(prompts, f"constructs-optim {version('constructs-optim')}"),
+        )
+        try:
+            with LiveProgress() as progress:
+                await evaluation.run(progress)
+        except EvaluationError as error:
+            return evaluation, error
+        return evaluation, None
+
+    evaluation, stopped = _event_loop()(measured())
+    results = evaluation.results(options.started)
+    answers = write_outputs(
+        directory, [(side.name, result) for side, result in zip(evaluation.sides, results, strict=True)], prompts
+    )
+    _tell(directory.path, results, answers)
+    if stopped is not None:
+        raise stopped
+    if evaluation.interrupted:
+        say(f"Interrupted; the results are partial. Go on with: constructs-optim evaluate --resume {directory.path}")
+        raise typer.Exit(_INTERRUPTED)
+
+
+def _event_loop() -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """uvloop, which takes half the CPU for the same streams, where there is one."""
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        return asyncio.run
+    return uvloop.run
+
+
+def _tell(folder: Path, results: list[Any], answers: Any) -> None:
+    from constructs_optim.evaluator.outputs import outputs_in
+    from constructs_optim.evaluator.report_page import readable
+
+    shown = {
+        "time_to_first_token_p50": "TTFT p50 (ms)",
+        "inter_token_latency_p50": "ITL p50 (ms)",
+        "client_latency_p50": "latency p50 (ms)",
+        "output_tokens_per_second": "tokens/s",
+        "blended_price_per_million_tokens": "$/M, blended",
+        "client_invocations": "requests",
+        "client_invocation_errors": "errors",
+    }
+    levels = [(level, result) for result in results for level in result.levels]
+    known = [name for name in shown if any(name in level.metrics for level, _ in levels)]
+    print_table(
+        ["users", *(shown[name] for name in known)],
+        [
+            [
+                f"{level.concurrency}, {result.subject.label}",
+                *(readable(level.metrics[name]) if name in level.metrics else "–" for name in known),
+            ]
+            for level, result in sorted(levels, key=lambda found: found[0].concurrency)
+        ],
+    )
+    if answers is not None:
+        say(f"{answers.identical} of {answers.compared} prompts got the same answer from both.")
+    for note in dict.fromkeys(note for result in results for note in result.notes):
+        say(f"- {note}")
+    say("\n".join(str(path) for path in outputs_in(folder)))

@@ -1,0 +1,118 @@
+"""``constructs-optim medusa``: heads that let a model make several tokens a pass, verified on any machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from .presentation import Format, print_fields, print_json, say
+
+if TYPE_CHECKING:
+    from constructs_optim.medusa.verification import Verification
+
+medusa_app = typer.Typer(no_args_is_help=True)
+_NOTHING = 2
+_EXTRA = ("torch", "transformers", "safetensors")
+
+
+@medusa_app.callback()
+def _medusa() -> None:
+    """Medusa heads: several tokens a pass over the model, the same outputs."""
+
+
+@medusa_app.command("verify")
+def verify_command(
+    heads: Annotated[Path, typer.Option(help="The artifact: config.json and medusa_lm_head.safetensors.")],
+    data: Annotated[Path, typer.Option(help="Prompts: JSON Lines as for training; answers are left out.")],
+    base: Annotated[
+        Path | None, typer.Option(help="The model that the heads belong to. Default: base-model of the artifact.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many prompts are decoded at most.")] = 450,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="How many tokens are made of each at most.")] = 128,
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on GPUs that have it.")
+    ] = "float32",
+    tree_nodes: Annotated[
+        int, typer.Option(min=0, help="How many guesses are checked at once; 0: each head's first, as servers do.")
+    ] = 0,
+    tie_margin: Annotated[
+        float | None, typer.Option(min=0, help="How close two logits may be for the larger to count.")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
+) -> None:
+    """Decode prompts greedily with and without heads, and compare: outputs, tokens a pass, wall time.
+
+    Exit status 1 when outputs differ in float32, where they must not. In bfloat16 some may: how many is printed.
+    """
+    # The models are on disk; nothing is to be looked up.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    try:
+        from constructs_optim.medusa.backbone import say_nothing_while_loading
+        from constructs_optim.medusa.failure import MedusaError, explained, is_out_of_memory
+        from constructs_optim.medusa.verification import verify_artifact
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").split(".")[0] not in _EXTRA:
+            raise
+        typer.echo('Verifying heads is an extra: pip install "constructs-optim[medusa]"', err=True)
+        raise typer.Exit(_NOTHING) from None
+    if precision not in ("float32", "bfloat16", "auto"):
+        raise typer.BadParameter(f"--precision {precision}: use float32, bfloat16 or auto")
+    say_nothing_while_loading()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    try:
+        with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as shown:
+            bar = shown.add_task("prompts", total=None)
+            found = verify_artifact(
+                base or heads / "base-model",
+                heads,
+                data,
+                limit=limit,
+                maximum_new_tokens=max_new_tokens,
+                precision=precision,
+                tree_nodes=tree_nodes,
+                tie_margin=tie_margin,
+                progress=lambda done, of: shown.update(bar, completed=done, total=of),
+            )
+    except MedusaError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(_NOTHING) from None
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        typer.echo(f"out of memory: try --precision bfloat16 or a larger machine ({explained(error)})", err=True)
+        raise typer.Exit(_NOTHING) from None
+    if format is Format.json:
+        print_json(found.to_json())
+    else:
+        _print(found)
+    raise typer.Exit(1 if found.differences and found.dtype == "float32" else 0)
+
+
+def _print(found: Verification) -> None:
+    acceptance = "  ".join(f"{head}: {share:.0%}" for head, share in enumerate(found.acceptance, start=1))
+    count = len(found.differences)
+    identical = f"{found.identical:.2%} of {found.prompts} outputs"
+    milliseconds = 1000 * found.seconds / found.prompts, 1000 * found.plain_seconds / found.prompts
+    print_fields(
+        [
+            ("identical", identical),
+            ("tokens a pass", f"{found.tokens_per_pass:.2f}, against 1 without heads"),
+            (
+                "wall time",
+                f"{milliseconds[1]:.0f} → {milliseconds[0]:.0f} ms a prompt: {found.speed_up:.2f} times as fast",
+            ),
+            ("accepted, by head", acceptance),
+            ("computed", f"{found.dtype}, batch 1, {found.verified}; {found.ties} ties looked at alone"),
+            ("machine", found.machine),
+        ]
+    )
+    for difference in found.differences[:5]:
+        say(f"prompt {difference.prompt + 1} differs from token {difference.token + 1} on")
+    if count > 5:
+        say(f"and {count - 5} more")

@@ -1,0 +1,54 @@
+"""A model's configuration and tokenizer in the words of servers that are built on transformers 4.
+
+What transformers 5 writes, the release before does not read: the base of the rotary embeddings is below
+``rope_parameters``, where Text Generation Inference finds no ``rope_theta`` and takes 10,000
+(``flash_llama_modeling.py``); the tokenizer's class is ``TokenizersBackend``, which it does not know; the chat template
+is in a file of its own, where its router does not look, which reads ``tokenizer_config.json``
+(``router/src/server.rs``). Both ways of saying it are written; transformers 5 reads its own.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def write_served_configuration(folder: Path) -> None:
+    """Add ``rope_theta``, ``rope_scaling`` and ``torch_dtype`` to a model's ``config.json``, where they are missing."""
+    path = folder / "config.json"
+    content = _read(path)
+    rope = content.get("rope_parameters")
+    if isinstance(rope, dict) and "rope_type" in rope:
+        content.setdefault("rope_theta", rope.get("rope_theta", 10_000.0))
+        scaled = {name: value for name, value in rope.items() if name != "rope_theta"}
+        content.setdefault("rope_scaling", None if rope["rope_type"] == "default" else scaled)
+    if content.get("dtype"):
+        content.setdefault("torch_dtype", content["dtype"])
+    _write(path, content)
+
+
+def write_served_tokenizer(folder: Path) -> None:
+    """Name a class in ``tokenizer_config.json`` that servers know, and put the chat template into it."""
+    path = folder / "tokenizer_config.json"
+    if not path.is_file():
+        return
+    content = _read(path)
+    if content.get("tokenizer_class") == "TokenizersBackend":
+        content["tokenizer_class"] = "PreTrainedTokenizerFast"
+    more = content.get("extra_special_tokens")
+    if isinstance(more, list):
+        content.setdefault("additional_special_tokens", more)
+        del content["extra_special_tokens"]
+    template = folder / "chat_template.jinja"
+    if template.is_file():
+        content.setdefault("chat_template", template.read_text(encoding="utf-8"))
+    _write(path, content)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,352 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from constructs_optim.cli.main import app
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.recipe.evaluation_metrics import EVALUATION
+from constructs_optim.recipe.evaluation_result import EvaluationResult
+
+from ..evaluator.conftest import TOKENS, ModelServer
+from ..evaluator.test_tokens import model as tokenizer_of_words
+from ..local.conftest import ROLE, until
+from ..operations.endpoints import IMAGE, Served
+
+ROOT = Path(__file__).parent.parent.parent
+PROMPTS = [{"prompt": "one two"}, {"prompt": "vary it", "reference": "w0"}, {"prompt": "three"}, {"prompt": "four"}]
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    running = ModelServer()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def baseline() -> Iterator[ModelServer]:
+    running = ModelServer()
+    running.timing.variation = "x"
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("\n".join(json.dumps(prompt) for prompt in PROMPTS))
+    return path
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(app, ["evaluate", *map(str, arguments)])
+
+
+def result_of(folder: Path, side: str = "endpoint") -> EvaluationResult:
+    return EvaluationResult.from_json((folder / f"{side}.json").read_text())
+
+
+def test_a_server_is_evaluated_at_each_concurrency(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    price = ("--instance-price-per-hour", 3.6, "--discount", 0.25)
+    ran = run(
+        "--url", server.url, "--prompts", prompts, "--concurrency", "4,1", "--requests", 8, "--output", out, *price
+    )
+    assert ran.exit_code == 0, ran.output
+    result = result_of(out)
+    assert [level.concurrency for level in result.levels] == [1, 4]
+    for level in result.levels:
+        assert set(level.metrics) == {metric.name for metric in EVALUATION}, "every metric is there"
+        assert level.metrics["client_invocations"] == 8
+        assert level.metrics["output_tokens"] == TOKENS
+        hourly = (
+            level.metrics["price_per_million_output_tokens"] * level.metrics["output_tokens_per_second"] * 3600 / 1e6
+        )
+        assert hourly == pytest.approx(2.7, rel=1e-3)
+    assert result.complete
+    assert result.workload.tokens_counted_by == "server"
+    assert "Tokens are those that the server counted" in ran.output
+    rows = list(csv.DictReader((out / "levels.csv").read_text().splitlines()))
+    assert [(row["concurrency"], row["client_invocations"], row["errors_timeout"]) for row in rows] == [
+        ("1.0", "8.0", "0"),
+        ("4.0", "8.0", "0"),
+    ]
+    page = (out / "report.html").read_text()
+    assert page.count("data:image/svg+xml;base64,") == 9
+    assert 'src="http' not in page
+
+
+def test_an_endpoint_is_compared_with_its_baseline(
+    server: ModelServer, baseline: ModelServer, prompts: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    labels = ("--label", "optimized", "--compare-label", "baseline")
+    levels = ("--concurrency", "1,2", "--requests", 4, "--output", out)
+    ran = run("--url", server.url, "--compare", baseline.url, "--prompts", prompts, *labels, *levels)
+    assert ran.exit_code == 0, ran.output
+    assert "3 of 4 prompts got the same answer from both." in ran.output
+    compared = json.loads((out / "comparison.json").read_text())
+    assert [level["concurrency"] for level in compared["levels"]] == [1, 2]
+    assert (compared["answers"]["identical"], compared["answers"]["compared"]) == (3, 4)
+    (difference,) = compared["answers"]["differences"]
+    assert (difference["asked"], difference["baseline"][:2], difference["optimized"][:2]) == ("vary it", "x0", "w0")
+    assert compared["answers"]["reference"] == {"baseline": 0.0, "optimized": 1.0}
+    assert result_of(out, "baseline").workload.prompts_digest == result_of(out, "optimized").workload.prompts_digest
+    page = (out / "report.html").read_text()
+    assert "optimized against baseline" in page
+    assert "There are no prices of baseline and optimized" in page
+
+
+def test_faults_of_all_kinds_are_reported_under_their_metrics(server: ModelServer, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    kinds = ("fine", "fault:500", "fault:cut", "fault:malformed", "fault:stall", "fault:empty")
+    prompts.write_text("\n".join(json.dumps({"prompt": kind}) for kind in kinds))
+    out = tmp_path / "out"
+    ran = run(
+        *("--url", server.url, "--prompts", prompts, "--output", out),
+        *("--concurrency", 2, "--requests", 12, "--timeout", 0.3),
+    )
+    assert ran.exit_code == 0, ran.output
+    (level,) = result_of(out).levels
+    assert level.errors == {"timeout": 2, "server_error": 2, "cut_stream": 2, "malformed_response": 2}
+    assert (level.metrics["client_invocation_errors"], level.metrics["empty_inference_response"]) == (8, 2)
+    assert "The answer broke off before its end." in (out / "report.html").read_text()
+
+
+def test_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest(
+    server: ModelServer, prompts: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    server.timing.first_token = 0.1
+    command = [sys.executable, "-c", "from constructs_optim.cli import main; main()", "evaluate", "--url", server.url]
+    command += ["--prompts", str(prompts), "--concurrency", "1,2", "--requests", "24", "--output", str(out)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    deadline = time.monotonic() + 60
+    while server.timing.requests < 8:
+        assert time.monotonic() < deadline, "nothing was sent"
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert f"evaluate --resume {out}" in said.replace("\n", "")
+    partial = result_of(out)
+    assert not partial.complete
+    assert "Partial: the evaluation has not been finished." in (out / "report.html").read_text()
+    (level,) = partial.levels
+    kept = int(level.metrics["client_invocations"])
+    assert 0 < kept < 24
+
+    before = server.timing.requests
+    server.timing.first_token = 0.01
+    ran = run("--resume", out)
+    assert ran.exit_code == 0, ran.output
+    resumed = result_of(out)
+    assert resumed.complete
+    assert [level.metrics["client_invocations"] for level in resumed.levels] == [24, 24]
+    assert "At concurrency 1 the evaluation was interrupted and gone on with." in resumed.notes
+    # One to find the format out, and warm-ups of one and two users.
+    assert server.timing.requests - before == 1 + (24 - kept) + 24 + 1 + 2
+    again = server.timing.requests
+    assert run("--resume", out).exit_code == 0
+    assert server.timing.requests == again + 1, "nothing is measured twice"
+
+
+def test_a_killed_evaluation_can_be_resumed_as_well(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    asked = ("--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 6, "--output", out)
+    assert run(*asked).exit_code == 0
+    requests = out / "endpoint" / "requests-1.jsonl"
+    lines = requests.read_text().splitlines(keepends=True)
+    for left, sent in (("".join(lines[:3]) + lines[3][:20], 3 + 1), ("".join(lines[:6]), 0)):
+        requests.write_text(left)
+        before = server.timing.requests
+        assert run("--resume", out).exit_code == 0
+        (level,) = result_of(out).levels
+        assert (level.metrics["client_invocations"], level.complete) == (6, True)
+        # What was missing with its warm-up, after the first answer that is asked for.
+        assert server.timing.requests - before == 1 + sent
+
+
+def test_an_endpoint_that_is_gone_is_told_of_and_nothing_is_lost(
+    server: ModelServer, prompts: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    prompts.write_text('{"prompt": "fine"}\n' + '{"prompt": "fault:500"}\n' * 60)
+    ran = run("--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 200, "--output", out)
+    assert ran.exit_code == 0, ran.output
+    assert "the last 23 requests all failed: status 500 ModelError asked for 500." in ran.output
+    assert not result_of(out).complete
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "give one of --endpoint-name and --url"),
+        (("--url", "http://x", "--endpoint-name", "x"), "give one of --endpoint-name and --url"),
+        (("--url", "http://x"), "--prompts is needed"),
+        (("--url", "http://x", "--concurrency", "1,x"), "use whole numbers from 1"),
+        (("--url", "http://x", "--concurrency", "0"), "use whole numbers from 1"),
+        (("--url", "http://x", "--requests", 5, "--seconds", 5), "give one of --requests and --seconds"),
+        (("--url", "http://x", "--parameter", "top_p"), "use NAME=VALUE"),
+        (("--url", "http://x", "--compare-label", "b"), "give it with --compare"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(arguments: tuple[Any, ...], said: str) -> None:
+    ran = run(*arguments)
+    assert ran.exit_code == 2
+    assert said in ran.output
+
+
+def test_faulty_prompts_are_refused_before_anything_is_sent(server: ModelServer, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "fine"}\n{}\n[]\n')
+    ran = run("--url", server.url, "--prompts", prompts, "--output", tmp_path / "out")
+    assert ran.exit_code == 2
+    assert "line 2: has none of prompt, messages and inputs" in ran.output
+    assert "line 3: is no JSON object but a list" in ran.output
+    assert server.timing.requests == 0
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_server_that_answers_nothing_that_can_be_measured_is_told_of(server: ModelServer, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "fault:500"}')
+    ran = run("--url", server.url, "--prompts", prompts, "--output", tmp_path / "out")
+    assert ran.exit_code == 2
+    assert "gives no answer that can be measured" in ran.output
+    assert "openai: server_error: status 500 ModelError asked for 500" in ran.output
+
+
+def test_a_folder_with_an_evaluation_is_not_written_over(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
+    asked = (
+        "--url",
+        server.url,
+        "--prompts",
+        prompts,
+        "--concurrency",
+        1,
+        "--requests",
+        1,
+        "--output",
+        tmp_path / "out",
+    )
+    assert run(*asked).exit_code == 0
+    ran = run(*asked)
+    assert ran.exit_code == 2
+    assert "holds an evaluation already: go on with it (--resume" in ran.output
+    assert run("--resume", tmp_path).exit_code == 2
+
+
+def test_parameters_reach_the_model_as_they_are_meant(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
+    ran = run(
+        *("--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 1, "--output", tmp_path / "out"),
+        *("--parameter", "ignore_eos=true", "--parameter", "stop=END", "--temperature", 0.5, "--max-tokens", 5),
+    )
+    assert ran.exit_code == 0, ran.output
+    body = server.timing.bodies[-1]["body"]
+    assert (body["ignore_eos"], body["stop"], body["temperature"], body["max_tokens"]) == (True, "END", 0.5, 5)
+    assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
+
+
+@pytest.fixture
+def endpoint(cloud: LocalCloud, server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Served:
+    """An endpoint of the local cloud, whose model is the timing server."""
+    for name, value in cloud.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME", f"http://127.0.0.1:{server.port}")
+    return Served.by_a_variant(cloud)
+
+
+def test_a_sagemaker_endpoint_is_described_and_measured(
+    endpoint: Served, server: ModelServer, prompts: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    price = ("--instance-price-per-hour", 7.09)
+    ran = run(
+        *("--endpoint-name", endpoint.name, "--prompts", prompts, "--output", out),
+        *("--concurrency", 2, "--requests", 4, *price),
+    )
+    assert ran.exit_code == 0, ran.output
+    result = result_of(out)
+    assert result.subject.endpoint_name == endpoint.name
+    assert (result.subject.variant_name, result.subject.instance_type) == ("AllTraffic", "ml.g5.12xlarge")
+    assert result.subject.instance_count == 1
+    assert result.levels[0].metrics["client_invocation_errors"] == 0
+    assert server.timing.bodies[-1]["path"] == f"/endpoints/{endpoint.name}/invocations-response-stream"
+
+
+def test_an_endpoint_that_is_not_there_is_told_of(endpoint: Served, prompts: Path, tmp_path: Path) -> None:
+    ran = run("--endpoint-name", "nowhere", "--prompts", prompts, "--output", tmp_path / "out")
+    assert ran.exit_code == 2
+    assert "Could not find endpoint" in ran.output
+
+
+def test_of_an_endpoint_with_components_one_has_to_be_chosen(
+    cloud: LocalCloud, endpoint: Served, server: ModelServer, prompts: Path, tmp_path: Path
+) -> None:
+    served = Served.by_components(cloud, least_instances=1)
+    component = served.component()
+    asked = ("--endpoint-name", served.name, "--prompts", prompts, "--concurrency", 1, "--requests", 1)
+    refused = run(*asked, "--output", tmp_path / "out")
+    assert refused.exit_code == 2
+    assert "choose one with --inference-component" in refused.output
+    ran = run(*asked, "--inference-component", component, "--output", tmp_path / "chosen")
+    assert ran.exit_code == 0, ran.output
+    assert result_of(tmp_path / "chosen").subject.inference_component_name == component
+    assert server.timing.bodies[-1]["headers"]["x-amzn-sagemaker-inference-component"] == component
+
+
+def test_an_artifact_is_known_and_its_own_tokenizer_counts(
+    cloud: LocalCloud, endpoint: Served, server: ModelServer, prompts: Path, tmp_path: Path
+) -> None:
+    key, bucket = "a" * 64, f"store-{endpoint.name}"
+    prefix = f"artifacts/{key}/model/"
+    s3, sagemaker = cloud.client("s3"), endpoint.sagemaker
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": cloud.region})
+    (tmp_path / "model").mkdir()
+    for file in tokenizer_of_words(tmp_path / "model").iterdir():
+        s3.put_object(Bucket=bucket, Key=prefix + file.name, Body=file.read_bytes())
+    source = {"S3Uri": f"s3://{bucket}/{prefix}", "S3DataType": "S3Prefix", "CompressionType": "None"}
+    name = f"{endpoint.name}-artifact"
+    container = {"Image": IMAGE, "ModelDataSource": {"S3DataSource": source}}
+    sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    variant = {"VariantName": "AllTraffic", "ModelName": name, "InstanceType": "ml.g5.2xlarge"}
+    sagemaker.create_endpoint_config(
+        EndpointConfigName=name, ProductionVariants=[{**variant, "InitialInstanceCount": 2, "InitialVariantWeight": 1}]
+    )
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    until(
+        lambda: sagemaker.describe_endpoint(EndpointName=name)["EndpointStatus"], lambda status: status == "InService"
+    )
+    out = tmp_path / "out"
+    ran = run(
+        *("--endpoint-name", name, "--prompts", prompts, "--concurrency", 1, "--requests", 4, "--output", out),
+        *("--instance-price-per-hour", 1.5),
+    )
+    assert ran.exit_code == 0, ran.output
+    result = result_of(out)
+    assert (result.subject.artifact_key, result.subject.instance_count) == (key, 2)
+    assert (result.workload.tokens_counted_by, result.workload.tokenizer) == ("tokenizer", source["S3Uri"])
+    assert result.price is not None
+    assert result.price.instance_price_per_hour == 3, "two instances"
+    assert result.levels[0].metrics["output_tokens"] == TOKENS
+
+
+def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    ran = run("--url", "http://127.0.0.1:1/v1")
+    assert ran.exit_code == 2
+    assert 'pip install "constructs-optim[evaluate]"' in ran.output

@@ -1,0 +1,195 @@
+"""``endpoint.evaluate(...)`` and ``.require(...)``: what they add to a template, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import Duration, Stack, Tags
+from aws_cdk import aws_s3 as s3
+
+from constructs_optim import (
+    AsyncInference,
+    OptimizedEndpoint,
+    Pool,
+    QualityRequirement,
+    Quantization,
+    RecipeError,
+    SpeculativeDecoding,
+    Workload,
+)
+
+from .stacks import KEY_OF_THE_HEADLINE, endpoint, llama, resource, resources, stack, template_of
+
+EVALUATION = "Custom::EndpointEvaluation"
+
+
+def request_of(scope: Stack) -> dict[str, Any]:
+    return resource(template_of(scope), EVALUATION)["Request"]
+
+
+def waits(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The wait conditions of evaluations, by their logical ids."""
+    found = template["Resources"].items()
+    return {name: r for name, r in found if r["Type"] == "AWS::CloudFormation::WaitCondition" and "Passed" in name}
+
+
+def test_an_evaluation_follows_what_is_served() -> None:
+    scope = stack()
+    endpoint(scope).evaluate()
+    request = request_of(scope)
+    assert "EndpointConfigName" in json.dumps(request["EndpointConfigName"])
+    assert request["Subjects"] == [{"InstanceType": "ml.g5.12xlarge", "ArtifactKey": KEY_OF_THE_HEADLINE}]
+    assert request["Concurrencies"] == [1, 8, 32]
+
+
+def test_without_requirements_nothing_waits_for_it() -> None:
+    scope = stack()
+    endpoint(scope).evaluate()
+    template = template_of(scope)
+    assert waits(template) == {}
+    assert "WaitHandle" not in resource(template, EVALUATION)
+
+
+def test_with_requirements_the_deployment_waits_as_long_as_it_is_told_to() -> None:
+    scope = stack()
+    endpoint(scope).evaluate(timeout=Duration.hours(2)).require(p99_ttft_ms=500)
+    template = template_of(scope)
+    ((_, condition),) = waits(template).items()
+    assert condition["Properties"]["Timeout"] == "7200"
+    assert resource(template, EVALUATION)["WaitSeconds"] == 7200
+
+
+def test_a_changed_requirement_or_recipe_is_waited_for_anew_and_nothing_else_is() -> None:
+    def condition(techniques: list[Any], limit: float, discount: float = 0) -> str:
+        scope = stack()
+        endpoint(scope, techniques=techniques, discount=discount).evaluate().require(p99_ttft_ms=limit)
+        (name,) = waits(template_of(scope))
+        return name
+
+    before = condition([Quantization.awq()], 500)
+    assert condition([Quantization.awq()], 400) != before
+    assert condition([Quantization.awq(group_size=64)], 500) != before
+    assert condition([Quantization.awq()], 500, discount=0.3) == before
+
+
+def test_a_workload_that_changes_is_another_configuration() -> None:
+    def name(output_tokens: int) -> Any:
+        scope = stack()
+        endpoint(scope).evaluate(workload=Workload(output_tokens=output_tokens))
+        return resource(template_of(scope), "AWS::SageMaker::AIWorkloadConfig")["AIWorkloadConfigName"]
+
+    assert name(250) == name(250)
+    assert name(250) != name(100)
+    literal = name(250)["Fn::Join"][1][0]
+    assert literal.isalnum(), "a name with anything but letters and digits could never be deleted"
+    assert literal == literal.lower()
+
+
+def test_techniques_that_change_the_weights_are_told_apart() -> None:
+    lossless, lossy = stack(), stack()
+    endpoint(lossless, techniques=[SpeculativeDecoding.sagemaker_draft()], instance_type="ml.p4d.24xlarge").evaluate()
+    endpoint(lossy).evaluate()
+    assert (request_of(lossless)["Lossless"], request_of(lossy)["Lossless"]) == (True, False)
+
+
+def test_each_pools_artifact_is_known_to_its_evaluation() -> None:
+    scope = stack()
+    pools = [
+        Pool("ml.p5.48xlarge", techniques=[Quantization.fp8()]),
+        Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
+    ]
+    OptimizedEndpoint(scope, "Pooled", model=llama(), instance_pools=pools).evaluate()
+    subjects = request_of(scope)["Subjects"]
+    assert [each["InstanceType"] for each in subjects] == ["ml.p5.48xlarge", "ml.g5.12xlarge"]
+    assert len({each["ArtifactKey"] for each in subjects}) == 2
+
+
+def test_a_component_is_evaluated_under_its_own_name_and_share() -> None:
+    scope = stack()
+    shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.48xlarge")
+    component = shared.add_component(
+        "Llama", model=llama(), techniques=[Quantization.awq(tensor_parallel_degree=4)]
+    )  # fmt: skip
+    component.evaluate()
+    request = request_of(scope)
+    assert "VariantName" not in request
+    assert list(request["Dimensions"]) == ["InferenceComponentName"]
+    assert request["ShareOfInstance"] == 0.5
+
+
+def test_the_dashboard_shows_what_is_evaluated_and_a_schedule_has_its_alarm() -> None:
+    scope = stack()
+    endpoint(scope).evaluate(schedule="rate(1 day)")
+    template = template_of(scope)
+    assert "TimeToFirstTokenP99" in json.dumps(resource(template, "AWS::CloudWatch::Dashboard"))
+    names = [alarm.get("AlarmName") for alarm in resources(template, "AWS::CloudWatch::Alarm")]
+    assert any("StaleEvaluation" in str(name) for name in names)
+    (schedule,) = resources(template, "AWS::Scheduler::Schedule")
+    assert schedule["ScheduleExpression"] == "rate(1 day)"
+    assert "<aws.scheduler.execution-id>" in json.dumps(schedule["Target"]["Input"])
+
+
+def test_a_scheduled_run_asks_for_what_the_deployments_run_asks_for() -> None:
+    scope = stack()
+    endpoint(scope).evaluate(schedule="rate(1 day)").require(p99_ttft_ms=500)
+    template = template_of(scope)
+    (schedule,) = resources(template, "AWS::Scheduler::Schedule")
+    pieces = schedule["Target"]["Input"]["Fn::Join"][1]
+    text = "".join(piece if isinstance(piece, str) else "x" for piece in pieces)
+    scheduled, deployed = json.loads(text)["Request"], resource(template, EVALUATION)["Request"]
+    assert set(scheduled) == set(deployed)
+    assert scheduled["Gate"] == deployed["Gate"]
+    assert scheduled["Workload"] == deployed["Workload"]
+
+
+def test_tags_reach_the_benchmark_jobs() -> None:
+    scope = stack()
+    endpoint(scope).evaluate()
+    Tags.of(scope).add("team", "chat")
+    assert request_of(scope)["Tags"] == [{"Key": "team", "Value": "chat"}]
+
+
+def test_one_set_of_functions_serves_all_evaluations_of_a_stack() -> None:
+    scope = stack()
+    endpoint(scope).evaluate()
+    before = len(resources(template_of(scope), "AWS::Lambda::Function"))
+    another = stack()
+    for name in ("One", "Two", "Three"):
+        endpoint(another, name).evaluate().require()
+    assert len(resources(template_of(another), "AWS::Lambda::Function")) == before
+
+
+def test_all_that_is_wrong_with_a_benchmark_is_said_at_once() -> None:
+    with pytest.raises(RecipeError) as refused:
+        endpoint(stack()).evaluate(workload=Workload(concurrency=[0], input_tokens=-1), discount=2)
+    assert {"OPT140", "OPT141", "OPT148"} <= {violation.rule for violation in refused.value.violations}
+
+
+def test_an_endpoint_that_queues_requests_is_not_benchmarked() -> None:
+    scope = stack()
+    bucket = s3.Bucket.from_bucket_name(scope, "Answers", "answers-of-mine")
+    with pytest.raises(RecipeError, match="OPT145"):
+        endpoint(scope, async_inference=AsyncInference(bucket)).evaluate()
+
+
+def test_an_endpoint_without_a_model_of_its_own_has_its_components_evaluated() -> None:
+    with pytest.raises(ValueError, match=r"has no model of its own: each component that add_component"):
+        OptimizedEndpoint(stack(), "Shared", instance_type="ml.g5.48xlarge").evaluate()
+
+
+def test_what_a_deployment_cannot_wait_for_is_refused() -> None:
+    with pytest.raises(ValueError, match="a wait condition lasts 12 hours at most"):
+        endpoint(stack()).evaluate(timeout=Duration.hours(13))
+    scheduled = endpoint(stack()).evaluate(schedule="rate(1 day)", after_deployment=False)
+    with pytest.raises(RecipeError, match="OPT146"):
+        scheduled.require(p99_ttft_ms=500)
+    with pytest.raises(ValueError, match="runs on a schedule only"):
+        _ = scheduled.result_uri
+
+
+def test_requirements_are_given_once() -> None:
+    evaluation = endpoint(stack()).evaluate().require(quality=QualityRequirement("s3://prompts/gate.jsonl"))
+    with pytest.raises(ValueError, match="call require once"):
+        evaluation.require(p50_ttft_ms=100)

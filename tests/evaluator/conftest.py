@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from constructs_optim.evaluator.formats import ChatFormat, Format, Generation
+from constructs_optim.evaluator.load import Load, Segment, Sender
+from constructs_optim.evaluator.prompts import Prompt
+from constructs_optim.evaluator.records import Record
+from constructs_optim.evaluator.targets import Target, UrlTarget
+
+from .timing_server import Timing, serve
+
+FIRST_TOKEN, INTER_TOKEN, TOKENS = 0.02, 0.002, 8
+
+
+class ModelServer:
+    """A timing server in a thread of its own."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.timing = Timing(FIRST_TOKEN, INTER_TOKEN, TOKENS)
+        self._loop = asyncio.new_event_loop()
+        self._server = self._loop.run_until_complete(serve(self.timing, tls=tls))
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._server.close)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=10)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    running = ModelServer()
+    yield running
+    running.stop()
+
+
+def asked(*texts: str) -> list[Prompt]:
+    return [Prompt(messages=({"role": "user", "content": text},)) for text in texts]
+
+
+def sender(target: Target | ModelServer, prompts: list[Prompt], written: Format | None = None) -> Sender:
+    target = UrlTarget(target.url, model="timed") if isinstance(target, ModelServer) else target
+    return Sender(target, written or ChatFormat(), prompts, Generation(max_tokens=TOKENS))
+
+
+def sent(to: Sender, load: Load) -> tuple[list[Record], Segment]:
+    """What came of a load."""
+    records: list[Record] = []
+    segment = asyncio.run(to.run(load, records.append))
+    return records, segment

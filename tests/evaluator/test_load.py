@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+
+import pytest
+
+from constructs_optim.evaluator.errors import EvaluationError
+from constructs_optim.evaluator.evaluation import understood_format
+from constructs_optim.evaluator.formats import ChatFormat, FormatName, TokenFormat
+from constructs_optim.evaluator.load import Load, Segment, prompt_order
+from constructs_optim.evaluator.records import Record
+from constructs_optim.evaluator.targets import UrlTarget
+from constructs_optim.recipe.evaluation import ErrorKind, errors_by_kind
+
+from .conftest import FIRST_TOKEN, TOKENS, ModelServer, asked, sender, sent
+
+KINDS = {
+    "400": ErrorKind.CLIENT_ERROR,
+    "429": ErrorKind.THROTTLED,
+    "500": ErrorKind.SERVER_ERROR,
+    "refuse": ErrorKind.CONNECTION,
+    "hang": ErrorKind.TIMEOUT,
+    "stall": ErrorKind.TIMEOUT,
+    "cut": ErrorKind.CUT_STREAM,
+    "unfinished": ErrorKind.CUT_STREAM,
+    "malformed": ErrorKind.MALFORMED_RESPONSE,
+    "error": ErrorKind.MODEL_ERROR,
+}
+
+
+def asked_of(server: ModelServer) -> list[str]:
+    return [body["body"]["messages"][0]["content"] for body in server.timing.bodies]
+
+
+def test_each_prompt_is_asked_once_before_any_is_asked_again(server: ModelServer) -> None:
+    prompts = asked("one", "two", "three", "four")
+    records, segment = sent(sender(server, prompts), Load(concurrency=2, requests=8, warm_up=0))
+    assert Counter(asked_of(server)) == {"one": 2, "two": 2, "three": 2, "four": 2}
+    assert sorted(record.prompt for record in records[:4]) == [0, 1, 2, 3]
+    assert segment.complete
+
+
+def test_users_do_not_ask_the_same_at_the_same_time(server: ModelServer) -> None:
+    """A server that keeps what it has read of a prompt would answer all but the first of them from its cache."""
+    prompts = asked(*(f"prompt {number}" for number in range(16)))
+    sent(sender(server, prompts), Load(concurrency=16, requests=16, warm_up=0))
+    assert len(set(asked_of(server))) == 16
+
+
+def test_no_more_requests_are_on_their_way_than_there_are_users(server: ModelServer) -> None:
+    records, _ = sent(sender(server, asked("a", "b")), Load(concurrency=3, requests=12))
+    edges = sorted([(record.start, 1) for record in records] + [(record.end, -1) for record in records])
+    on_their_way, most = 0, 0
+    for _, step in edges:
+        on_their_way += step
+        most = max(most, on_their_way)
+    assert most == 3
+
+
+def test_a_warm_up_is_sent_and_not_counted(server: ModelServer) -> None:
+    records, _ = sent(sender(server, asked("a")), Load(concurrency=2, requests=4, warm_up=3))
+    assert (len(records), server.timing.requests) == (4, 4 + 2 * 3)
+
+
+def test_answers_have_their_text_their_tokens_and_times_that_cannot_be_too_short(server: ModelServer) -> None:
+    records, _ = sent(sender(server, asked("five words are in here")), Load(concurrency=1, requests=2))
+    for record in records:
+        assert record.text == "".join(f"w{number} " for number in range(TOKENS))
+        assert (record.server_input_tokens, record.server_output_tokens) == (5, TOKENS)
+        assert record.first_token is not None
+        assert record.last_token is not None
+        assert record.first_token - record.start >= FIRST_TOKEN - 0.001
+        assert record.start < record.first_token < record.last_token <= record.end
+
+
+def test_every_fault_is_counted_under_its_kind_and_none_ends_the_run(server: ModelServer) -> None:
+    prompts = asked("fine", "fault:empty", *(f"fault:{name}" for name in KINDS))
+    load = Load(concurrency=4, requests=3 * len(prompts), timeout_seconds=0.3)
+    records, segment = sent(sender(server, prompts), load)
+    assert segment.complete
+    expected = Counter({kind.value: 0 for kind in KINDS.values()})
+    for kind in KINDS.values():
+        expected[kind.value] += 3
+    assert errors_by_kind(record.request for record in records) == expected
+    by_prompt = {record.prompt: record for record in records}
+    assert by_prompt[0].request.is_measured
+    assert by_prompt[1].request.is_empty
+    assert all(by_prompt[place].message for place in range(2, len(prompts)))
+
+
+def test_a_connection_that_the_server_gave_up_while_idle_is_no_error(server: ModelServer) -> None:
+    """After each answer to a plain request the timing server keeps the connection, and closes it when it is refused."""
+
+    async def twice() -> list[Record]:
+        records: list[Record] = []
+        to = sender(server, asked("fine", "fault:refuse"))
+        await to.run(Load(concurrency=1, requests=6, warm_up=0), records.append)
+        return records
+
+    records = asyncio.run(twice())
+    # What was refused was asked twice, as HTTP clients do on a connection that they had kept.
+    assert Counter(record.error for record in records) == {None: 3, ErrorKind.CONNECTION: 3}
+    assert server.timing.requests in (8, 9)
+
+
+def test_a_server_that_is_not_there_is_told_of(server: ModelServer) -> None:
+    server.stop()
+    records, _ = sent(sender(server, asked("a")), Load(concurrency=1, requests=1, warm_up=0))
+    assert [record.error for record in records] == [ErrorKind.CONNECTION]
+    assert "Connection refused" in records[0].message
+
+
+def test_a_load_is_given_up_when_nothing_but_failures_comes(server: ModelServer) -> None:
+    records, segment = sent(sender(server, asked("fault:500")), Load(concurrency=2, seconds=60, warm_up=0))
+    assert not segment.complete
+    assert "requests all failed: status 500 ModelError asked for 500" in segment.abandoned
+    assert 26 <= len(records) < 40
+
+
+def test_a_load_can_be_limited_by_time(server: ModelServer) -> None:
+    records, segment = sent(sender(server, asked("a")), Load(concurrency=2, seconds=0.3))
+    assert segment.complete
+    assert records
+    assert max(record.start for record in records) < 0.3
+
+
+def test_an_interruption_keeps_what_was_answered_and_forgets_the_rest(server: ModelServer) -> None:
+    server.timing.tokens = 5
+
+    async def interrupted() -> tuple[list[Record], Segment]:
+        records: list[Record] = []
+        segment = Segment()
+        running = asyncio.create_task(
+            sender(server, asked("a", "fault:hang")).run(
+                Load(concurrency=2, requests=50, warm_up=0), records.append, segment=segment
+            )
+        )
+        while not records:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        return records, segment
+
+    records, segment = asyncio.run(interrupted())
+    assert not segment.complete
+    assert all(record.error is None for record in records)
+
+
+def test_both_sides_of_a_comparison_are_asked_in_the_same_order_and_each_concurrency_in_another() -> None:
+    def first(concurrency: int) -> list[int]:
+        order = prompt_order(50, concurrency)
+        return [next(order) for _ in range(100)]
+
+    assert first(8) == first(8)
+    assert first(8) != first(64)
+    assert sorted(first(8)[:50]) == sorted(first(8)[50:]) == list(range(50))
+
+
+def test_what_is_gone_on_with_asks_what_was_not_answered_yet() -> None:
+    order = prompt_order(4, 8)
+    whole = [next(order) for _ in range(8)]
+    rest = prompt_order(4, 8, already=[whole[1], whole[2], whole[5]])
+    missing = [next(rest) for _ in range(5)]
+    assert sorted([*missing, whole[1], whole[2], whole[5]]) == sorted(whole)
+
+
+def test_tokens_that_come_together_are_counted_one_by_one(server: ModelServer) -> None:
+    server.timing.together = 4
+    records, _ = sent(sender(server, asked("a")), Load(concurrency=1, requests=1))
+    assert records[0].server_output_tokens == TOKENS
+
+
+def test_the_format_that_a_server_understands_is_found_out(server: ModelServer) -> None:
+    async def found(prompts: list, *formats: object) -> str:
+        to = sender(server, prompts)
+        return (await understood_format(to, formats, prompts, 1)).name  # pyright: ignore[reportArgumentType]
+
+    lmi = TokenFormat(FormatName.LMI)
+    assert asyncio.run(found(asked("fault:500", "a"), ChatFormat(), lmi)) == "openai", "one prompt may be at fault"
+    assert asyncio.run(found(asked("a"), lmi, ChatFormat())) == "lmi"
+    with pytest.raises(EvaluationError, match=r"openai: empty: .*\n.*lmi: empty"):
+        asyncio.run(found(asked("fault:empty"), ChatFormat(), lmi))
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:80", "ftp://host/", "http://", "http://host:port/", "http://a:b@host/"])
+def test_a_url_that_cannot_be_sent_to_is_refused(url: str) -> None:
+    with pytest.raises(EvaluationError, match=r"is no URL of a server|credentials"):
+        UrlTarget(url)
+
+
+def test_a_key_is_sent_as_a_bearer_token(server: ModelServer) -> None:
+    sent(sender(UrlTarget(server.url, api_key="k"), asked("a")), Load(concurrency=1, requests=1, warm_up=0))
+    assert server.timing.bodies[0]["headers"]["authorization"] == "Bearer k"
+    assert server.timing.bodies[0]["path"] == "/v1/chat/completions"
+    assert "model" not in server.timing.bodies[0]["body"]

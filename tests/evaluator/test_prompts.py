@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from constructs_optim.evaluator.errors import EvaluationError
+from constructs_optim.evaluator.prompts import Prompt, digest, read_prompts
+
+
+def written(folder: Path, *lines: str) -> Path:
+    path = folder / "prompts.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def test_prompts_are_text_or_chats_or_what_the_model_gets(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        '{"prompt": "Hello"}',
+        "",
+        '{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}],'
+        ' "max_tokens": 5}',
+        '{"inputs": "[INST] Hello [/INST]", "reference": "Hi"}',
+        '{"messages": [{"role": "user", "content": [{"type": "text", "text": "What is this?"}]}]}',
+    )
+    prompts = read_prompts(path)
+    assert [prompt.text for prompt in prompts] == ["Hello", "Be brief.\nWhy?", "[INST] Hello [/INST]", "What is this?"]
+    assert prompts[0].as_messages() == [{"role": "user", "content": "Hello"}]
+    assert prompts[1].max_tokens == 5
+    assert prompts[2] == Prompt(inputs="[INST] Hello [/INST]", reference="Hi")
+    assert prompts[2].as_messages() == [{"role": "user", "content": "[INST] Hello [/INST]"}]
+
+
+def test_all_faulty_lines_are_told_of_at_once(tmp_path: Path) -> None:
+    faulty = {
+        "{": "is no JSON",
+        "[]": "is no JSON object but a list",
+        "{}": "has none of prompt, messages and inputs",
+        '{"prompt": "a", "inputs": "b"}': "has prompt and inputs; one of them is needed",
+        '{"prompt": 1}': "prompt is a number, and text is needed",
+        '{"prompt": " "}': "prompt is empty",
+        '{"messages": []}': "messages is no list of messages",
+        '{"messages": [{"role": "user"}]}': "messages[0] has no role and content",
+        '{"prompt": "a", "promt": "b"}': "has promt, which means nothing here",
+        '{"prompt": "a", "reference": 1}': "reference is a number",
+        '{"prompt": "a", "max_tokens": true}': "max_tokens is True, and a whole number from 1 is needed",
+        '{"prompt": "a", "max_tokens": 0}': "max_tokens is 0",
+    }
+    path = written(tmp_path, '{"prompt": "fine"}', *faulty)
+    with pytest.raises(EvaluationError) as refused:
+        read_prompts(path)
+    told = str(refused.value).splitlines()
+    assert told[0] == f"{path} has {len(faulty)} faulty lines:"
+    for number, (line, reason) in enumerate(faulty.items(), start=2):
+        assert told[number - 1].startswith(f"  line {number}: "), line
+        assert reason in told[number - 1]
+
+
+def test_of_very_many_faulty_lines_the_first_are_shown(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match="and 10 more"):
+        read_prompts(written(tmp_path, *["{}"] * 30))
+
+
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_a_file_without_prompts_is_refused(tmp_path: Path, content: str) -> None:
+    with pytest.raises(EvaluationError, match="holds no prompts"):
+        read_prompts(written(tmp_path, content))
+
+
+def test_a_file_that_is_not_there_or_no_text_is_told_of(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match="cannot be read"):
+        read_prompts(tmp_path / "none.jsonl")
+    (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\xfd")
+    with pytest.raises(EvaluationError, match="cannot be read"):
+        read_prompts(tmp_path / "bytes.jsonl")
+
+
+def test_the_same_prompts_have_the_same_digest_and_others_another(tmp_path: Path) -> None:
+    one = read_prompts(written(tmp_path, '{"prompt": "a", "max_tokens": 3}'))
+    assert digest(one) == digest([Prompt(messages=({"role": "user", "content": "a"},), max_tokens=3)])
+    assert digest(one) != digest([Prompt(messages=({"role": "user", "content": "a"},))])

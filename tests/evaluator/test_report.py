@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from constructs_optim.evaluator.evaluation import level
+from constructs_optim.evaluator.load import Segment
+from constructs_optim.evaluator.outputs import REPORT, write_outputs
+from constructs_optim.evaluator.records import Record
+from constructs_optim.evaluator.run_directory import MeasuredLevel, RunDirectory
+from constructs_optim.recipe.evaluation import ErrorKind
+from constructs_optim.recipe.evaluation_result import EvaluationResult, Price, Subject, Workload
+
+from .conftest import asked
+
+ROOT = Path(__file__).parent.parent.parent
+LEVELS = (1, 8, 64)
+PROMPTS = asked("What is speculative decoding?", "Why?", "<script>alert('prompt')</script>")
+PLOTS = [
+    "Time to first token",
+    "Inter-token latency",
+    "Client latency",
+    "Throughput",
+    "Throughput of a request",
+    "Distribution of time to first token",
+    "Distribution of inter-token latency",
+    "Price",
+    "Cost against latency",
+]
+
+
+class MadeSide:
+    """What ``evaluation.level`` wants of a side."""
+
+    def __init__(self, price: Price | None) -> None:
+        self.price = price
+
+
+def made(
+    directory: RunDirectory, name: str, *, speed: float, price: Price | None = None
+) -> tuple[str, EvaluationResult]:
+    """A side with made-up requests that look like a model's: waiting grows with users."""
+    chance = random.Random(name)
+    levels = []
+    for users in LEVELS:
+        measured = MeasuredLevel()
+        for number in range(max(32, 4 * users)):
+            start = number // users * 9.0 / speed
+            first = start + (0.18 + 0.004 * users) * chance.lognormvariate(0, 0.25) / speed
+            tokens = chance.randrange(120, 250)
+            last = first + tokens * 0.03 * (1 + users / 120) * chance.lognormvariate(0, 0.08) / speed
+            prompt = number % len(PROMPTS)
+            text = f"Answer {prompt} of <b>{name}</b>" if prompt == 2 else f"Answer {prompt}"
+            record = Record(prompt, 0, start, last, first, last, None, None, 600, tokens, text=text)
+            if chance.random() < 0.004 * users / 8:
+                record.error = ErrorKind.SERVER_ERROR
+            measured.records.append(record)
+        measured.segments.append(Segment(complete=True, lag_p99=1.0))
+        (directory.path / name).mkdir(exist_ok=True)
+        directory.rewritten(name, users, measured)
+        levels.append(level(MadeSide(price), users, measured))  # pyright: ignore[reportArgumentType]
+    result = EvaluationResult(
+        subject=Subject(label=f"{name} <i>", endpoint_name="chat", instance_type="ml.g5.12xlarge", instance_count=1),
+        workload=Workload(prompts=3, requests=None, parameters={"max_tokens": 256}, tokens_counted_by="server"),
+        started=dt.datetime(2026, 11, 21, 14, tzinfo=dt.UTC),
+        levels=tuple(levels),
+        price=price,
+        notes=() if price else ("There are no prices: state one.",),
+    )
+    return name, result
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of two sides, with prices, differences and errors."""
+    directory = RunDirectory(tmp_path_factory.mktemp("compared"))
+    price = Price(instance_price_per_hour=7.09, source="AWS Price List, us-west-2")
+    sides = [made(directory, "baseline", speed=1, price=price), made(directory, "optimized", speed=1.9, price=price)]
+    write_outputs(directory, sides, PROMPTS)
+    return directory.path
+
+
+class Balanced(HTMLParser):
+    """Fails where an element is not closed as it was opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_report_is_one_page_that_needs_nothing_else(compared: Path) -> None:
+    page = (compared / REPORT).read_text(encoding="utf-8")
+    parser = Balanced()
+    parser.feed(page)
+    assert parser.open == []
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "<script" not in page
+    assert "&lt;script&gt;alert" in page.partition("<h2>Answers")[2]
+    assert "<b>baseline</b>" not in page, "what models say is text"
+    assert len(page) < 2_000_000
+
+
+def test_the_same_measurements_give_the_same_report(compared: Path, tmp_path: Path) -> None:
+    again = RunDirectory(tmp_path)
+    price = Price(instance_price_per_hour=7.09, source="AWS Price List, us-west-2")
+    sides = [made(again, "baseline", speed=1, price=price), made(again, "optimized", speed=1.9, price=price)]
+    write_outputs(again, sides, PROMPTS)
+    for name in (REPORT, "levels.csv", "comparison.json", "baseline.json"):
+        assert (tmp_path / name).read_bytes() == (compared / name).read_bytes()
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="the packaged browser is one for Linux on x86-64"
+)
+def test_a_real_browser_shows_the_whole_report(compared: Path) -> None:
+    picture = ROOT / "cdk.out" / "evaluation-report.png"
+    picture.parent.mkdir(exist_ok=True)
+    unpacked = ROOT / "node_modules" / ".chromium"
+    unpacked.mkdir(parents=True, exist_ok=True)
+    script = Path(__file__).with_name("screenshot.mjs")
+    node = os.environ.get("JSII_NODE") or "node"
+    done = subprocess.run(
+        [node, str(script), str(compared / REPORT), str(picture), "1240"],
+        env={**os.environ, "TMPDIR": str(unpacked)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["title"] == "Evaluation of optimized <i> against baseline <i>"
+    assert found["headings"][1:] == ["Summary", "Plots", "Answers", "Errors", "All metrics"]
+    assert [shown["alt"] for shown in found["pictures"]] == PLOTS
+    assert all(shown["width"] > 300 for shown in found["pictures"]), "each was drawn"
+    assert found["wider"] <= 0, "nothing sticks out to the right"
+    assert [url.rpartition("/")[2] for url in found["asked"]] == [REPORT]
+    assert found["errors"] == []
+    with Image.open(picture) as shown:
+        assert shown.size[0] == 1240
+        assert shown.size[1] > 2000
+        assert len(shown.convert("RGB").getcolors(100_000) or range(100_001)) > 100
+
+
+def test_without_prices_the_report_says_why(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    write_outputs(directory, [made(directory, "endpoint", speed=1)], PROMPTS)
+    page = (tmp_path / REPORT).read_text(encoding="utf-8")
+    assert "There are no prices: state one." in page
+    assert 'alt="Price"' not in page
+    assert 'alt="Time to first token"' in page
+    assert "<h2>Answers" not in page
+    assert not (tmp_path / "comparison.json").exists()

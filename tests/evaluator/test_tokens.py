@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from constructs_optim.evaluator.errors import EvaluationError
+from constructs_optim.evaluator.prompts import Prompt
+from constructs_optim.evaluator.records import Record
+from constructs_optim.evaluator.tokens import ModelTokenizer, count
+
+from .conftest import asked
+
+TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}"
+    "{% if message['role'] == 'tool' %}{{ raise_exception('no tools') }}{% endif %}"
+    "<{{ message['role'] }}> {{ message['content'] }} </s> {% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def model(folder: Path, *, template: str | None = TEMPLATE, file: bool = False) -> Path:
+    """A model's folder, with a tokenizer of words that begins each text with a token of its own."""
+    words = ["[UNK]", "<s>", "</s>", "<user>", "<assistant>", "one", "two", "three"]
+    tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    tokenizer.enable_truncation(4)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {"bos_token": {"content": "<s> "}, "chat_template": None if file else template}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    if file and template:
+        (folder / "chat_template.jinja").write_text(template)
+    return folder
+
+
+def record(prompt: int, text: str, reasoning: str = "") -> Record:
+    return Record(prompt, 0, 0, 1, 0.5, 1, 70, 80, text=text, reasoning=reasoning)
+
+
+@pytest.mark.parametrize("file", [False, True])
+def test_a_chat_is_counted_with_all_that_its_template_adds(tmp_path: Path, file: bool) -> None:
+    tokenizer = ModelTokenizer.load(str(model(tmp_path, file=file)))
+    # <s> <user> one two </s> <assistant>
+    assert tokenizer.count_prompt(asked("one two")[0], chat=True) == 6
+    # What goes to the model as text: <s> one two
+    assert tokenizer.count_prompt(Prompt(inputs="one two"), chat=False) == 3
+
+
+def test_a_model_without_a_template_reads_the_text(tmp_path: Path) -> None:
+    tokenizer = ModelTokenizer.load(str(model(tmp_path, template=None) / "tokenizer.json"))
+    assert tokenizer.count_prompt(asked("one two")[0], chat=True) == 3
+
+
+def test_the_tokenizer_counts_instead_of_the_server_and_cuts_nothing_off(tmp_path: Path) -> None:
+    records = [record(0, "one two three two one two"), record(0, "two three", reasoning="one ")]
+    count(records, asked("one"), ModelTokenizer.load(str(model(tmp_path))), chat=True)
+    assert [(each.input_tokens, each.output_tokens, each.tokenizer_failed) for each in records] == [
+        (5, 6, False),
+        (5, 3, False),
+    ]
+
+
+def test_without_a_tokenizer_the_servers_counts_are_taken() -> None:
+    records = [record(0, "one two")]
+    count(records, asked("one"), None, chat=True)
+    assert (records[0].input_tokens, records[0].output_tokens) == (70, 80)
+
+
+def test_what_the_tokenizer_cannot_parse_is_counted_and_ends_nothing(tmp_path: Path) -> None:
+    prompts = [*asked("one"), Prompt(messages=({"role": "tool", "content": "one"},))]
+    half_a_character = json.loads('"one \\ud83d"')
+    records = [record(0, half_a_character), record(1, "one"), record(0, "one")]
+    count(records, prompts, ModelTokenizer.load(str(model(tmp_path))), chat=True)
+    assert [each.tokenizer_failed for each in records] == [True, True, False]
+    assert records[0].output_tokens is None
+    assert records[0].request.is_empty
+    assert (records[1].input_tokens, records[1].output_tokens) == (None, 1)
+    assert not records[1].request.is_empty
+
+
+def test_a_tokenizer_is_read_from_s3(tmp_path: Path) -> None:
+    folder = model(tmp_path)
+
+    def read(uri: str) -> bytes | None:
+        name = uri.removeprefix("s3://store/artifacts/1/model/")
+        return (folder / name).read_bytes() if (folder / name).exists() else None
+
+    tokenizer = ModelTokenizer.load("s3://store/artifacts/1/model", read_s3=read)
+    assert tokenizer.count_text("one two") == 2
+    assert tokenizer.source == "s3://store/artifacts/1/model"
+    with pytest.raises(EvaluationError, match=r"there is no tokenizer\.json in s3://other/"):
+        ModelTokenizer.load("s3://other/", read_s3=lambda _: None)
+
+
+def test_a_tokenizer_that_cannot_be_read_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(EvaluationError, match="no tokenizer can be loaded from"):
+        ModelTokenizer.load(str(tmp_path))
+    (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(EvaluationError, match=r"there is no tokenizer\.json"):
+        ModelTokenizer.load(str(tmp_path))
+
+
+def test_a_template_that_is_none_is_told_of(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match="chat template cannot be read"):
+        ModelTokenizer.load(str(model(tmp_path, template="{% for %}")))
+
+
+def test_a_template_can_do_nothing_but_write(tmp_path: Path) -> None:
+    tokenizer = ModelTokenizer.load(str(model(tmp_path, template="{{ ''.__class__.__mro__ }}")))
+    records = [record(0, "one")]
+    count(records, asked("one"), tokenizer, chat=True)
+    assert records[0].tokenizer_failed

@@ -1,0 +1,267 @@
+"""Evaluations against the local cloud: looks that die, repeat and are overtaken by the end of their stack.
+
+The state machine's and CloudFormation's own parts are played here, because it is they that would have to misbehave.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import boto3
+import pytest
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.recipe.benchmark import Workload
+from constructs_optim.runtime import custom_resource, evaluation_handler, evaluation_watcher
+from constructs_optim.runtime.evaluation_properties import parse_evaluation_request
+from constructs_optim.runtime.evaluation_records import EvaluationRecords, benchmark_name
+
+from ..lambda_context import LambdaContext
+from .conftest import BUCKET, ROLE, Answers
+from .test_endpoint_updates import serving
+
+ACCOUNT, REGION = "000000000000", "us-west-2"
+_numbers = count()
+
+
+class Died(BaseException):
+    """A function's process that ends at once: nothing it would still do happens."""
+
+
+class Evaluation:
+    """One endpoint's evaluation, and what came of it."""
+
+    name, workload, spec = "evaluated", "optimevaluated", Workload(concurrency=[2], requests=20).spec
+
+    def __init__(self, cloud: LocalCloud, answers: Answers, machine: str) -> None:
+        self.cloud, self.answers, self.machine = cloud, answers, machine
+        self.sagemaker = cloud.client("sagemaker")
+        self.request: dict[str, Any] = {
+            "Label": self.name,
+            "EndpointName": self.name,
+            "EndpointConfigName": self.name,
+            "VariantName": "AllTraffic",
+            "ModelNames": [self.name],
+            "Subjects": [{"InstanceType": "ml.g5.12xlarge", "ArtifactKey": f"{next(_numbers):064x}"}],
+            "WorkloadConfigName": self.workload,
+            "Workload": self.spec,
+            "Concurrencies": [2],
+            "Dimensions": {"EndpointName": self.name, "VariantName": "AllTraffic"},
+            "RoleArn": ROLE,
+            "Bucket": BUCKET,
+        }
+        self.run = f"run{next(_numbers)}"
+
+    @property
+    def records(self) -> EvaluationRecords:
+        key = parse_evaluation_request(self.request).key(ACCOUNT, REGION)
+        return EvaluationRecords(self.cloud.client("s3"), BUCKET, None, key)
+
+    @property
+    def job(self) -> dict[str, Any]:
+        return self.sagemaker.describe_ai_benchmark_job(AIBenchmarkJobName=benchmark_name(self.records.key, self.run))
+
+    def look(self, issued: int = 1000, **more: Any) -> dict[str, Any]:
+        event = {"Request": self.request, "Run": self.run, "Issued": issued, "WaitHandle": self.answers.url, **more}
+        return evaluation_watcher.handler(event, LambdaContext(120))
+
+    def looked_to_the_end(self, **more: Any) -> dict[str, Any]:
+        """The signal that the stack got."""
+        deadline = time.monotonic() + 20
+        while not self.look(**more)["Done"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        return self.answers.received[-1]
+
+    def event(self, kind: str, request: str, **more: Any) -> dict[str, Any]:
+        return {
+            "RequestType": kind,
+            "ResponseURL": f"{self.answers.url}?X-Amz-Date=20261121T120000Z&X-Amz-Expires=7200",
+            "StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/Chat/{self.name}",
+            "RequestId": request,
+            "LogicalResourceId": "Evaluation",
+            "ResourceProperties": {"Request": self.request, "StateMachineArn": self.machine},
+            **more,
+        }
+
+
+@pytest.fixture(scope="module")
+def machine(cloud: LocalCloud) -> str:
+    """A state machine that does nothing: these tests look themselves."""
+    definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
+    return cloud.client("stepfunctions").create_state_machine(
+        name="evaluation-watcher", definition=json.dumps(definition), roleArn=ROLE
+    )["stateMachineArn"]
+
+
+@pytest.fixture(scope="module")
+def endpoint(cloud: LocalCloud) -> None:
+    """What all evaluations are of; each has an artifact of its own."""
+    sagemaker = cloud.client("sagemaker")
+    serving(sagemaker, Evaluation.name, count=1)
+    inline = {"WorkloadSpec": {"Inline": json.dumps(Evaluation.spec)}}
+    sagemaker.create_ai_workload_config(AIWorkloadConfigName=Evaluation.workload, AIWorkloadConfigs=inline)
+
+
+@pytest.fixture
+def evaluation(
+    cloud: LocalCloud, answers: Answers, machine: str, endpoint: None, monkeypatch: pytest.MonkeyPatch
+) -> Evaluation:
+    monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
+    return Evaluation(cloud, answers, machine)
+
+
+@pytest.fixture
+def after_call(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], None]:
+    """Has something done right after the n-th call to AWS that a function makes from now on."""
+    plan: dict[int, Callable[[], None]] = {}
+    made = count()
+    session = boto3.Session()
+
+    def called(**_: Any) -> None:
+        if act := plan.pop(next(made), None):
+            act()
+
+    session.events.register_first("after-call", called)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", session)
+
+    def arm(number: int, act: Callable[[], None]) -> None:
+        nonlocal made
+        made = count()
+        plan[number] = act
+
+    return arm
+
+
+def die() -> None:
+    raise Died
+
+
+def test_an_evaluation_ends_with_a_result_a_report_and_a_decision(evaluation: Evaluation) -> None:
+    signal = evaluation.looked_to_the_end()
+    assert signal["Status"] == "SUCCESS"
+    result = evaluation.records.result()
+    assert result is not None
+    assert result["subject"]["endpoint_name"] == evaluation.name
+    decision = evaluation.records.current()
+    assert decision is not None
+    assert (decision["accepted"], decision["run"]) == (True, evaluation.run)
+
+
+@pytest.mark.parametrize("step", [1, 3, 4, 5, 6, 9, 12, 15, 17])
+def test_a_look_that_dies_after_any_call_is_made_up_for_by_the_next(
+    evaluation: Evaluation, after_call: Callable[[int, Callable[[], None]], None], step: int
+) -> None:
+    after_call(step, die)
+    with pytest.raises(Died):
+        evaluation.looked_to_the_end()
+    assert evaluation.looked_to_the_end()["Status"] == "SUCCESS"
+    jobs = evaluation.sagemaker.list_ai_benchmark_jobs(NameContains=evaluation.records.key[:20])["AIBenchmarkJobs"]
+    assert len(jobs) == 1
+
+
+def test_a_job_that_is_created_after_its_evaluation_was_given_up_is_stopped(
+    evaluation: Evaluation, after_call: Callable[[int, Callable[[], None]], None], cloud: LocalCloud
+) -> None:
+    cloud.inject("benchmark_never_finishes")
+    # Calls: given up? result? job? run.json; then the stack is deleted, and only then the job is created.
+    after_call(3, lambda: evaluation.records.give_up(2000))
+    evaluation.look(issued=1000)
+    assert evaluation.job["AIBenchmarkJobStatus"] in ("Stopping", "Stopped")
+
+
+def test_what_was_given_up_is_not_begun(evaluation: Evaluation) -> None:
+    evaluation.records.give_up(2000)
+    assert evaluation.look(issued=1000)["Done"]
+    assert evaluation.records.runs() == []
+    assert not evaluation.look(issued=3000)["Done"], "asked for again later, it is wanted again"
+
+
+def test_an_event_that_is_delivered_twice_starts_one_execution(evaluation: Evaluation, cloud: LocalCloud) -> None:
+    event = evaluation.event("Create", "request-1")
+    for _ in range(2):
+        evaluation_handler.handler(event, LambdaContext(30))
+    first, second = evaluation.answers.received
+    assert first["Status"] == second["Status"] == "SUCCESS"
+    assert first["PhysicalResourceId"] == second["PhysicalResourceId"] == evaluation.records.key
+    listed = cloud.client("stepfunctions").list_executions(stateMachineArn=evaluation.machine)["executions"]
+    assert len([each for each in listed if each["name"].startswith(evaluation.records.key[:32])]) == 1
+
+
+def test_what_was_let_through_is_not_measured_again(evaluation: Evaluation, cloud: LocalCloud) -> None:
+    evaluation.looked_to_the_end()
+    event = evaluation.event("Update", "request-2", PhysicalResourceId=evaluation.records.key)
+    evaluation_handler.handler(event, LambdaContext(30))
+    assert evaluation.answers.received[-1]["Status"] == "SUCCESS"
+    listed = cloud.client("stepfunctions").list_executions(stateMachineArn=evaluation.machine)["executions"]
+    assert not [each for each in listed if each["name"].startswith(evaluation.records.key[:32])]
+
+
+def test_a_deletion_waits_until_its_benchmark_has_stopped(evaluation: Evaluation, cloud: LocalCloud) -> None:
+    cloud.inject("benchmark_never_finishes")
+    evaluation.look(issued=0)
+    event = evaluation.event("Delete", "request-3", PhysicalResourceId=evaluation.records.key)
+    evaluation_handler.handler(event, LambdaContext(30))
+    assert evaluation.answers.received[-1]["Status"] == "SUCCESS"
+    assert evaluation.job["AIBenchmarkJobStatus"] == "Stopped"
+
+
+def test_an_account_that_may_not_benchmark_is_told_what_to_do(evaluation: Evaluation, cloud: LocalCloud) -> None:
+    cloud.inject("access_denied", operation="CreateAIBenchmarkJob")
+    signal = evaluation.looked_to_the_end()
+    assert signal["Status"] == "FAILURE"
+    assert "CreateAIBenchmarkJob answered AccessDeniedException: " in signal["Reason"]
+    assert "an account team or AWS Support can tell" in signal["Reason"]
+
+
+def test_without_the_price_list_prices_are_left_out_and_the_report_says_so(
+    evaluation: Evaluation, cloud: LocalCloud
+) -> None:
+    evaluation.request["Subjects"][0]["InstanceType"] = "ml.g5.unheard"
+    assert evaluation.looked_to_the_end()["Status"] == "SUCCESS"
+    result = evaluation.records.result()
+    assert result is not None
+    assert "price" not in result
+    assert "price_per_million_output_tokens" not in result["levels"][0]["metrics"]
+    assert "No price is known of ml.g5.unheard" in result["notes"][0]
+
+
+def test_a_benchmark_that_fails_fails_the_deployment_with_its_reason(evaluation: Evaluation, cloud: LocalCloud) -> None:
+    cloud.inject("benchmark_fails", reason="the tokenizer is not to be had")
+    signal = evaluation.looked_to_the_end()
+    assert signal["Status"] == "FAILURE"
+    assert "ended as Failed: the tokenizer is not to be had" in signal["Reason"]
+
+
+def test_what_misses_its_target_is_refused_without_anything_to_compare_with(
+    evaluation: Evaluation, cloud: LocalCloud
+) -> None:
+    evaluation.request["Gate"] = {
+        "Limits": [{"Formula": "time_to_first_token_p99", "Title": "TTFT, p99", "Unit": "ms", "AtMost": "2000"}]
+    }
+    cloud.set_performance(evaluation.name, ttft_ms=5000)
+    signal = evaluation.looked_to_the_end()
+    assert signal["Status"] == "FAILURE"
+    assert "TTFT, p99 at 2 users is" in signal["Reason"]
+    assert "at most 2000 ms is required" in signal["Reason"]
+    decision = evaluation.records.current()
+    assert decision is not None
+    assert not decision["accepted"]
+
+
+def test_output_that_is_not_there_is_told_of(evaluation: Evaluation, cloud: LocalCloud) -> None:
+    cloud.inject("benchmark_writes_nothing")
+    signal = evaluation.looked_to_the_end()
+    assert signal["Status"] == "FAILURE"
+    assert "wrote nothing to s3://" in signal["Reason"]
+
+
+def test_a_stack_that_has_waited_long_enough_is_told_why(evaluation: Evaluation, cloud: LocalCloud) -> None:
+    cloud.inject("benchmark_never_finishes")
+    evaluation.look()
+    assert not evaluation.look(Deadline=1)["Done"]
+    assert "is still InProgress after" in evaluation.answers.received[-1]["Reason"]

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from constructs_optim.medusa import metrics
+from constructs_optim.medusa.failure import InvalidSettings, MedusaError
+from constructs_optim.medusa.sagemaker_environment import TrainingEnvironment
+from constructs_optim.medusa.settings import FineTuningSettings, HeadTrainingSettings, TrainingSettings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_defaults_are_those_of_the_published_example() -> None:
+    settings = HeadTrainingSettings()
+    assert (settings.heads, settings.layers, settings.epochs) == (5, 1, 3)
+    assert (settings.learning_rate, settings.learning_rate_schedule) == (1e-4, "constant")
+    assert settings.optimizer == "auto"
+    tuning = FineTuningSettings()
+    assert (tuning.method, tuning.lora_rank, tuning.lora_alpha, tuning.epochs) == ("qlora", 64, 16, 1)
+
+
+def test_hyperparameters_are_strings_with_or_without_the_sdks_quotes() -> None:
+    settings = FineTuningSettings.from_strings(
+        {
+            "method": '"lora"',
+            "epochs": "2",
+            "learning_rate": "1e-3",
+            "gradient_checkpointing": "False",
+            "sagemaker_program": '"fine_tune.py"',
+        }
+    )
+    assert (settings.method, settings.epochs, settings.learning_rate) == ("lora", 2.0, 1e-3)
+    assert settings.gradient_checkpointing is False
+
+
+def test_everything_wrong_with_hyperparameters_is_told_at_once() -> None:
+    with pytest.raises(InvalidSettings) as caught:
+        HeadTrainingSettings.from_strings(
+            {
+                "head": "5",
+                "layers": "0",
+                "learning_rate": "fast",
+                "epochs": "nan",
+                "optimizer": "sgd",
+                "train_on_prompts": "perhaps",
+                "batch_size": "1.5",
+            }
+        )
+    assert [problem.partition(":")[2].strip() for problem in caught.value.problems] == [
+        "there is no such hyperparameter; did you mean heads?",
+        "use 1 or more",
+        "use a number",
+        "use a finite number",
+        "use one of auto, adamw, adamw_8bit",
+        "use true or false",
+        "use a whole number",
+    ]
+
+
+@pytest.mark.parametrize("settings", [FineTuningSettings, HeadTrainingSettings])
+def test_the_documentation_has_every_hyperparameter_with_its_default(settings: type[TrainingSettings]) -> None:
+    page = (ROOT / "docs" / "medusa.md").read_text(encoding="utf-8")
+    section = page.partition(f"<!-- {settings.__name__} -->")[2].partition("\n\n<!-- end -->")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", section, re.MULTILINE))
+    expected = {
+        field.name: str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
+        for field in dataclasses.fields(settings)
+    }
+    assert rows == expected
+    for field in dataclasses.fields(settings):
+        assert field.metadata["description"] in section, field.name
+
+
+def test_a_jobs_metric_definitions_fit_the_api() -> None:
+    for heads in range(1, 17):
+        names = metrics.head_training_metrics(heads)
+        assert len(names) == len(set(names)) <= metrics.MOST_DEFINITIONS
+        for name in names:
+            defined = metrics.definition(name)
+            assert len(defined.name) <= 255
+            assert len(defined.regex) <= 500
+
+
+def test_a_metric_is_not_found_in_another_ones_name() -> None:
+    line = metrics.line({"head_1_loss": 2.0, "validation_loss": 3.0, "loss": 1e-07})
+    assert re.findall(metrics.definition("loss").regex, line) == ["1e-07"]
+    assert re.findall(metrics.definition("head_1_loss").regex, f"step 1: {line}") == ["2"]
+    assert re.findall(metrics.definition("validation_loss").regex, line) == ["3"]
+
+
+def test_the_environment_is_read_as_sagemaker_lays_it_out(tmp_path: Path) -> None:
+    (tmp_path / "input" / "config").mkdir(parents=True)
+    (tmp_path / "input" / "config" / "resourceconfig.json").write_text(
+        json.dumps({"current_host": "algo-2", "hosts": ["algo-2", "algo-1"], "network_interface_name": "eth0"})
+    )
+    (tmp_path / "input" / "data" / "training").mkdir(parents=True)
+    found = TrainingEnvironment.of({"SAGEMAKER_BASE_DIR": str(tmp_path), "SM_NUM_GPUS": "4"})
+    assert (found.hosts, found.host, found.world_size) == (("algo-1", "algo-2"), "algo-2", 8)
+    assert found.channel("training") == tmp_path / "input" / "data" / "training"
+    assert found.channel("validation") is None
+    assert found.failure == tmp_path / "output" / "failure"
+    assert found.model == tmp_path / "model"
+    with pytest.raises(MedusaError, match="no input channel 'finetuned', which is to hold a model; its channels are"):
+        found.needed_channel("finetuned", "a model")
+
+
+def test_without_gpus_a_host_has_one_process(tmp_path: Path) -> None:
+    assert TrainingEnvironment.of({"SAGEMAKER_BASE_DIR": str(tmp_path), "SM_NUM_GPUS": "0"}).world_size == 1
+
+
+def test_the_containers_requirements_are_what_the_tests_run_with() -> None:
+    locked = dict(re.findall(r"^([a-z0-9-]+)==([^ ;]+)", (ROOT / "requirements" / "models.txt").read_text(), re.M))
+    text = (ROOT / "constructs_optim" / "medusa" / "requirements.txt").read_text()
+    wanted = dict(re.findall(r"^([a-z0-9-]+)==([^ ;\n]+)", text, re.M))
+    # 4-bit weights and the 8-bit AdamW: for GPUs, which the tests do without.
+    wanted.pop("bitsandbytes")
+    assert wanted == {name: locked[name] for name in wanted}
+    assert "torch" not in wanted

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.recipe.evaluation import (
+    ErrorKind,
+    Request,
+    better,
+    errors_by_kind,
+    percentile,
+    relative_change,
+    summarize,
+)
+from constructs_optim.recipe.evaluation_metrics import EVALUATION
+from constructs_optim.recipe.metrics import find
+
+# Worked out by hand below: first tokens after 200 and 300 ms, 5 tokens 20 ms apart and 11 tokens 30 ms apart.
+FAST = Request(start=0.0, first_token=0.2, last_token=0.28, end=0.3, input_tokens=100, output_tokens=5)
+SLOW = Request(start=0.5, first_token=0.8, last_token=1.1, end=1.1, input_tokens=300, output_tokens=11)
+BY_HAND = {
+    "concurrency": 2,
+    "time_to_first_token": (200 + 300) / 2,
+    "time_to_first_token_p50": 250,
+    "time_to_first_token_p90": 200 + 0.9 * 100,
+    "time_to_first_token_p99": 200 + 0.99 * 100,
+    # (280 - 200) / 4 = 20 ms; (600 - 300) / 10 = 30 ms.
+    "inter_token_latency": 25,
+    "inter_token_latency_p50": 25,
+    "inter_token_latency_p90": 29,
+    "inter_token_latency_p99": 29.9,
+    "client_latency": (300 + 600) / 2,
+    "client_latency_p50": 450,
+    "client_latency_p90": 570,
+    "client_latency_p99": 597,
+    # 400 and 16 tokens in 2 s.
+    "input_tokens_per_second": 200,
+    "output_tokens_per_second": 8,
+    "client_invocations": 2,
+    "client_invocation_errors": 0,
+    "tokenizer_failed": 0,
+    "empty_inference_response": 0,
+    # 2 users, a token each 25 ms.
+    "total_throughput": 80,
+    # 100 tokens in 0.3 s and 300 in 0.6 s; 5 in 0.3 s and 11 in 0.6 s.
+    "input_tokens_per_second_per_request": (100 / 0.3 + 300 / 0.6) / 2,
+    "output_tokens_per_second_per_request": (5 / 0.3 + 11 / 0.6) / 2,
+    "input_tokens": 200,
+    "output_tokens": 8,
+    # Two instances at $3.60 an hour are $7.20; a quarter less is $5.40, or $0.0015 a second.
+    "instance_price_per_hour": 7.2,
+    "price_per_million_input_tokens": 0.0015 / 200 * 1e6,
+    "price_per_million_output_tokens": 0.0015 / 8 * 1e6,
+    "blended_price_per_million_tokens": 0.0015 / 80 * 1e6 / 4,
+}
+
+
+def test_every_metric_of_an_evaluation_comes_out_as_worked_out_by_hand() -> None:
+    values = summarize([FAST, SLOW], 2.0, 2, instance_price_per_hour=3.6, instance_count=2, discount=0.25)
+    assert values == pytest.approx(BY_HAND)
+    assert list(values) == [metric.name for metric in EVALUATION], "all of them, in the order they are told of"
+
+
+def test_the_blended_price_of_the_blogs_formula_comes_out() -> None:
+    """8 users, 20 ms a token: 400 tokens a second, 1.44 million an hour, for $7.09."""
+    request = Request(start=0, first_token=1, last_token=1.2, end=1.2, input_tokens=1, output_tokens=11)
+    values = summarize([request], 1.2, 8, instance_price_per_hour=7.09)
+    assert values["total_throughput"] == pytest.approx(400)
+    assert values["blended_price_per_million_tokens"] == pytest.approx(7.09 / 1.44 / 4)
+
+
+@pytest.mark.parametrize("kind", list(ErrorKind))
+def test_a_request_that_failed_is_counted_and_adds_to_nothing_else(kind: ErrorKind) -> None:
+    failed = Request(start=0, first_token=0.01, end=0.02, input_tokens=9, output_tokens=2, error=kind)
+    alone, together = summarize([FAST, SLOW], 2, 2), summarize([FAST, failed, SLOW], 2, 2)
+    counts = {"client_invocations": 3.0, "client_invocation_errors": 1.0}
+    assert together == alone | counts
+    assert errors_by_kind([FAST, failed]) == {kind.value: 1}
+    assert kind.meaning.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("request_", "empty", "tokenizer"),
+    [
+        (Request(start=0, end=0.1, output_tokens=0), 1, 0),
+        (Request(start=0, end=0.1), 1, 0),
+        (Request(start=0, end=0.1, first_token=0.1, output_tokens=0), 1, 0),
+        # The tokenizer could not parse the answer, or not the question.
+        (Request(start=0, end=0.1, first_token=0.1, tokenizer_failed=True), 1, 1),
+        (Request(start=0, end=0.1, first_token=0.1, output_tokens=3, tokenizer_failed=True), 0, 1),
+        # Nobody could count, which is no fault of the answer.
+        (Request(start=0, end=0.1, first_token=0.1), 0, 0),
+    ],
+)
+def test_empty_answers_and_failures_of_the_tokenizer_are_counted(request_: Request, empty: int, tokenizer: int) -> None:
+    values = summarize([request_], 1, 1)
+    assert (values["empty_inference_response"], values["tokenizer_failed"]) == (empty, tokenizer)
+    assert values["client_invocation_errors"] == 0
+    assert ("client_latency" in values) == (not empty)
+
+
+def test_what_cannot_be_calculated_is_left_out() -> None:
+    values = summarize([Request(start=0, end=1, error=ErrorKind.TIMEOUT)], 1, 4, instance_price_per_hour=1)
+    assert values == {
+        "concurrency": 4,
+        "client_invocations": 1,
+        "client_invocation_errors": 1,
+        "tokenizer_failed": 0,
+        "empty_inference_response": 0,
+        "instance_price_per_hour": 1,
+    }
+    assert summarize([], 0, 1)["client_invocations"] == 0
+
+
+def test_tokens_that_arrive_together_are_still_tokens() -> None:
+    """Speculative decoding sends four at a time, 80 ms apart: that is 20 ms a token."""
+    speculative = Request(start=0, first_token=0.2, last_token=0.52, end=0.52, output_tokens=17)
+    assert speculative.inter_token_latency == pytest.approx(20)
+
+
+def test_a_price_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="it has to be above zero"):
+        summarize([FAST], 1, 1, instance_price_per_hour=0)
+    with pytest.raises(ValueError, match="seconds is 0"):
+        summarize([FAST], 0, 1)
+
+
+latencies = st.lists(st.floats(min_value=0, max_value=1e5), min_size=2, max_size=200)
+
+
+@given(values=latencies, percent=st.integers(1, 99))
+def test_a_percentile_is_what_the_standard_library_calls_inclusive(values: list[float], percent: int) -> None:
+    found = statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+    assert percentile(sorted(values), percent) == pytest.approx(found)
+
+
+requests = st.builds(
+    lambda start, first, tokens, gap, asked, error: Request(
+        start, start + first + gap * max(tokens - 1, 0), start + first, None, asked, tokens, error
+    ),
+    st.floats(0, 10),
+    st.floats(0.001, 1),
+    st.integers(0, 100),
+    st.floats(0.0001, 0.1),
+    st.integers(1, 1000),
+    st.none() | st.sampled_from(ErrorKind),
+)
+
+
+@given(made=st.lists(requests, min_size=1, max_size=30), concurrency=st.integers(1, 64))
+def test_each_request_is_an_error_or_empty_or_measured(made: list[Request], concurrency: int) -> None:
+    values = summarize(made, 20, concurrency, instance_price_per_hour=1)
+    measured = [request for request in made if request.is_measured]
+    failures = values["client_invocation_errors"] + values["empty_inference_response"]
+    assert values["client_invocations"] == failures + len(measured)
+    assert ("client_latency_p99" in values) == bool(measured)
+    for name in ("time_to_first_token", "inter_token_latency", "client_latency"):
+        if name in values:
+            assert values[f"{name}_p50"] <= values[f"{name}_p90"] <= values[f"{name}_p99"]
+    if values.get("output_tokens_per_second"):
+        hourly = values["price_per_million_output_tokens"] * values["output_tokens_per_second"] * 3600 / 1e6
+        assert hourly == pytest.approx(values["instance_price_per_hour"])
+
+
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [
+        ("time_to_first_token_p99", -1),
+        ("output_tokens_per_second", 1),
+        ("total_throughput", 1),
+        ("blended_price_per_million_tokens", -1),
+        ("client_invocation_errors", -1),
+        ("empty_inference_response", -1),
+        ("concurrency", 0),
+        ("output_tokens", 0),
+        ("instance_price_per_hour", 0),
+    ],
+)
+def test_it_is_known_which_way_is_better(name: str, direction: int) -> None:
+    assert better(find(name)) == direction
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [({"x": 2}, {"x": 3}, 0.5), ({"x": 0}, {"x": 0}, 0), ({"x": 0}, {"x": 1}, None), ({}, {"x": 1}, None)],
+)
+def test_a_change_is_a_share_of_what_was_before(before: Any, after: Any, change: float | None) -> None:
+    assert relative_change(before, after, "x") == change

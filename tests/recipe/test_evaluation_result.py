@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from constructs_optim.recipe.evaluation_result import EvaluationResult
+
+# As another program may write it: fields it does not know are passed over, those it has no value for are not there.
+DOCUMENT: dict[str, Any] = {
+    "schema": 1,
+    "subject": {"label": "baseline", "endpoint_name": "chat", "instance_type": "ml.g5.12xlarge", "of_later": 1},
+    "workload": {"prompts": 3, "parameters": {"max_tokens": 64, "ignore_eos": True}},
+    "started": "2026-11-21T14:00:00Z",
+    "levels": [
+        {"concurrency": 1, "seconds": 10.5, "metrics": {"time_to_first_token_p50": 201.5}},
+        {"concurrency": 8, "seconds": 10, "metrics": {}, "errors": {"timeout": 3}, "complete": False},
+    ],
+    "price": {"instance_price_per_hour": 7.09, "source": "stated"},
+}
+
+
+def test_a_document_of_another_program_is_read_and_written_again() -> None:
+    result = EvaluationResult.from_json(json.dumps(DOCUMENT))
+    assert result.started == dt.datetime(2026, 11, 21, 14, tzinfo=dt.UTC)
+    assert not result.complete
+    written = json.loads(result.to_json())
+    assert written["schema"] == 1
+    assert written["workload"]["parameters"] == {"max_tokens": 64, "ignore_eos": True}
+    assert "url" not in written["subject"]
+    assert EvaluationResult.from_json(result.to_json()) == result
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"schema": 2}, "schema"),
+        ({"levels": [*DOCUMENT["levels"], DOCUMENT["levels"][0]]}, "by rising concurrency"),
+        (
+            {"levels": [{"concurrency": 1, "seconds": 1, "metrics": {"latency": 1}}]},
+            "no metrics of an evaluation: latency",
+        ),
+        ({"levels": [{"concurrency": 0, "seconds": 1, "metrics": {}}]}, "greater than 0"),
+        ({"price": {"instance_price_per_hour": 7, "source": "stated", "discount": 30}}, "less than 1"),
+    ],
+)
+def test_a_document_that_could_be_misread_is_refused(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        EvaluationResult.from_json(json.dumps(DOCUMENT | changed))
