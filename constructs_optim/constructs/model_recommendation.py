@@ -68,11 +68,11 @@ class ModelRecommendation(Construct):
             scope: the construct to create it in.
             id: its id in that scope.
             model: ``Model.s3(...)``: a Hugging Face checkpoint with safetensors weights.
-            role: what SageMaker assumes for the job. It gets to read the model and the workload's prompts and secret,
-                and to write results and logs: what the developer guide asks of it ("Get generative AI inference
-                deployment recommendations", prerequisites). What the job makes of its own accord, such as model
-                packages, the guide does not list; if your account holds roles to more than the service's own
-                permissions, the role needs them from you. An imported, immutable role is left as it is.
+            role: what SageMaker assumes for the job. It gets what the developer guide asks of it ("Get generative AI
+                inference deployment recommendations", prerequisites): to read the model and the workload's prompts and
+                secret, and to write results, logs and metrics. The guide names no permissions for what else a job
+                does, such as registering model packages; where one fails for want of some, its reason names them,
+                and they are yours to grant. An imported, immutable role is left as it is.
             workload: what is sent. Default: made-up prompts of 622 tokens, from 1, 8 and 32 users.
             optimize_for: ``cost``, ``latency`` (the time to the first token, the API's ``ttft-ms``) or ``throughput``.
                 Default: cost.

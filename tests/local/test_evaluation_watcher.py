@@ -18,7 +18,8 @@ from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.recipe.benchmark import Workload
 from constructs_optim.runtime import custom_resource, evaluation_handler, evaluation_watcher
 from constructs_optim.runtime.evaluation_properties import parse_evaluation_request
-from constructs_optim.runtime.evaluation_records import EvaluationRecords, benchmark_name
+from constructs_optim.runtime.evaluation_records import EvaluationRecords
+from constructs_optim.runtime.run_records import run_job_name
 
 from ..lambda_context import LambdaContext
 from .conftest import BUCKET, ROLE, Answers
@@ -63,7 +64,7 @@ class Evaluation:
 
     @property
     def job(self) -> dict[str, Any]:
-        return self.sagemaker.describe_ai_benchmark_job(AIBenchmarkJobName=benchmark_name(self.records.key, self.run))
+        return self.sagemaker.describe_ai_benchmark_job(AIBenchmarkJobName=run_job_name(self.records.key, self.run))
 
     def look(self, issued: int = 1000, **more: Any) -> dict[str, Any]:
         event = {"Request": self.request, "Run": self.run, "Issued": issued, "WaitHandle": self.answers.url, **more}
