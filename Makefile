@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install models demo test unit medusa e2e faults conformance lint format lock bench clean
+.PHONY: help install models demo test unit medusa exhaustive e2e faults conformance lint format lock bench clean
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -28,8 +28,11 @@ demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what 
 	@constructs-optim local demo
 
 # A file at a time, so that what its tests share is set up once; three at once, for some wait while others work.
-test: install models ## the whole test suite, except for what trains (make medusa)
-	@pytest --numprocesses 3 --dist loadfile
+test: install models ## the test suite, except for what trains (make medusa) and what takes longest (make exhaustive)
+	@pytest -m "not exhaustive" --numprocesses 3 --dist loadfile
+
+exhaustive: install ## the tests that try every case of something
+	@pytest -m exhaustive --numprocesses 3
 
 unit: install ## the tests that need no local cloud
 	@pytest -m "not local and not e2e"

@@ -265,6 +265,7 @@ def test_everything_a_deployment_does_is_allowed(
     assert {pair for pair in used if pair[0] in ("Artifacts", "Handler", "Models", "Watcher")} == set(NEEDED)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("part", "action"), [pair for pair, when in NEEDED.items() if when == CREATED])
 def test_without_an_action_creating_a_stack_fails_and_names_it(
     job: TemplateStack, model: TemplateStack, part: str, action: str
@@ -284,6 +285,7 @@ def test_without_decryption_reusing_an_artifact_fails_and_names_it(job: Template
     assert "not authorized to perform: kms:Decrypt" in stack.reasons
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("action", [action for (_, action), when in NEEDED.items() if when == REFERRED])
 def test_without_an_action_referring_to_an_artifact_fails_and_names_it(referring: TemplateStack, action: str) -> None:
     stack = replace(referring, name=f"Unreferring-{action.replace(':', '-')}").without("Artifacts", action)
@@ -317,6 +319,7 @@ def test_without_deleting_models_deleting_a_stack_fails_and_names_it(model: Temp
     assert "not authorized to perform: sagemaker:DeleteModel" in stack.reasons
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("action", [action for (_, action), when in NEEDED.items() if when == REPEATED])
 def test_without_an_action_a_repeated_creation_fails_and_names_it(
     model: TemplateStack, answers: Answers, action: str
