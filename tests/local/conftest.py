@@ -29,7 +29,7 @@ def cloud() -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="module")
 def brisk() -> Iterator[LocalCloud]:
-    """A local cloud in which a thousand seconds of a deployment's or a policy's waits are one; each file has its own."""
+    """A local cloud in which a thousand seconds of a deployment or a policy are one; each file has its own."""
     with LocalCloud(job_seconds=(0.3, 0.3), endpoint_seconds=0.1, time_scale=0.001) as running:
         yield running
 
