@@ -292,7 +292,8 @@ class EndpointEvaluation(Construct):
 
     def _generation(self, gate: dict[str, Any]) -> str:
         """8 hexadecimal digits that change with what is measured, what is served and what is required."""
-        served = [model.plan.deployment_hash for model in self.target.models]
+        plans = [model.plan for model in self.target.models]
+        served = [[plan.deployment_hash, plan.container_key, plan.instance_type] for plan in plans]
         spec = Stack.of(self).resolve([self.workload.spec, gate])
         return sha256(json.dumps([served, spec], sort_keys=True))[:8]
 

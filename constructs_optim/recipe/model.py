@@ -11,6 +11,11 @@ from pydantic import BaseModel, ConfigDict
 _TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
 
+def without_tokens(text: str) -> str:
+    """A text in which one mark stands for every token: a token's own text changes from one synthesis to the next."""
+    return _TOKEN.sub("${Token}", text)
+
+
 def is_token(value: object) -> bool:
     """Whether a string holds a value that is known only at deployment (an AWS CDK token)."""
     return isinstance(value, str) and _TOKEN.search(value) is not None

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .keys import canonical, sha256
 from .memory import MemoryEstimate
-from .model import is_token
+from .model import is_token, without_tokens
 from .rules import Advice
 
 PUBLIC_HUB = "SageMakerPublicHub"
@@ -196,7 +196,7 @@ class Plan(_Data):
         """8 hexadecimal digits that change exactly when something else is served."""
         served = [job.deployment_hash for job in self.jobs]
         if self.container.channels or not self.jobs:
-            served.append(canonical(self.container.model_dump(mode="json")))
+            served.append(self._container_text)
         return served[0] if len(served) == 1 and self.jobs else sha256("\n".join(served))[:8]
 
     @property
@@ -214,7 +214,11 @@ class Plan(_Data):
     @property
     def container_key(self) -> str:
         """SHA-256 of how a model is served, by which evaluations of one that has no artifact are told apart."""
-        return sha256(canonical(self.container.model_dump(mode="json")))
+        return sha256(self._container_text)
+
+    @property
+    def _container_text(self) -> str:
+        return without_tokens(canonical(self.container.model_dump(mode="json")))
 
     @property
     def description(self) -> dict[str, Any]:

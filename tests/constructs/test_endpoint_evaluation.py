@@ -62,15 +62,17 @@ def test_with_requirements_the_deployment_waits_as_long_as_it_is_told_to() -> No
 
 
 def test_a_changed_requirement_or_recipe_is_waited_for_anew_and_nothing_else_is() -> None:
-    def condition(techniques: list[Any], limit: float, discount: float = 0) -> str:
+    def condition(techniques: list[Any], limit: float, **given: Any) -> str:
         scope = stack()
-        endpoint(scope, techniques=techniques, discount=discount).evaluate().require(p99_ttft_ms=limit)
+        endpoint(scope, techniques=techniques, **given).evaluate().require(p99_ttft_ms=limit)
         (name,) = waits(template_of(scope))
         return name
 
     before = condition([Quantization.awq()], 500)
     assert condition([Quantization.awq()], 400) != before
     assert condition([Quantization.awq(group_size=64)], 500) != before
+    assert condition([Quantization.awq()], 500, environment={"OPTION_MAX_ROLLING_BATCH_SIZE": "1"}) != before
+    assert condition([Quantization.awq()], 500, instance_type="ml.g5.48xlarge") != before
     assert condition([Quantization.awq()], 500, discount=0.3) == before
 
 

@@ -13,7 +13,7 @@ from botocore.validate import ParamValidator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.recipe import Model, Plan, Quantization, plan
+from constructs_optim.recipe import Model, Plan, Quantization, SpeculativeDecoding, plan
 from constructs_optim.recipe.catalog import instances, models
 
 from .recipes import LLAMA_70B, planned, recipe
@@ -151,3 +151,17 @@ def test_every_model_that_the_matrix_says_can_be_quantized_is_planned(model_id: 
 def test_every_instance_type_with_int4_kernels_is_planned(instance_type: str) -> None:
     small = Model.jumpstart("huggingface-textgeneration-bloom-560m", version="1.0.0")
     assert planned(model=small, instance_type=instance_type).accelerator_count >= 1
+
+
+def test_what_is_served_is_known_by_a_key_that_no_tokens_number_is_part_of() -> None:
+    def key(number: int) -> tuple[str, str]:
+        registry = f"763104351884.dkr.ecr.${{Token[AWS.Region.{number}]}}.amazonaws.com"
+        made = plan(
+            model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+            techniques=[SpeculativeDecoding.sagemaker_draft()],
+            instance_type="ml.p4d.24xlarge",
+            registry=registry,
+        )
+        return made.container_key, made.deployment_hash
+
+    assert key(4) == key(17)
