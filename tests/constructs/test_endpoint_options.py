@@ -208,6 +208,7 @@ def test_the_table_has_every_prop() -> None:
     assert props - _ALWAYS_OR_WITH_OTHERS == set(ON)
 
 
+@pytest.mark.exhaustive
 def test_every_prop_alone_and_in_pairs_is_deployable_or_breaks_a_rule() -> None:
     combinations: list[tuple[str, ...]] = [*((name,) for name in ON), *itertools.combinations(ON, 2)]
     refused: dict[tuple[str, ...], list[str]] = {}
