@@ -18,10 +18,8 @@ from typing import Any
 from .errors import InvalidEvent
 from .properties import is_artifact_key
 from .property_reader import Reader, as_delivered
-from .value_shapes import S3_URI, is_wait_handle, matches
+from .value_shapes import INSTANCE_TYPE, RESOURCE_NAME, S3_URI, matches
 
-_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
-_INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}")
 _FORMULA = re.compile(r"[a-z0-9_ +*/().-]{1,200}")
 _METRIC = re.compile(r"[a-z][a-z0-9_]{1,80}")
 _TEXT = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
@@ -154,10 +152,7 @@ def parse_evaluation_properties(properties: Mapping[str, Any]) -> EvaluationProp
         InvalidEvent: naming every property that is missing or malformed.
     """
     reader = Reader(properties)
-    handle = properties.get("WaitHandle") or None
-    if handle is not None and not is_wait_handle(handle):
-        reader.problems.append("WaitHandle")
-    machine, seconds = reader.state_machine_arn(), reader.seconds("WaitSeconds")
+    handle, machine, seconds = reader.wait_handle(), reader.state_machine_arn(), reader.seconds("WaitSeconds")
     nested = properties.get("Request")
     found = _Request(nested if isinstance(nested, dict) else {}).parsed(reader.problems)
     reader.finish()
@@ -186,15 +181,15 @@ class _Request:
         reader, given = self.reader, self.given
         request = EvaluationRequest(
             label=reader.text("Label", _TEXT),
-            endpoint_name=reader.text("EndpointName", _NAME),
-            variant_name=reader.optional("VariantName", _NAME),
-            component_name=reader.optional("InferenceComponentName", _NAME),
-            endpoint_config_name=reader.text("EndpointConfigName", _NAME),
-            model_names=tuple(name for name in self._list("ModelNames") if self._is("ModelNames", name, _NAME)),
+            endpoint_name=reader.text("EndpointName", RESOURCE_NAME),
+            variant_name=reader.optional("VariantName", RESOURCE_NAME),
+            component_name=reader.optional("InferenceComponentName", RESOURCE_NAME),
+            endpoint_config_name=reader.text("EndpointConfigName", RESOURCE_NAME),
+            model_names=tuple(name for name in self._list("ModelNames") if self._is("ModelNames", name, RESOURCE_NAME)),
             subjects=self._subjects(),
             share_of_instance=self._number("ShareOfInstance", 0, 1) if given.get("ShareOfInstance") else None,
             lossless=str(given.get("Lossless", "false")).lower() == "true",
-            workload_config_name=reader.text("WorkloadConfigName", _NAME),
+            workload_config_name=reader.text("WorkloadConfigName", RESOURCE_NAME),
             workload=as_delivered(self._object("Workload")),
             concurrencies=self._concurrencies(),
             discount=self._number("Discount", 0, 1, default=0.0) or 0.0,
@@ -213,7 +208,7 @@ class _Request:
         listed = self._list("Subjects")
         found: list[Subject] = []
         for each in listed if 0 < len(listed) <= _MOST_SUBJECTS else [None]:
-            if not isinstance(each, dict) or not matches(each.get("InstanceType"), _INSTANCE_TYPE):
+            if not isinstance(each, dict) or not matches(each.get("InstanceType"), INSTANCE_TYPE):
                 self.reader.problems.append("Subjects")
             elif not is_artifact_key(each.get("ArtifactKey")):
                 self.reader.problems.append("Subjects.ArtifactKey")

@@ -172,11 +172,12 @@ class _Look:
             replaced = EvaluationRecords(_client("s3"), self.request.bucket, self.request.kms_key_arn, str(before))
         verdict = Verdict(self.request, self.records, replaced)
         found = verdict.misses(self.run)
-        if self.event.get("WaitHandle") or self.records.current() is None:
+        decision = self.records.current()
+        if self.event.get("WaitHandle") or decision is None:
             self.records.decide(verdict.decision(self.run, found))
         elif not found:
             # A scheduled run: what is in service stays in service, and later ones are compared with it as it is now.
-            self.records.decide({**(self.records.current() or {}), "run": self.run})
+            self.records.decide({**decision, "run": self.run})
         log("evaluated", evaluation=self.records.key, run=self.run, misses=len(found))
         refusal = verdict.refusal(found)
         if refusal is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .property_reader import Reader
-from .value_shapes import IMAGE, MODEL_ENVIRONMENT, S3_URI, is_environment, is_wait_handle, matches
+from .value_shapes import COUNT, IMAGE, INSTANCE_TYPE, MODEL_ENVIRONMENT, S3_URI, is_environment, matches
 
 # Patterns and limits are the API's (CreateOptimizationJob, CreateModel, CreateStateMachine), narrowed to what a
 # deployment can mean. ASCII: \d and \w stand for the digits and letters of every script otherwise.
@@ -22,9 +22,7 @@ _CONFIGURATION = re.compile(r"[\w.-]{1,128}", re.ASCII)
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
 _SUFFIX = re.compile(r"([\w-]+/)*", re.ASCII)
 _CHANNEL = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}")
 _LOGICAL_ID = re.compile(r"[A-Za-z0-9]{1,255}")
-_COUNT = re.compile(r"\d{1,4}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -135,9 +133,6 @@ def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
         InvalidEvent: naming every property that is missing or malformed.
     """
     reader = Reader(properties)
-    handle = properties.get("WaitHandle") or None
-    if handle is not None and not is_wait_handle(handle):
-        reader.problems.append("WaitHandle")
     parsed = JobProperties(
         recipe_key=reader.text("RecipeKey", _SHA256),
         source=_source(properties.get("Source"), "Source", reader.problems),
@@ -146,7 +141,7 @@ def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
         role_arn=reader.role_arn(),
         bucket=reader.bucket(),
         kms_key_arn=reader.kms_key_arn(),
-        wait_handle=handle,
+        wait_handle=reader.wait_handle(),
         wait_seconds=reader.seconds("WaitSeconds"),
         state_machine_arn=reader.state_machine_arn(),
         tags=reader.tags(),
@@ -183,7 +178,7 @@ def parse_model_properties(properties: Mapping[str, Any]) -> ModelProperties:
     parsed = ModelProperties(
         image=reader.optional("Image", IMAGE),
         environment=environment,
-        instance_type=reader.text("InstanceType", _INSTANCE_TYPE),
+        instance_type=reader.text("InstanceType", INSTANCE_TYPE),
         source=_source(properties.get("Source"), "Source", reader.problems),
         channels=tuple(channels),
         role_arn=reader.role_arn(),
@@ -229,7 +224,7 @@ def parse_capacity_properties(properties: Mapping[str, Any]) -> CapacityProperti
     reader = Reader(properties)
     parsed = CapacityProperties(
         component_logical_id=reader.text("ComponentLogicalId", _LOGICAL_ID),
-        initial_copies=int(reader.text("InitialCopyCount", _COUNT) or 0),
+        initial_copies=int(reader.text("InitialCopyCount", COUNT) or 0),
     )
     reader.finish()
     return parsed

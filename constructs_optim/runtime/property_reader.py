@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import InvalidEvent
-from .value_shapes import JOB_ENVIRONMENT, are_network_ids, are_optimization_configs, is_environment, is_tag, matches
+from .value_shapes import (
+    COUNT,
+    INSTANCE_TYPE,
+    JOB_ENVIRONMENT,
+    are_network_ids,
+    are_optimization_configs,
+    is_environment,
+    is_tag,
+    is_wait_handle,
+    matches,
+)
 
 # Patterns and limits are the API's (CreateOptimizationJob, CreateModel, CreateStateMachine), narrowed to what a
 # deployment can mean. ASCII: \d and \w stand for the digits and letters of every script otherwise.
@@ -16,7 +26,6 @@ _BUCKET = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _ROLE_ARN = re.compile(r"(?=.{1,2048}\Z)arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]{1,64}", re.ASCII)
 _MACHINE_ARN = re.compile(r"arn:aws[a-z-]*:states:[a-z0-9-]+:\d{12}:stateMachine:[\w-]{1,80}", re.ASCII)
-_INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}")
 _REQUEST_MEMBERS = frozenset(
     {
         "DeploymentInstanceType",
@@ -28,7 +37,6 @@ _REQUEST_MEMBERS = frozenset(
     }
 )
 _SECONDS = re.compile(r"\d{1,7}", re.ASCII)
-_COUNT = re.compile(r"\d{1,4}", re.ASCII)
 
 
 class Reader:
@@ -69,6 +77,13 @@ class Reader:
         """A number of seconds, where there is one."""
         return int(self.optional(name, _SECONDS) or 0) or None
 
+    def wait_handle(self) -> str | None:
+        """``WaitHandle``, where there is one."""
+        handle = self.properties.get("WaitHandle") or None
+        if handle is not None and not is_wait_handle(handle):
+            self.problems.append("WaitHandle")
+        return handle
+
     def tags(self) -> tuple[tuple[str, str], ...]:
         """``Tags``."""
         tags = self.properties.get("Tags") or []
@@ -101,8 +116,8 @@ class Reader:
         self.network(request, "Request.VpcConfig")
         stopping = request.get("StoppingCondition", {})
         checks = {
-            "DeploymentInstanceType": matches(request.get("DeploymentInstanceType"), _INSTANCE_TYPE),
-            "MaxInstanceCount": matches(request.get("MaxInstanceCount", "1"), _COUNT),
+            "DeploymentInstanceType": matches(request.get("DeploymentInstanceType"), INSTANCE_TYPE),
+            "MaxInstanceCount": matches(request.get("MaxInstanceCount", "1"), COUNT),
             "OptimizationConfigs": are_optimization_configs(request.get("OptimizationConfigs", [])),
             "OptimizationEnvironment": is_environment(request.get("OptimizationEnvironment", {}), JOB_ENVIRONMENT),
             "StoppingCondition": isinstance(stopping, dict)

@@ -17,13 +17,11 @@ from typing import Any
 from .errors import InvalidEvent
 from .properties import S3Source
 from .property_reader import Reader, as_delivered
-from .value_shapes import S3_URI, is_wait_handle, matches
+from .value_shapes import INSTANCE_TYPE, RESOURCE_NAME, S3_URI, matches
 
 # Patterns and limits are the API's (CreateAIRecommendationJob).
-_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _METRIC = re.compile(r"[a-z][a-z-]{1,40}")
 _FRAMEWORK = re.compile(r"[A-Z][A-Z0-9_]{1,40}")
-_INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}")
 _RESERVATION = re.compile(r"(?=.{1,256}\Z)arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:\d{12}:[a-z0-9-]{1,14}/\S+", re.ASCII)
 _MOST_TYPES, _MOST_RESERVATIONS = 3, 20
 _BOOLEANS = ("true", "false")
@@ -99,15 +97,12 @@ def parse_recommendation_properties(properties: Mapping[str, Any]) -> Recommenda
         InvalidEvent: naming every property that is missing or malformed.
     """
     reader = Reader(properties)
-    handle = properties.get("WaitHandle") or None
-    if handle is not None and not is_wait_handle(handle):
-        reader.problems.append("WaitHandle")
     found, problems = _request(properties.get("Request"))
     reader.problems += [f"Request.{problem}" for problem in problems]
     parsed = RecommendationProperties(
         request=found,
         state_machine_arn=reader.state_machine_arn(),
-        wait_handle=handle,
+        wait_handle=reader.wait_handle(),
         wait_seconds=reader.seconds("WaitSeconds"),
         tags=reader.tags(),
     )
@@ -139,11 +134,11 @@ def _request(value: object) -> tuple[RecommendationRequest, list[str]]:
         reader.problems.append("OptimizeModel")
     parsed = RecommendationRequest(
         source=_source(reader),
-        workload_config_name=reader.text("WorkloadConfigName", _NAME),
+        workload_config_name=reader.text("WorkloadConfigName", RESOURCE_NAME),
         workload=as_delivered(workload),
         prompts=reader.optional("Prompts", S3_URI),
         metric=reader.text("Metric", _METRIC),
-        instance_types=_texts(reader, "InstanceTypes", _INSTANCE_TYPE, _MOST_TYPES),
+        instance_types=_texts(reader, "InstanceTypes", INSTANCE_TYPE, _MOST_TYPES),
         framework=reader.optional("Framework", _FRAMEWORK),
         optimize_model=optimize == "true",
         reservation_arns=_texts(reader, "ReservationArns", _RESERVATION, _MOST_RESERVATIONS),

@@ -15,6 +15,10 @@ S3_URI = re.compile(r"(?=.{1,1024}\Z)s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/
 IMAGE = re.compile(r"(?=.{1,255}\Z)[\w.-]+(:\d+)?(/[\w.-]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?", re.ASCII)
 MODEL_ENVIRONMENT, JOB_ENVIRONMENT = (100, 1024), (25, 256)
 """How many variables a model and a job may have, and how long their names and values may be."""
+INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}")
+RESOURCE_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+"""What endpoints, their configurations, models and workloads are called."""
+COUNT = re.compile(r"\d{1,4}", re.ASCII)
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NETWORK_ID = re.compile(r"[-0-9a-zA-Z]{1,32}")
 _TAG_TEXT = re.compile(r"[\w .:/=+@-]*")

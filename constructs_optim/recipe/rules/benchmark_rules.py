@@ -10,15 +10,13 @@ from ..benchmark import Benchmark
 from ..model import is_token
 from ..scaling import is_known
 from .registry import Finding, rule
-from .scaling_rules import is_number, is_whole
+from .scaling_rules import CRON, RATE, is_number, is_whole
 
 _JOBS = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIBenchmarkJob.html"
 _CONFIGS = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIWorkloadConfig.html"
 _EVALUATE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-evaluate.html"
 _SCHEDULE = "https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html"
 _S3_FILE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S*[^/\s]")
-_RATE = re.compile(r"rate\([1-9]\d{0,4} (minutes?|hours?|days?)\)")
-_CRON = re.compile(r"cron\([A-Za-z0-9*?,/#\-]+( +[A-Za-z0-9*?,/#\-]+){5}\)")
 _SECRET = re.compile(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:\S+")
 # Names that the SageMaker Python SDK lets through.
 PARAMETERS = frozenset(
@@ -180,7 +178,7 @@ def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
     schedule = benchmark.schedule
     if schedule is None and not benchmark.after_deployment:
         yield Finding("after_deployment", False, "after_deployment=True, or a schedule such as rate(1 day)")
-    keeps = isinstance(schedule, str) and (_RATE.fullmatch(schedule) or _CRON.fullmatch(schedule))
+    keeps = isinstance(schedule, str) and (RATE.fullmatch(schedule) or CRON.fullmatch(schedule))
     if schedule is not None and not is_token(schedule) and not keeps:
         yield Finding("schedule", schedule, "an expression such as rate(1 day) or cron(0 6 ? * MON-FRI *)")
     if benchmark.requirements is not None and not benchmark.after_deployment:

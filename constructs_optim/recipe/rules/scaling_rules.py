@@ -23,8 +23,8 @@ _STEPS = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_S
 _POLICY = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScalingPolicy.html"
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _AT = re.compile(r"at\(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\)")
-_RATE = re.compile(r"rate\([1-9]\d{0,4} (minutes?|hours?|days?)\)")
-_CRON = re.compile(r"cron\([A-Za-z0-9*?,/#\-]+( +[A-Za-z0-9*?,/#\-]+){5}\)")
+RATE = re.compile(r"rate\([1-9]\d{0,4} (minutes?|hours?|days?)\)")
+CRON = re.compile(r"cron\([A-Za-z0-9*?,/#\-]+( +[A-Za-z0-9*?,/#\-]+){5}\)")
 _ZONE = re.compile(r"[A-Za-z0-9_+\-]{1,64}(/[A-Za-z0-9_+\-]{1,64}){0,3}")
 _ADJUSTMENTS = ("ChangeInCapacity", "PercentChangeInCapacity", "ExactCapacity")
 _MOST_STEPS = 20
@@ -124,7 +124,7 @@ def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
 def _schedule(request: ScheduleRequest) -> Iterator[Finding]:
     place, expression, zone = request.location, request.expression, request.time_zone
     if not isinstance(expression, str) or not (
-        is_token(expression) or any(form.fullmatch(expression) for form in (_AT, _RATE, _CRON))
+        is_token(expression) or any(form.fullmatch(expression) for form in (_AT, RATE, CRON))
     ):
         yield Finding(
             f"{place}.schedule",
