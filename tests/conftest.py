@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from .telemetry import Said, StandardOutput
 
 _MARKERS = {"local": ("local",), "operations": ("local",), "faults": ("local",), "e2e": ("local", "e2e")}
 _HERE = Path(__file__).parent
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from aws_cdk import CfnResource, Fn, Stack, Token
 
-from constructs_optim.recipe import Model
 from constructs_optim.recipe.plan_data import ArtifactSource, ContainerPlan, HubDraftSource, HubSource, S3Source, Source
 
 from .permissions import Statement, sub
@@ -19,14 +18,10 @@ _DRAFT_BUCKETS = ("sagemaker-sd-models-prod-${AWS::Region}",)
 _JUMPSTART_BUCKETS = ("jumpstart-cache-prod-${AWS::Region}", "jumpstart-private-cache-prod-${AWS::Region}")
 
 
-def source_identity(stack: Stack, model: Model) -> str | None:
-    """Stable text for a source that is known only when the stack is deployed; None for one that is known now.
-
-    A token's own text is numbered anew in every run: what it resolves to is not.
-    """
-    uri = model.uri
-    if not isinstance(uri, str) or not Token.is_unresolved(uri):
-        return None
+def identity(stack: Stack, uri: str) -> str:
+    """Stable text for a URI: a token's own text is numbered anew in every run, what it resolves to is not."""
+    if not Token.is_unresolved(uri):
+        return uri
     return json.dumps(stack.resolve(uri), sort_keys=True, separators=(",", ":"))
 
 

@@ -12,7 +12,7 @@ from constructs import Construct
 
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.keys import sha256
-from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, OptimizationJobPlan
+from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan
 from constructs_optim.recipe.techniques import Technique
 
 from . import model_source
@@ -167,7 +167,7 @@ class OptimizationJob(Construct):
             raise ValueError(f"{_described(self.plan)}: this recipe needs no job, so it has no artifact")
         return self._artifacts[-1]
 
-    def _run(self, job: OptimizationJobPlan, prefix: str, wait_seconds: int | None) -> Artifact:
+    def _run(self, job: JobPlan, prefix: str, wait_seconds: int | None) -> Artifact:
         """Declare one job; with ``wait_seconds``, the condition that is met when its artifact is there."""
         # Neither can be updated: with the generation in their ids, a changed plan or store has new ones.
         generation = self._generation(job)
@@ -199,13 +199,13 @@ class OptimizationJob(Construct):
         image, uri, name = (Token.as_string({"Fn::Select": [part, data]}) for part in (1, 2, 3))
         return Artifact(key=resource.ref, uri=uri, image=image, job_name=name)
 
-    def _generation(self, job: OptimizationJobPlan) -> str:
+    def _generation(self, job: JobPlan) -> str:
         """8 hexadecimal digits that change with the job's plan and with the store."""
         store = json.dumps(Stack.of(self).resolve(self.artifact_store.bucket_name), sort_keys=True)
         return sha256(f"{job.deployment_hash}\n{store}")[:8]
 
     def _properties(
-        self, job: OptimizationJobPlan, handle: CfnWaitConditionHandle | None, wait_seconds: int | None
+        self, job: JobPlan, handle: CfnWaitConditionHandle | None, wait_seconds: int | None
     ) -> dict[str, Any]:
         service, store = self._service, self.artifact_store
         request = dict(job.request)

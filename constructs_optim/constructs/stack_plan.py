@@ -38,7 +38,7 @@ def plan_for(
         registry=registry.host if region is None else None,
         environment=environment,
         max_runtime_seconds=int(max_runtime.to_seconds()) if max_runtime is not None else None,
-        source_identity=model_source.source_identity(stack, model),
+        identity=lambda uri: model_source.identity(stack, uri),
     )
 
 

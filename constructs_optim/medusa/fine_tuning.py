@@ -23,6 +23,7 @@ from .failure import MedusaError
 from .fingerprint import fingerprint
 from .job_log import say
 from .sagemaker_environment import TrainingEnvironment
+from .server_files import write_served_configuration, write_served_tokenizer
 from .settings import FineTuningSettings
 from .tokenization import tokenized
 from .training import callbacks_of, data_identity, require_finite, train_and_resume, trainer_arguments
@@ -152,6 +153,8 @@ def _save(
     trained.config.use_cache = True
     trained.save_pretrained(environment.model)
     tokenizer.save_pretrained(environment.model)
+    write_served_configuration(environment.model)
+    write_served_tokenizer(environment.model)
     say(f"saved the fine-tuned model in {environment.model}")
 
 

@@ -18,6 +18,9 @@ from typing import Any, Self
 
 from .failure import InvalidSettings
 
+CODE_VERSION = 1
+"""Raised when the same settings, data and model come to other weights, for instance by another default."""
+
 # What the SageMaker training toolkit adds to a job's hyperparameters for itself.
 _TOOLKIT_PREFIX = "sagemaker_"
 

@@ -8,10 +8,22 @@ from .keys import artifact_key
 from .model import Model
 from .plan import plan, violations
 from .plan_data import Plan
-from .techniques import Compilation, PreOptimized, Quantization, Sharding, SpeculativeDecoding, Technique
+from .techniques import (
+    Compilation,
+    FineTune,
+    Medusa,
+    PreOptimized,
+    Quantization,
+    Sharding,
+    SpeculativeDecoding,
+    Technique,
+    TrainingCompute,
+)
 
 __all__ = [
     "Compilation",
+    "FineTune",
+    "Medusa",
     "Model",
     "Plan",
     "PreOptimized",
@@ -20,6 +32,7 @@ __all__ = [
     "Sharding",
     "SpeculativeDecoding",
     "Technique",
+    "TrainingCompute",
     "Violation",
     "artifact_key",
     "plan",

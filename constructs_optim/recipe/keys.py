@@ -24,7 +24,8 @@ def artifact_key(recipe_key: str, source_identity: str) -> str:
     """The key of what ``recipe_key`` makes of exactly that source.
 
     Args:
-        recipe_key: :attr:`OptimizationJobPlan.recipe_key`.
-        source_identity: ``hub:<hub>/<model id>@<version>`` or ``s3:<uri>#<fingerprint of the objects>``.
+        recipe_key: :attr:`JobPlan.recipe_key`.
+        source_identity: ``hub:<hub>/<model id>@<version>`` or ``s3:<uri>#<fingerprint of the objects>``; what else the
+            job reads follows, each in a line of its own.
     """
     return sha256(f"{recipe_key}\n{source_identity}")

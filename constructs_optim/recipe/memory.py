@@ -61,7 +61,7 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
     memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units
     return MemoryEstimate(
         weights_gb=round(weights_gb(row, techniques), 3),
-        draft_gb=round(_draft_gb(techniques), 3),
+        draft_gb=round(_draft_gb(row, techniques), 3),
         kv_cache_gb=round(token * batch * length / 1e9, 3) if token is not None else None,
         batch_size=batch,
         sequence_length=length,
@@ -116,9 +116,19 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 
-def _draft_gb(techniques: list[Technique]) -> float:
-    """A draft of the hub's by its own size; another one by what drafts usually are; heads are a hundredth of that."""
+def added_parameters(row: models.ModelRow, technique: Technique) -> int:
+    """Weights that a technique adds to a model; 0 where the model's shape is not known."""
+    if row.hidden_size is None or row.vocabulary_size is None:
+        return 0
+    return technique.added_parameters(row.hidden_size, row.vocabulary_size)
+
+
+def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
+    """Heads by what they add; a draft of the hub's by its own size, another one by what drafts usually are."""
     for technique in techniques:
+        added = added_parameters(row, technique)
+        if added:
+            return added * 2 / 1e9
         if technique.kind == "speculative_decoding":
             draft = getattr(technique, "model_id", None)
             row = models.find(draft) if isinstance(draft, str) else None

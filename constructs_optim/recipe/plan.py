@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
+
+from constructs_optim.medusa.settings import CODE_VERSION
 
 from .catalog import images
 from .errors import RecipeError, Violation
@@ -18,18 +20,25 @@ from .plan_data import (
     ContainerPlan,
     HubDraftSource,
     HubSource,
-    OptimizationJobPlan,
+    JobPlan,
     Plan,
     S3Source,
     Source,
     TechniquePlan,
 )
-from .recipe import TENSOR_PARALLEL_DEGREE, Recipe
+from .recipe import Recipe
 from .rules import check, warnings
-from .techniques import Channel, Stage, Technique, settings
+from .techniques import Channel, Stage, Technique, Training, settings
+from .training_plan import CODE_CHANNEL, training_request
 
 _MODEL_PATH = "/opt/ml/model"
-_RUNTIME_SECONDS = {Stage.OPTIMIZE: 36_000, Stage.SHARD: 36_000, Stage.TRAIN_HEADS: 432_000}
+_RUNTIME_SECONDS = {
+    Stage.FINE_TUNE: 86_400,
+    Stage.OPTIMIZE: 36_000,
+    Stage.SHARD: 36_000,
+    Stage.TRAIN_HEADS: 432_000,
+    Stage.TRAIN_MEDUSA_HEADS: 86_400,
+}
 # As the SageMaker SDK tags a model with a draft.
 _PROVIDER_TAG = "sagemaker-sdk:speculative-draft-model-provider"
 _PRE_COMPILED_FOR = frozenset({"ml.inf2.48xlarge", "ml.trn1.32xlarge"})
@@ -58,7 +67,7 @@ def plan(
     registry: str | None = None,
     environment: Mapping[str, str] | None = None,
     max_runtime_seconds: int | None = None,
-    source_identity: str | None = None,
+    identity: Callable[[str], str] | None = None,
 ) -> Plan:
     """Plan a recipe.
 
@@ -70,8 +79,9 @@ def plan(
         registry: the registry's host, instead of the region's; may hold tokens.
         environment: more variables for the model's container; they win over the plan's own. Default: none.
         max_runtime_seconds: how long each job may run. Default: 36,000 (10 hours, as in the SageMaker SDK), and 432,000
-            for EAGLE heads.
-        source_identity: stable text for a source whose URI holds tokens, whose own text changes from run to run.
+            for EAGLE heads; 86,400 for training jobs.
+        identity: gives stable text for a URI that holds tokens, whose own text changes from run to run. Default: the
+            URI itself.
 
     Raises:
         RecipeError: with every rule the recipe breaks.
@@ -84,23 +94,32 @@ def plan(
     host = registry or (images.registry_host(region) if region else None)
     if host is None:
         raise ValueError("plan() needs a region, or the registry that container images are pulled from")
-    return _Planner(recipe, host, max_runtime_seconds, source_identity).plan()
+    return _Planner(recipe, host, max_runtime_seconds, identity or str).plan()
+
+
+class _Particular(NamedTuple):
+    """What one kind of job has and another has not."""
+
+    decides: dict[str, Any]
+    """What decides the artifact's bytes besides techniques and source."""
+    fields: dict[str, Any]
+    """Of the :class:`JobPlan`."""
 
 
 class _Planner:
     """Carries what all parts of one plan share; the recipe keeps every rule."""
 
-    def __init__(self, recipe: Recipe, host: str, max_runtime: int | None, source_identity: str | None) -> None:
+    def __init__(self, recipe: Recipe, host: str, max_runtime: int | None, identity: Callable[[str], str]) -> None:
         instance, image, degree = recipe.instance, recipe.image, recipe.tensor_parallel_degree
         assert instance is not None  # noqa: S101 - OPT010 refused the recipe otherwise
         assert image is not None  # noqa: S101 - OPT030 likewise
         assert degree is not None  # noqa: S101 - an instance has a number of accelerators
         self.recipe, self.instance, self.image, self.degree = recipe, instance, image, degree
-        self.image_uri = f"{host}/{image.name}"
-        self.max_runtime, self.source_identity = max_runtime, source_identity
+        self.host, self.image_uri = host, f"{host}/{image.name}"
+        self.max_runtime, self.identity = max_runtime, identity
         self.model: Model = recipe.model
         self.techniques = [type(t).model_validate(settings(t)) for _, t in recipe.known_techniques]
-        self.shared = {TENSOR_PARALLEL_DEGREE: str(degree)}
+        self.shared = {recipe.tensor_parallel_variable: str(degree)}
         # The stage of each job, in their order.
         self.stages = sorted({t.stage for t in self.techniques} - {Stage.NONE})
 
@@ -124,50 +143,96 @@ class _Planner:
             warnings=warnings(self.recipe),
         )
 
-    def _jobs(self) -> tuple[OptimizationJobPlan, ...]:
-        jobs: list[OptimizationJobPlan] = []
+    def _jobs(self) -> tuple[JobPlan, ...]:
+        jobs: list[JobPlan] = []
         with_jobs = (t for t in self.techniques if t.stage is not Stage.NONE)
         ordered = sorted(with_jobs, key=lambda t: (t.stage, t.place_in_job))
         for stage, members in groupby(ordered, key=lambda t: t.stage):
             jobs.append(self._job(stage, list(members), jobs))
         return tuple(jobs)
 
-    def _job(self, stage: Stage, members: list[Technique], before: list[OptimizationJobPlan]) -> OptimizationJobPlan:
+    def _job(self, stage: Stage, members: list[Technique], before: list[JobPlan]) -> JobPlan:
+        training = next((found for t in members if (found := t.training()) is not None), None)
+        particular = self._optimization(stage, members) if training is None else self._training(stage, training)
+        recipe_key = sha256(
+            canonical(
+                {
+                    "schema": KEY_SCHEMA,
+                    "techniques": [[t.kind, t.method, t.deciding_settings()] for t in members],
+                    **particular.decides,
+                }
+            )
+        )
+        source: Source = ArtifactSource(job=len(before) - 1) if before else self._source()
+        reads = tuple(S3Source(uri=uri) for t in members for uri in t.reads())
+        declared = [before[-1].deployment_hash if before else self._declared()]
+        declared += [self.identity(read.uri) for read in reads]
+        return JobPlan(
+            name="-".join(t.method.replace("_", "-") for t in members),
+            recipe_key=recipe_key,
+            artifact_key=self._artifact_key(recipe_key, before) if not reads else None,
+            source=source,
+            deployment_hash=sha256("\n".join([recipe_key, *declared]))[:8],
+            reads=reads,
+            **particular.fields,
+        )
+
+    def _optimization(self, stage: Stage, members: list[Technique]) -> _Particular:
+        """An optimization job, which carries out all techniques of a stage."""
         takes_image = any(t.takes_image for t in members)
-        decides: dict[str, Any] = {
-            "schema": KEY_SCHEMA,
-            "techniques": [[t.kind, t.method, t.deciding_settings()] for t in members],
-        }
-        if takes_image:
-            decides |= {
+        row = self.recipe.model_row
+        return _Particular(
+            decides={
                 "accelerator": self.instance.accelerator,
                 "image": self.image.name,
                 "tensor_parallel_degree": self.degree,
             }
-        recipe_key = sha256(canonical(decides))
-        source: Source = ArtifactSource(job=len(before) - 1) if before else self._source()
-        declared = before[-1].deployment_hash if before else self._declared()
-        row = self.recipe.model_row
-        return OptimizationJobPlan(
-            name="-".join(t.method.replace("_", "-") for t in members),
-            recipe_key=recipe_key,
-            artifact_key=self._artifact_key(recipe_key, before),
-            image=self.image.name if takes_image else None,
-            source=source,
-            request={
-                "DeploymentInstanceType": self.instance.name,
-                "OptimizationConfigs": [{t.job_member: self._part(t)} for t in members],
-                "StoppingCondition": {"MaxRuntimeInSeconds": self.max_runtime or _RUNTIME_SECONDS[stage]},
+            if takes_image
+            else {},
+            fields={
+                "image": self.image.name if takes_image else None,
+                "request": {
+                    "DeploymentInstanceType": self.instance.name,
+                    "OptimizationConfigs": [{t.job_member: self._part(t)} for t in members],
+                    "StoppingCondition": {"MaxRuntimeInSeconds": self._runtime(stage)},
+                },
+                "pre_compiled": bool(
+                    row is not None
+                    and row.pre_compiled
+                    and self.instance.name in _PRE_COMPILED_FOR
+                    and any(t.kind == "compilation" for t in members)
+                ),
             },
-            deployment_hash=sha256(f"{recipe_key}\n{declared}")[:8],
-            reads=tuple(S3Source(uri=uri) for t in members for uri in t.reads()),
-            pre_compiled=bool(
-                row is not None
-                and row.pre_compiled
-                and self.instance.name in _PRE_COMPILED_FOR
-                and any(t.kind == "compilation" for t in members)
-            ),
         )
+
+    def _training(self, stage: Stage, training: Training) -> _Particular:
+        """A training job. How many processes take part decides how much is learned in a step."""
+        image, instance = images.select({"training"}), self.recipe.training_instance(training.compute)
+        assert image is not None  # noqa: S101 - the catalog has one
+        assert instance is not None  # noqa: S101 - OPT162 refused the recipe otherwise
+        return _Particular(
+            decides={
+                "code": CODE_VERSION,
+                "image": image.name,
+                "processes": training.compute.instance_count * instance.accelerator_count,
+            },
+            fields={
+                "kind": "TrainingJob",
+                "image": image.name,
+                "request": training_request(
+                    training,
+                    image=f"{self.host}/{image.name}",
+                    instance_type=instance.name,
+                    max_runtime_seconds=self._runtime(stage),
+                ),
+                "model_channel": training.model_channel,
+                "code_channel": CODE_CHANNEL,
+                "recommends_image": False,
+            },
+        )
+
+    def _runtime(self, stage: Stage) -> int:
+        return self.max_runtime or _RUNTIME_SECONDS[stage]
 
     def _part(self, technique: Technique) -> dict[str, Any]:
         if not technique.takes_image:
@@ -178,7 +243,7 @@ class _Planner:
             **technique.job_details(),
         }
 
-    def _artifact_key(self, recipe_key: str, before: list[OptimizationJobPlan]) -> str | None:
+    def _artifact_key(self, recipe_key: str, before: list[JobPlan]) -> str | None:
         """The key, where the source's exact bytes are known now: a hub's versions never change."""
         if before:
             previous = before[-1].artifact_key
@@ -188,7 +253,7 @@ class _Planner:
             return artifact_key(recipe_key, f"hub:{source.hub_name}/{source.model_id}@{source.version}")
         return None
 
-    def _container(self, jobs: tuple[OptimizationJobPlan, ...]) -> ContainerPlan:
+    def _container(self, jobs: tuple[JobPlan, ...]) -> ContainerPlan:
         techniques = self.techniques
         channels = [channel for t in techniques if (channel := t.channel()) is not None]
         served_by_hub = any(t.hub_configuration for t in techniques)
@@ -248,4 +313,4 @@ class _Planner:
 
     def _declared(self) -> str:
         model = self.model
-        return self.source_identity or (model.uri if model.kind == "s3" else f"{model.model_id}@{model.version}")
+        return self.identity(model.uri) if model.kind == "s3" else f"{model.model_id}@{model.version}"

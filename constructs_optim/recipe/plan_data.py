@@ -66,22 +66,27 @@ class ArtifactSource(_Data):
 Source = Annotated[HubSource | HubDraftSource | S3Source | ArtifactSource, Field(discriminator="kind")]
 
 
-class OptimizationJobPlan(_Data):
-    """One optimization job.
+class JobPlan(_Data):
+    """One job, which makes one artifact.
 
     Attributes:
+        kind: which of SageMaker's jobs it is, as its operations are named.
         name: what it does, for instance ``awq``.
         recipe_key: SHA-256 of what decides the artifact's bytes, except the source.
         artifact_key: the artifact's key where the source is pinned; None where it is known only at deployment.
         image: ``repository:tag`` of the container the job runs; None where the service chooses it.
         source: what it reads.
-        request: the body of CreateOptimizationJob without name, role, model source and output, which are filled in
-            when the stack is deployed.
+        request: the body of the operation that creates it, without name, role, model source and output, which are
+            filled in when the stack is deployed.
         deployment_hash: 8 hexadecimal digits that change exactly when another artifact is meant.
         pre_compiled: whether SageMaker has the compiled artifact, so that the job only fetches it.
-        reads: what it reads besides its source, for instance training data.
+        reads: what it reads besides its source, for instance training data. What is there decides the artifact.
+        model_channel: the input channel that it reads its source from; None where the service fetches it.
+        code_channel: the input channel that brings it the training code; None where it runs none of this library's.
+        recommends_image: whether the service says when it ends which image its artifact is to be served with.
     """
 
+    kind: Literal["OptimizationJob", "TrainingJob"] = "OptimizationJob"
     name: str
     recipe_key: str
     artifact_key: str | None
@@ -91,6 +96,9 @@ class OptimizationJobPlan(_Data):
     deployment_hash: str
     pre_compiled: bool = False
     reads: tuple[S3Source, ...] = ()
+    model_channel: str | None = None
+    code_channel: str | None = None
+    recommends_image: bool = True
 
 
 class ChannelPlan(_Data):
@@ -184,7 +192,7 @@ class Plan(_Data):
     accelerator: str
     accelerator_count: int
     tensor_parallel_degree: int
-    jobs: tuple[OptimizationJobPlan, ...]
+    jobs: tuple[JobPlan, ...]
     container: ContainerPlan
     lossless: bool = True
     copy_requirements: ComponentPlan

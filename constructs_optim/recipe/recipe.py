@@ -9,10 +9,7 @@ from typing import Any
 
 from .catalog import images, instances, models
 from .model import Model
-from .techniques import Technique
-
-TENSOR_PARALLEL_DEGREE = "OPTION_TENSOR_PARALLEL_DEGREE"
-"""The variable by which job and container are told how many accelerators a copy takes."""
+from .techniques import Technique, TrainedTechnique, TrainingCompute
 
 
 @dataclass(frozen=True)
@@ -38,15 +35,26 @@ class Recipe:
         return instances.find(self.instance_type) if isinstance(self.instance_type, str) else None
 
     @cached_property
-    def known_techniques(self) -> list[tuple[int, Technique]]:
-        """The techniques among what was given, with their places."""
+    def known_techniques(self) -> list[tuple[str, Technique]]:
+        """The techniques among what was given, with their places, such as ``techniques[0]``.
+
+        One that was declared within another stands before it, as ``techniques[0].base``.
+        """
         given = self.techniques if isinstance(self.techniques, Sequence) else ()
-        return [(place, technique) for place, technique in enumerate(given) if isinstance(technique, Technique)]
+        found: list[tuple[str, Technique]] = []
+        for place, technique in enumerate(given):
+            if isinstance(technique, Technique):
+                within = (part for part in technique.before() if isinstance(part, Technique))
+                found += [(f"techniques[{place}].base", part) for part in within]
+                found.append((f"techniques[{place}]", technique))
+        return found
 
     @cached_property
     def all_techniques_are_known(self) -> bool:
         """Whether there is nothing but techniques where techniques belong."""
-        return isinstance(self.techniques, Sequence) and len(self.known_techniques) == len(self.techniques)
+        return isinstance(self.techniques, Sequence) and all(
+            isinstance(technique, Technique) for technique in self.techniques
+        )
 
     @cached_property
     def tensor_parallel_degree(self) -> int | None:
@@ -55,9 +63,27 @@ class Recipe:
         return next(filter(None, asked), self.instance.parallel_units if self.instance else None)
 
     @cached_property
+    def trained_techniques(self) -> list[tuple[str, TrainedTechnique]]:
+        """Those that a training job carries out, with their places."""
+        return [(place, found) for place, found in self.known_techniques if isinstance(found, TrainedTechnique)]
+
+    def training_instance(self, compute: TrainingCompute) -> instances.InstanceRow | None:
+        """The catalog's row of what a training runs on: the endpoint's instance type where it names none."""
+        name = compute.instance_type
+        if name is None:
+            return self.instance
+        return instances.find(name) if isinstance(name, str) else None
+
+    @cached_property
     def image(self) -> images.ImageRow | None:
         """The preferred image that has what every technique needs."""
         return images.select({need for _, technique in self.known_techniques for need in technique.capabilities})
+
+    @cached_property
+    def tensor_parallel_variable(self) -> str:
+        """The variable by which the container is told how many accelerators a copy takes."""
+        server = self.image.server if self.image is not None else None
+        return server.tensor_parallel_degree if server is not None else "OPTION_TENSOR_PARALLEL_DEGREE"
 
     @cached_property
     def variables(self) -> Mapping[str, str]:

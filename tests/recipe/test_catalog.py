@@ -9,7 +9,16 @@ from typing import Any
 import botocore.session
 import pytest
 
-from constructs_optim.recipe import Compilation, PreOptimized, Quantization, Sharding, SpeculativeDecoding, Technique
+from constructs_optim.recipe import (
+    Compilation,
+    FineTune,
+    Medusa,
+    PreOptimized,
+    Quantization,
+    Sharding,
+    SpeculativeDecoding,
+    Technique,
+)
 from constructs_optim.recipe.catalog import images, instances, layers, models
 from constructs_optim.recipe.catalog.files import load
 from constructs_optim.recipe.catalog.matching import close_matches
@@ -39,6 +48,11 @@ def test_optimization_instance_types_are_exactly_those_of_the_api() -> None:
     assert optimizing == enum("CreateOptimizationJob", "DeploymentInstanceType")
 
 
+def test_training_instance_types_are_exactly_those_of_the_api() -> None:
+    training = {row.name for row in instances.by_name().values() if row.runs_training}
+    assert training == enum("CreateTrainingJob", "ResourceConfig", "InstanceType") & set(instances.by_name())
+
+
 def test_every_instance_type_has_plausible_accelerators() -> None:
     for row in instances.by_name().values():
         assert row.name.startswith(f"ml.{row.family}."), row
@@ -58,6 +72,8 @@ TECHNIQUES = [
     Compilation.tensorrt_llm(),
     Sharding.fast_load(),
     PreOptimized(),
+    FineTune(training_data="s3://data/train/"),
+    Medusa(training_data="s3://data/train/"),
 ]
 
 
@@ -74,6 +90,20 @@ def test_every_factory_is_registered_under_its_kind_and_method() -> None:
     assert {(t.kind, t.method) for t in TECHNIQUES} == {
         (kind, method) for kind, methods in REGISTRY.items() for method in methods
     }
+
+
+def test_every_image_that_serves_says_how_it_is_told_the_tensor_parallel_degree() -> None:
+    for row in images.rows():
+        assert (row.server is None) == (row.capabilities == {"training"}), row.name
+
+
+def test_every_model_that_can_be_trained_has_the_shape_of_its_heads() -> None:
+    trainable = [row for row in models.by_id().values() if row.trainable]
+    assert {row.family for row in trainable} == {"LLaMA", "LLaMA 3.1", "Mistral"}
+    for row in trainable:
+        assert row.weight_bits == 16, row.model_id
+        assert row.hidden_size, row.model_id
+        assert row.vocabulary_size, row.model_id
 
 
 def test_no_image_claims_a_draft_model_that_it_would_ignore() -> None:

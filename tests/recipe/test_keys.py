@@ -75,8 +75,8 @@ def test_the_deployment_hash_follows_the_source_even_where_the_key_is_not_known(
 
 
 def test_a_token_s_own_numbering_does_not_reach_the_deployment_hash() -> None:
-    first = planned(model=Model.s3("s3://${Token[Bucket.12]}/m/"), source_identity='{"Ref":"Bucket"}')
-    again = planned(model=Model.s3("s3://${Token[Bucket.47]}/m/"), source_identity='{"Ref":"Bucket"}')
+    first = planned(model=Model.s3("s3://${Token[Bucket.12]}/m/"), identity=lambda uri: '{"Ref":"Bucket"}')
+    again = planned(model=Model.s3("s3://${Token[Bucket.47]}/m/"), identity=lambda uri: '{"Ref":"Bucket"}')
     assert first.deployment_hash == again.deployment_hash
 
 

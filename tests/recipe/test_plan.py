@@ -86,7 +86,9 @@ def test_the_description_says_what_people_call_it() -> None:
 
 
 def test_no_token_gets_into_the_description() -> None:
-    assert "Token" not in json.dumps(planned(model=Model.s3("s3://${Token[B.1]}/m/"), source_identity="b").description)
+    assert "Token" not in json.dumps(
+        planned(model=Model.s3("s3://${Token[B.1]}/m/"), identity=lambda uri: "b").description
+    )
 
 
 def test_planning_loads_neither_the_cdk_nor_boto3() -> None:

@@ -8,11 +8,14 @@ import pytest
 
 from constructs_optim.recipe import (
     Compilation,
+    FineTune,
+    Medusa,
     Model,
     PreOptimized,
     Quantization,
     Sharding,
     SpeculativeDecoding,
+    TrainingCompute,
     Violation,
     violations,
 )
@@ -26,6 +29,26 @@ _NEURON = Compilation.neuron()
 _TRN1: dict[str, Any] = {"instance_type": "ml.trn1.32xlarge"}
 _DRAFT = SpeculativeDecoding.sagemaker_draft()
 _EAGLE = SpeculativeDecoding.eagle()
+_DATA = "s3://data/train/"
+_MISTRAL = Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")
+_MISTRAL_ON_G5: dict[str, Any] = {"model": _MISTRAL, "instance_type": "ml.g5.12xlarge"}
+
+
+def _medusa(**changed: Any) -> dict[str, Any]:
+    """A recipe of Medusa heads, with these arguments."""
+    return {"techniques": [Medusa(**{"training_data": _DATA, **changed})], **_MISTRAL_ON_G5}
+
+
+def _tuned(**changed: Any) -> dict[str, Any]:
+    """A recipe of fine-tuning, with these arguments."""
+    return {"techniques": [FineTune(**{"training_data": _DATA, **changed})], **_MISTRAL_ON_G5}
+
+
+def _on(**compute: Any) -> dict[str, Any]:
+    """A recipe of Medusa heads, trained on that."""
+    return _medusa(compute=TrainingCompute(**compute))
+
+
 GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT001": [{"model": Model.s3("s3://models/mine/")}],
     "OPT002": [{"model": Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")}],
@@ -58,6 +81,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT044": [{"techniques": [PreOptimized()]}],
     "OPT045": [{"techniques": [SpeculativeDecoding.eagle()]}],
     "OPT046": [{"techniques": [_awq(), Compilation.tensorrt_llm()]}, {"techniques": [_awq(group_size=64)]}],
+    "OPT047": [_medusa(), _medusa(base=FineTune(training_data=_DATA))],
     "OPT050": [{}],
     "OPT060": [{"techniques": [SpeculativeDecoding.sagemaker_draft()]}],
     "OPT061": [{"techniques": [SpeculativeDecoding.sagemaker_draft()], "region": "eu-west-1"}],
@@ -74,6 +98,12 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"techniques": [SpeculativeDecoding.eagle(training_data="s3://prompts/mine")]},
     ],
     "OPT067": [{"techniques": [PreOptimized("lmi-optimized")]}],
+    "OPT160": [_medusa(training_data="${Token[T.1]}"), _tuned(validation_data="s3://data/validation")],
+    "OPT161": [_medusa(hyperparameters={"epochs": 2, "precision": "float32"}), _tuned(method="full")],
+    "OPT162": [_on(instance_type="ml.p5.48xlarge"), _medusa()],
+    "OPT163": [_medusa(), _tuned(), _on(instance_type="ml.g5.4xlarge")],
+    "OPT164": [_on(instance_count=2, keep_alive_seconds=3600, environment={"PIP_INDEX_URL": "https://pip.example"})],
+    "OPT165": [_on(spot=True), _on(keep_alive_seconds=600)],
 }
 
 # rule, what is changed, where the violation is, what the reason or suggestion says
@@ -135,6 +165,14 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT046", {"techniques": [_awq(group_size=64), Compilation.tensorrt_llm()]}, "techniques[0].group_size", "leave"),
     ("OPT050", {"instance_type": "ml.g5.xlarge"}, "instance_type", "smallest that would do"),
     ("OPT050", {"techniques": [_DRAFT]}, "instance_type", "142 GB"),
+    ("OPT021", _medusa(base=_awq()), "techniques[0].base", "FineTuning"),
+    ("OPT021", _medusa(compute="ml.g5.12xlarge"), "techniques[0].compute", "TrainingCompute"),
+    ("OPT021", _medusa(hyperparameters="epochs=2"), "techniques[0].hyperparameters", "dictionary"),
+    ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-falcon-40b-bf16")}, "techniques[0]", "training code"),
+    ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-thebloke-mistral-7b-openorca-awq")}, "techniques[0]", "16 bits"),
+    ("OPT033", _medusa() | {"environment": {"SM_NUM_GPUS": "2"}}, "environment.SM_NUM_GPUS", "leave the variable out"),
+    ("OPT047", _medusa() | {"techniques": [_awq(), *_medusa()["techniques"]]}, "techniques[0]", "base=FineTune(...)"),
+    ("OPT050", _medusa() | {"model": Model.jumpstart("meta-textgeneration-llama-2-13b", accept_eula=True), "instance_type": "ml.g5.xlarge"}, "instance_type", "28 GB"),
     ("OPT060", {"model": Model.s3("s3://models/mine/"), "techniques": [_DRAFT]}, "techniques[0]", "custom_draft"),
     ("OPT061", {"techniques": [_DRAFT], "region": "af-south-1"}, "techniques[0]", "us-west-2"),
     ("OPT062", {"techniques": [_DRAFT], "environment": {"HF_TRUST_REMOTE_CODE": "True"}}, "environment.HF_TRUST_REMOTE_CODE", "leave"),
@@ -145,6 +183,23 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT065", {"techniques": [SpeculativeDecoding.eagle(training_data="s3://prompts/all.tar.gz")]}, "techniques[0].training_data", "s3://"),
     ("OPT067", {"techniques": [PreOptimized("../etc")]}, "techniques[0].config", "lmi-optimized"),
     ("OPT067", {"model": Model.s3("s3://models/mine/"), "techniques": [PreOptimized()]}, "techniques[0]", "Model.jumpstart"),
+    ("OPT160", _medusa(training_data="/home/me/train"), "techniques[0].training_data", "s3://"),
+    ("OPT160", _tuned(validation_data="s3://data/validation.jsonl"), "techniques[0].validation_data", "'s3://data/'"),
+    ("OPT160", _medusa(base=FineTune(training_data="")), "techniques[0].base.training_data", "s3://"),
+    ("OPT161", _medusa(hyperparameters={"lerning_rate": 1e-4}), "techniques[0].hyperparameters.lerning_rate", "learning_rate"),
+    ("OPT161", _medusa(heads=17), "techniques[0].hyperparameters.heads", "16 or less"),
+    ("OPT161", _medusa(base=FineTune(training_data=_DATA, method="lorra")), "techniques[0].base.hyperparameters.method", "qlora"),
+    ("OPT162", _on(instance_type="ml.g5.9xlarge"), "techniques[0].compute.instance_type", "ml.g5.8xlarge"),
+    ("OPT162", _on(instance_type="ml.trn1.32xlarge"), "techniques[0].compute.instance_type", "ml."),
+    ("OPT163", _tuned(method="full"), "techniques[0].compute.instance_type", "70 GB of each GPU"),
+    ("OPT163", _tuned(compute=TrainingCompute(instance_type="ml.g5.xlarge")), "techniques[0].compute.instance_type", "merged"),
+    ("OPT164", _on(instance_count=0), "techniques[0].compute.instance_count", "from 1"),
+    ("OPT164", _on(keep_alive_seconds=90_000), "techniques[0].compute.keep_alive_seconds", "21,600"),
+    ("OPT164", _on(spot="yes"), "techniques[0].compute.spot", "True or False"),
+    ("OPT164", _on(environment={"A-B": "c"}), "techniques[0].compute.environment", "PIP_INDEX_URL"),
+    ("OPT164", _on(environment={"A": 1}), "techniques[0].compute.environment.A", "string"),
+    ("OPT164", _on(environment=["A"]), "techniques[0].compute.environment", "NAME"),
+    ("OPT165", _on(spot=True, keep_alive_seconds=600), "techniques[0].compute.keep_alive_seconds", "one of the two"),
 ]  # fmt: skip
 
 

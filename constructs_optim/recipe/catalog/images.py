@@ -10,12 +10,26 @@ from .files import load
 
 
 @dataclass(frozen=True)
+class ServerRow:
+    """What a model server reads from its container's environment.
+
+    Attributes:
+        title: what people call it.
+        tensor_parallel_degree: the variable for how many accelerators a copy of the model takes.
+    """
+
+    title: str
+    tensor_parallel_degree: str
+
+
+@dataclass(frozen=True)
 class ImageRow:
-    """A Deep Learning Container image, without its registry."""
+    """A Deep Learning Container image, without its registry. ``server`` is None where nothing in it serves."""
 
     repository: str
     tag: str
     capabilities: frozenset[str]
+    server: ServerRow | None
 
     @property
     def name(self) -> str:
@@ -26,8 +40,16 @@ class ImageRow:
 @cache
 def rows() -> tuple[ImageRow, ...]:
     """Every catalogued image, the preferred one first."""
+    data = load("images")
+    servers = {name: ServerRow(**row) for name, row in data["servers"].items()}
     return tuple(
-        ImageRow(row["repository"], row["tag"], frozenset(row["capabilities"])) for row in load("images")["images"]
+        ImageRow(
+            row["repository"],
+            row["tag"],
+            frozenset(row["capabilities"]),
+            servers[row["server"]] if row["server"] is not None else None,
+        )
+        for row in data["images"]
     )
 
 

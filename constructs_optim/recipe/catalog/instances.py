@@ -13,8 +13,8 @@ from .files import load
 class InstanceRow:
     """An accelerated instance type. Memory is in MiB, for one accelerator where it says so; NVMe in GB.
 
-    ``hosts_endpoints`` and ``runs_optimization`` tell whether the API accepts it for an endpoint's variant, and as
-    the deployment instance type of an optimization job.
+    ``hosts_endpoints``, ``runs_optimization`` and ``runs_training`` tell whether the API accepts it for an endpoint's
+    variant, as the deployment instance type of an optimization job, and for a training job.
     """
 
     name: str
@@ -28,6 +28,7 @@ class InstanceRow:
     nvme_gb: int
     hosts_endpoints: bool
     runs_optimization: bool
+    runs_training: bool
     cores_per_accelerator: int = 1
 
     @property

@@ -26,7 +26,8 @@ class ModelRow:
     """One JumpStart model. A column is None where the source leaves it blank.
 
     ``parameters_billion`` is the vendor's own figure, ``weight_bits`` how the weights are stored. ``layers``,
-    ``key_value_heads`` and ``head_dimension`` give the size of the KV cache.
+    ``key_value_heads`` and ``head_dimension`` give the size of the KV cache, ``hidden_size`` and ``vocabulary_size``
+    that of prediction heads. ``trainable``: whether the training code of this library is for it.
     """
 
     model_id: str
@@ -42,6 +43,7 @@ class ModelRow:
     neuron: bool | None = None
     tensorrt_llm: bool | None = None
     eagle: bool | None = None
+    trainable: bool | None = None
     gated: bool | None = None
     license: License | None = None
     parameters_billion: float | None = None
@@ -49,6 +51,8 @@ class ModelRow:
     layers: int | None = None
     key_value_heads: int | None = None
     head_dimension: int | None = None
+    hidden_size: int | None = None
+    vocabulary_size: int | None = None
 
     def supports(self, column: str) -> bool | None:
         """What the source says of a technique's column."""

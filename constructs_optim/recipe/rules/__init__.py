@@ -17,6 +17,7 @@ from . import (
     source_rules,
     stacking_rules,
     technique_rules,
+    training_rules,
     update_rules,
 )
 from .registry import Advice, Rule, all_rules, check, warnings
@@ -39,6 +40,7 @@ __all__ = [
     "source_rules",
     "stacking_rules",
     "technique_rules",
+    "training_rules",
     "update_rules",
     "warnings",
 ]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..model import is_token
-from ..recipe import TENSOR_PARALLEL_DEGREE, Recipe
+from ..recipe import Recipe
 from ..techniques import settings
 from .registry import Finding, rule
 
@@ -79,7 +79,7 @@ def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
             continue
         if len(variables) > _MOST_JOB_VARIABLES - _ADDED:
             yield Finding(
-                f"techniques[{place}]",
+                place,
                 f"{len(variables)} variables",
                 f"at most {_MOST_JOB_VARIABLES - _ADDED}",
             )
@@ -87,7 +87,7 @@ def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
             if len(value) > _LONGEST_JOB_VALUE:
                 longest = max(settings(technique).items(), key=lambda item: len(str(item[1])))[0]
                 yield Finding(
-                    f"techniques[{place}].{longest}",
+                    f"{place}.{longest}",
                     f"{len(value)} characters",
                     f"settings that make {name} at most {_LONGEST_JOB_VALUE} characters",
                 )
@@ -101,10 +101,11 @@ def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
     link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/configurations.html",
 )
 def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
-    given, degree = recipe.variables.get(TENSOR_PARALLEL_DEGREE), recipe.tensor_parallel_degree
+    variable, degree = recipe.tensor_parallel_variable, recipe.tensor_parallel_degree
+    given = recipe.variables.get(variable)
     if given is not None and degree is not None and given != str(degree):
         yield Finding(
-            f"environment.{TENSOR_PARALLEL_DEGREE}",
+            f"environment.{variable}",
             given,
             "leave the variable out, and give the technique its tensor_parallel_degree",
         )

@@ -63,7 +63,7 @@ def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
                 "instance_type",
                 recipe.instance_type,
                 f"a type of one of the families {', '.join(sorted(technique.tested_families))}",
-                reason=f"{technique.method} (techniques[{place}]) does not run on {row.name} ({row.accelerator})",
+                reason=f"{technique.method} ({place}) does not run on {row.name} ({row.accelerator})",
             )
 
 

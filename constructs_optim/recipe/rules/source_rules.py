@@ -36,7 +36,7 @@ def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
     if isinstance(recipe.model, Model) and recipe.model.kind == "s3":
         for place, _ in _of(recipe, "sagemaker_draft"):
             yield Finding(
-                f"techniques[{place}]",
+                place,
                 "sagemaker_draft",
                 "Model.jumpstart(...), or SpeculativeDecoding.custom_draft(...)",
             )
@@ -53,7 +53,7 @@ def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
         return
     for place, _ in _of(recipe, "sagemaker_draft"):
         yield Finding(
-            f"techniques[{place}]",
+            place,
             "sagemaker_draft",
             f"one of the regions {', '.join(jumpstart.draft_model_regions())}, or a draft of your own",
             reason=f"there is no bucket of draft models in {recipe.region}",
@@ -78,7 +78,7 @@ def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
         for name, value in excluded.items():
             given = recipe.variables.get(name)
             if given is not None and value in ("any", given.lower()):
-                yield Finding(f"environment.{name}", given, f"leave it out, or techniques[{place}]")
+                yield Finding(f"environment.{name}", given, f"leave it out, or {place}")
 
 
 @rule(
@@ -91,10 +91,10 @@ def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in _of(recipe, "jumpstart_draft"):
         model_id = getattr(technique, "model_id", None)
         if not isinstance(model_id, str) or not re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", model_id):
-            yield Finding(f"techniques[{place}].model_id", model_id, "for instance meta-textgeneration-llama-3-2-1b")
+            yield Finding(f"{place}.model_id", model_id, "for instance meta-textgeneration-llama-3-2-1b")
         version = getattr(technique, "version", None)
         if version is not None and not (isinstance(version, str) and re.fullmatch(r"\d{1,4}(\.\d{1,4}){2}", version)):
-            yield Finding(f"techniques[{place}].version", version, "a version such as '2.16.2'")
+            yield Finding(f"{place}.version", version, "a version such as '2.16.2'")
 
 
 @rule(
@@ -112,7 +112,7 @@ def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
         if gated and getattr(technique, "accept_eula", False) is not True:
             name = f"the {row.license.name} ({row.license.url})" if row is not None and row.license else "its licence"
             yield Finding(
-                f"techniques[{place}].accept_eula",
+                f"{place}.accept_eula",
                 getattr(technique, "accept_eula", False),
                 f'read {name}, then declare SpeculativeDecoding.jumpstart_draft("{model_id}", accept_eula=True)',
             )
@@ -128,11 +128,11 @@ def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in _of(recipe, "custom_draft"):
         uri = getattr(technique, "uri", None)
         if not _is_prefix(uri):
-            yield Finding(f"techniques[{place}].uri", uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
+            yield Finding(f"{place}.uri", uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
     for place, technique in _of(recipe, "eagle"):
         uri = getattr(technique, "training_data", None)
         if uri is not None and not _is_prefix(uri):
-            yield Finding(f"techniques[{place}].training_data", uri, "a URI such as 's3://my-bucket/prompts/'")
+            yield Finding(f"{place}.training_data", uri, "a URI such as 's3://my-bucket/prompts/'")
 
 
 @rule(
@@ -159,6 +159,6 @@ def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in _of(recipe, "pre_optimized"):
         name = getattr(technique, "config", None)
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,127}", name):
-            yield Finding(f"techniques[{place}].config", name, "for instance lmi-optimized")
+            yield Finding(f"{place}.config", name, "for instance lmi-optimized")
         if isinstance(recipe.model, Model) and recipe.model.kind == "s3":
-            yield Finding(f"techniques[{place}]", "pre_optimized", "Model.jumpstart(...)")
+            yield Finding(place, "pre_optimized", "Model.jumpstart(...)")

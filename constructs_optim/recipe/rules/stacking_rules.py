@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..recipe import Recipe
+from ..techniques import Technique
 from .registry import Finding, rule
 
 _SDK = "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py"
@@ -12,8 +13,10 @@ _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html"
 _LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html"
 
 
-def _places(recipe: Recipe, attribute: str, value: str) -> list[int]:
-    return [place for place, technique in recipe.known_techniques if getattr(technique, attribute) == value]
+def _those(recipe: Recipe, attribute: str, value: str) -> list[tuple[str, Technique]]:
+    return [
+        (place, technique) for place, technique in recipe.known_techniques if getattr(technique, attribute) == value
+    ]
 
 
 @rule(
@@ -23,9 +26,9 @@ def _places(recipe: Recipe, attribute: str, value: str) -> list[int]:
     link=_SDK,
 )
 def _compilation_excludes_speculation(recipe: Recipe) -> Iterator[Finding]:
-    if _places(recipe, "kind", "compilation"):
-        for place in _places(recipe, "kind", "speculative_decoding"):
-            yield Finding(f"techniques[{place}]", recipe.techniques[place].method, "one of the two")
+    if _those(recipe, "kind", "compilation"):
+        for place, technique in _those(recipe, "kind", "speculative_decoding"):
+            yield Finding(place, technique.method, "one of the two")
 
 
 @rule(
@@ -35,13 +38,13 @@ def _compilation_excludes_speculation(recipe: Recipe) -> Iterator[Finding]:
     link=_LMI,
 )
 def _sharding_excludes_the_rest(recipe: Recipe) -> Iterator[Finding]:
-    if not _places(recipe, "kind", "sharding"):
+    if not _those(recipe, "kind", "sharding"):
         return
     for kind in ("compilation", "speculative_decoding"):
-        for place in _places(recipe, "kind", kind):
+        for place, technique in _those(recipe, "kind", kind):
             yield Finding(
-                f"techniques[{place}]",
-                recipe.techniques[place].method,
+                place,
+                technique.method,
                 "Sharding.fast_load() alone or after quantization",
             )
 
@@ -53,9 +56,9 @@ def _sharding_excludes_the_rest(recipe: Recipe) -> Iterator[Finding]:
     link=_SDK,
 )
 def _neuron_compiles_only(recipe: Recipe) -> Iterator[Finding]:
-    if _places(recipe, "method", "neuron"):
-        for place in _places(recipe, "kind", "quantization"):
-            yield Finding(f"techniques[{place}]", recipe.techniques[place].method, "Compilation.neuron() alone")
+    if _those(recipe, "method", "neuron"):
+        for place, technique in _those(recipe, "kind", "quantization"):
+            yield Finding(place, technique.method, "Compilation.neuron() alone")
 
 
 @rule(
@@ -65,9 +68,9 @@ def _neuron_compiles_only(recipe: Recipe) -> Iterator[Finding]:
     link=_SDK,
 )
 def _smoothquant_is_compiled(recipe: Recipe) -> Iterator[Finding]:
-    if not _places(recipe, "method", "tensorrt_llm"):
-        for place in _places(recipe, "method", "smoothquant"):
-            yield Finding(f"techniques[{place}]", "smoothquant", "add Compilation.tensorrt_llm()")
+    if not _those(recipe, "method", "tensorrt_llm"):
+        for place, _ in _those(recipe, "method", "smoothquant"):
+            yield Finding(place, "smoothquant", "add Compilation.tensorrt_llm()")
 
 
 @rule(
@@ -77,9 +80,9 @@ def _smoothquant_is_compiled(recipe: Recipe) -> Iterator[Finding]:
     link=_GUIDE,
 )
 def _pre_optimized_stands_alone(recipe: Recipe) -> Iterator[Finding]:
-    for place in _places(recipe, "kind", "pre_optimized"):
+    for place, _ in _those(recipe, "kind", "pre_optimized"):
         if len(recipe.known_techniques) > 1:
-            yield Finding(f"techniques[{place}]", "pre_optimized", "PreOptimized(...) alone, or the other techniques")
+            yield Finding(place, "pre_optimized", "PreOptimized(...) alone, or the other techniques")
 
 
 @rule(
@@ -89,9 +92,9 @@ def _pre_optimized_stands_alone(recipe: Recipe) -> Iterator[Finding]:
     link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-eagle.html",
 )
 def _eagle_stands_alone(recipe: Recipe) -> Iterator[Finding]:
-    for place in _places(recipe, "method", "eagle"):
+    for place, _ in _those(recipe, "method", "eagle"):
         if len(recipe.known_techniques) > 1:
-            yield Finding(f"techniques[{place}]", "eagle", "SpeculativeDecoding.eagle() alone")
+            yield Finding(place, "eagle", "SpeculativeDecoding.eagle() alone")
 
 
 @rule(
@@ -101,10 +104,24 @@ def _eagle_stands_alone(recipe: Recipe) -> Iterator[Finding]:
     link=_LMI,
 )
 def _tensorrt_llm_reads_no_awq_settings(recipe: Recipe) -> Iterator[Finding]:
-    if not _places(recipe, "method", "tensorrt_llm"):
+    if not _those(recipe, "method", "tensorrt_llm"):
         return
-    for place in [*_places(recipe, "method", "awq"), *_places(recipe, "method", "fp8")]:
-        technique = recipe.techniques[place]
+    for place, technique in [*_those(recipe, "method", "awq"), *_those(recipe, "method", "fp8")]:
         for name, info in type(technique).model_fields.items():
             if name != "tensor_parallel_degree" and getattr(technique, name) != info.default:
-                yield Finding(f"techniques[{place}].{name}", getattr(technique, name), "leave the setting out")
+                yield Finding(f"{place}.{name}", getattr(technique, name), "leave the setting out")
+
+
+@rule(
+    "OPT047",
+    title="Medusa heads go with fine-tuning and nothing else",
+    reason="heads are trained on weights of 16 bits and guess for exactly those, and Text Generation Inference, which "
+    "serves them, is given no other form of the model by this library",
+    link="https://huggingface.co/docs/text-generation-inference/conceptual/speculation",
+)
+def _medusa_stands_on_fine_tuning(recipe: Recipe) -> Iterator[Finding]:
+    if not _those(recipe, "method", "medusa"):
+        return
+    for place, technique in recipe.known_techniques:
+        if technique.kind not in ("speculative_decoding", "fine_tuning"):
+            yield Finding(place, technique.method, "Medusa(...) alone, or with base=FineTune(...)")

@@ -30,11 +30,12 @@ def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
         return
     if not given:
         yield Finding("techniques", list(given), example)
-    for place, technique in enumerate(given):
+    for number, technique in enumerate(given):
+        place = f"techniques[{number}]"
         if isinstance(technique, str):
-            yield Finding(f"techniques[{place}]", technique, what_is_wrong(technique), reason="this is no technique")
+            yield Finding(place, technique, what_is_wrong(technique), reason="this is no technique")
         elif not isinstance(technique, Technique):
-            yield Finding(f"techniques[{place}]", technique, example, reason="this is not a technique")
+            yield Finding(place, technique, example, reason="this is not a technique")
 
 
 @rule(
@@ -52,7 +53,7 @@ def _settings_are_valid(recipe: Recipe) -> Iterator[Finding]:
                 name = ".".join(str(part) for part in problem["loc"])
                 expected = problem.get("ctx", {}).get("expected")
                 yield Finding(
-                    f"techniques[{place}].{name}",
+                    f"{place}.{name}",
                     problem["input"],
                     f"one of {expected}" if expected else problem["msg"],
                     reason=f"{technique.method}: {problem['msg']}",
@@ -66,14 +67,14 @@ def _settings_are_valid(recipe: Recipe) -> Iterator[Finding]:
     link=_GUIDE,
 )
 def _each_kind_stands_once(recipe: Recipe) -> Iterator[Finding]:
-    seen: dict[str, int] = {}
+    seen: dict[str, str] = {}
     for place, technique in recipe.known_techniques:
         if technique.kind in seen:
             first = seen[technique.kind]
             yield Finding(
-                f"techniques[{place}]",
+                place,
                 technique.method,
-                f"keep one {technique.kind}: techniques[{first}] or this one",
+                f"keep one {technique.kind}: {first} or this one",
             )
         seen.setdefault(technique.kind, place)
 
@@ -95,10 +96,10 @@ def _model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
             works = f"for this model there is {', '.join(others)}" if others else "for this model there is no technique"
             said = "says no" if says is False else "does not say yes"
             yield Finding(
-                f"techniques[{place}]",
+                place,
                 technique.method,
                 f"{works}; for another kind of model see `constructs-optim catalog models`",
-                reason=f"{row.model_id} and {technique.method}: SageMaker's own matrix {said}",
+                reason=f"{row.model_id} and {technique.method}: {technique.catalog_source} {said}",
             )
 
 
@@ -118,7 +119,7 @@ def _degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
         if isinstance(degree, int) and not isinstance(degree, bool) and degree > 0 and count % degree:
             divisors = [str(number) for number in range(1, count + 1) if count % number == 0]
             yield Finding(
-                f"techniques[{place}].tensor_parallel_degree",
+                f"{place}.tensor_parallel_degree",
                 degree,
                 f"one of {', '.join(divisors)}",
                 reason=f"{recipe.instance.name} has {count} {unit}, and {degree} does not divide them",
@@ -140,4 +141,4 @@ def _degrees_agree(recipe: Recipe) -> Iterator[Finding]:
     first = next(iter(asked.values()), None)
     for place, degree in asked.items():
         if degree != first:
-            yield Finding(f"techniques[{place}].tensor_parallel_degree", degree, f"{first} for all, or for one alone")
+            yield Finding(f"{place}.tensor_parallel_degree", degree, f"{first} for all, or for one alone")

@@ -10,10 +10,12 @@ from types import MappingProxyType
 
 from .base import Channel, Stage, Technique, settings
 from .compilation import Compilation, NeuronCompilation, TensorRtLlmCompilation
+from .medusa_heads import Medusa, MedusaHeads
 from .pre_optimized import PreOptimized, PreOptimizedConfiguration
 from .quantization import AwqQuantization, Fp8Quantization, Quantization, SmoothQuantization
 from .sharding import FastLoadSharding, Sharding
 from .speculative_decoding import CustomDraft, EagleHeads, JumpStartDraft, SageMakerDraft, SpeculativeDecoding
+from .training import FineTune, FineTuning, TrainedTechnique, Training, TrainingCompute
 
 REGISTRY: MappingProxyType[str, MappingProxyType[str, Callable[..., Technique]]] = MappingProxyType(
     {
@@ -26,10 +28,12 @@ REGISTRY: MappingProxyType[str, MappingProxyType[str, Callable[..., Technique]]]
                 "jumpstart_draft": SpeculativeDecoding.jumpstart_draft,
                 "custom_draft": SpeculativeDecoding.custom_draft,
                 "eagle": SpeculativeDecoding.eagle,
+                "medusa": Medusa,
             }
         ),
         "compilation": MappingProxyType({"neuron": Compilation.neuron, "tensorrt_llm": Compilation.tensorrt_llm}),
         "sharding": MappingProxyType({"fast_load": Sharding.fast_load}),
+        "fine_tuning": MappingProxyType({"fine_tune": FineTune}),
         "pre_optimized": MappingProxyType({"pre_optimized": PreOptimized}),
     }
 )
@@ -42,8 +46,10 @@ CATALOG_COLUMNS: MappingProxyType[str, str] = MappingProxyType(
             CustomDraft,
             EagleHeads,
             FastLoadSharding,
+            FineTuning,
             Fp8Quantization,
             JumpStartDraft,
+            MedusaHeads,
             NeuronCompilation,
             PreOptimizedConfiguration,
             SageMakerDraft,
@@ -59,11 +65,16 @@ __all__ = [
     "REGISTRY",
     "Channel",
     "Compilation",
+    "FineTune",
+    "Medusa",
     "PreOptimized",
     "Quantization",
     "Sharding",
     "SpeculativeDecoding",
     "Stage",
     "Technique",
+    "TrainedTechnique",
+    "Training",
+    "TrainingCompute",
     "settings",
 ]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from .training import Training
 
 
 class Stage(IntEnum):
@@ -14,12 +17,16 @@ class Stage(IntEnum):
 
     NONE = 0
     """No job: the technique only changes how the model is served."""
-    OPTIMIZE = 1
+    FINE_TUNE = 1
+    """Another model, which all else starts from."""
+    OPTIMIZE = 2
     """Quantization and compilation."""
-    SHARD = 2
+    SHARD = 3
     """From the artifact of what comes before."""
-    TRAIN_HEADS = 3
+    TRAIN_HEADS = 4
     """Heads for the model as it is; what is served is the model, with the heads beside it."""
+    TRAIN_MEDUSA_HEADS = 5
+    """Heads for the model as it is; what is served is the artifact, which holds both."""
 
 
 class Channel(BaseModel):
@@ -63,6 +70,8 @@ class Technique(BaseModel):
     """Its name within the kind, for instance ``awq``."""
     catalog_column: ClassVar[str] = ""
     """The column of the model catalog that says whether a model supports it."""
+    catalog_source: ClassVar[str] = "SageMaker's own matrix"
+    """What that column was taken from, as the subject of a sentence that ends in "says no"."""
     capabilities: ClassVar[frozenset[str]] = frozenset()
     """What a container image must be able to do (``images.json``)."""
     tested_families: ClassVar[frozenset[str]] = frozenset()
@@ -105,6 +114,14 @@ class Technique(BaseModel):
         """The other members of its part of the job."""
         return {}
 
+    def before(self) -> tuple[Technique, ...]:
+        """Techniques that were declared with it and are carried out before it."""
+        return ()
+
+    def training(self) -> Training | None:
+        """What its job is made of, where that is a training job."""
+        return None
+
     def reads(self) -> tuple[str, ...]:
         """S3 prefixes that its job reads besides the model."""
         return ()
@@ -116,6 +133,10 @@ class Technique(BaseModel):
     def channel(self) -> Channel | None:
         """Files that the container needs beside the model."""
         return None
+
+    def added_parameters(self, hidden_size: int, vocabulary_size: int) -> int:
+        """Weights that it adds to a model of that shape."""
+        return 0
 
     def batch_size(self) -> int | None:
         """Requests in flight that it fixes, if it does."""

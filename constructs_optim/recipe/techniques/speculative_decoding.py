@@ -144,8 +144,8 @@ class EagleHeads(Technique):
         return Channel(name="eagle", kind="job", suffix="draft/")
 
     def deciding_settings(self) -> dict[str, Any]:
-        """The training data; how many tokens are proposed is a matter of serving."""
-        return {"training_data": self.training_data} if self.training_data else {}
+        """None: how many tokens are proposed is a matter of serving, and data are looked at when it is deployed."""
+        return {}
 
 
 class SpeculativeDecoding:

@@ -1,0 +1,252 @@
+"""Fine-tuning and Medusa heads: the training jobs they become, and how the result is served."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.validate import ParamValidator
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.medusa import metrics as training_metrics
+from constructs_optim.medusa.settings import FineTuningSettings, HeadTrainingSettings
+from constructs_optim.recipe import (
+    FineTune,
+    Medusa,
+    Model,
+    Quantization,
+    SpeculativeDecoding,
+    TrainingCompute,
+    plan,
+    violations,
+)
+from constructs_optim.recipe.memory import estimate
+from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan, Plan, S3Source
+from constructs_optim.recipe.recipe import Recipe
+
+MISTRAL = Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")
+DATA = "s3://data/text-to-sql/train/"
+
+
+def planned(**changed: Any) -> Plan:
+    return plan(**{"model": MISTRAL, "instance_type": "ml.g5.4xlarge", "region": "us-west-2", **changed})
+
+
+def medusa(**changed: Any) -> Plan:
+    return planned(techniques=[Medusa(**{"training_data": DATA, **changed})])
+
+
+def tuned(**changed: Any) -> JobPlan:
+    return planned(techniques=[FineTune(**{"training_data": DATA, **changed})]).jobs[0]
+
+
+def test_medusa_heads_on_a_fine_tuned_model_are_two_training_jobs() -> None:
+    made = medusa(base=FineTune(training_data=DATA, method="lora"))
+    first, second = made.jobs
+    assert [job.kind for job in made.jobs] == ["TrainingJob", "TrainingJob"]
+    assert first.source == HubSource(model_id="huggingface-llm-mistral-7b", version="2.0.0")
+    assert second.source == ArtifactSource(job=0)
+    assert (first.model_channel, second.model_channel) == ("model", "finetuned")
+    assert first.request["AlgorithmSpecification"]["ContainerArguments"] == ["fine_tune.py"]
+    assert second.request["AlgorithmSpecification"]["ContainerArguments"] == ["train_heads.py"]
+    assert [technique.label for technique in made.techniques] == ["fine-tuning (lora)", "5 Medusa heads"]
+    assert made.container.model == ArtifactSource(job=1), "the heads' artifact holds the model as well"
+    assert made.container.is_native
+    assert not made.lossless, "a fine-tuned model has other answers"
+
+
+def test_heads_alone_change_no_answer() -> None:
+    assert medusa().lossless
+    assert len(medusa().jobs) == 1
+
+
+def test_a_base_is_the_same_as_fine_tuning_before_it() -> None:
+    heads, base = Medusa(training_data=DATA), FineTune(training_data=DATA)
+    assert planned(techniques=[base, heads]).jobs == medusa(base=base).jobs
+
+
+def test_medusa_heads_are_served_by_text_generation_inference() -> None:
+    container = medusa().container
+    assert container.image is not None
+    assert "huggingface-pytorch-tgi-inference:" in container.image
+    assert container.environment == {"HF_MODEL_ID": "/opt/ml/model", "SM_NUM_GPUS": "1", "DTYPE": "bfloat16"}
+    assert container.network_isolation
+
+
+def test_a_fine_tuned_model_is_served_like_any_other() -> None:
+    container = planned(techniques=[FineTune(training_data=DATA)]).container
+    assert container.model == ArtifactSource(job=0)
+    assert container.image is not None
+    assert "djl-inference:" in container.image
+
+
+def test_a_fine_tuned_model_is_quantized_by_the_job_after_it() -> None:
+    made = planned(techniques=[Quantization.awq(), FineTune(training_data=DATA)], instance_type="ml.g5.12xlarge")
+    assert [(job.kind, job.name) for job in made.jobs] == [("TrainingJob", "fine-tune"), ("OptimizationJob", "awq")]
+    assert made.jobs[1].source == ArtifactSource(job=0)
+    assert made.container.model == ArtifactSource(job=1)
+
+
+def test_the_service_recommends_no_image_for_what_was_trained() -> None:
+    assert not medusa().jobs[0].recommends_image
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        TrainingCompute(),
+        TrainingCompute(instance_type="ml.p4d.24xlarge", instance_count=4, keep_alive_seconds=3600),
+        TrainingCompute(spot=True, volume_size_gb=500, environment={"PIP_INDEX_URL": "https://pip.example/simple"}),
+    ],
+    ids=["one instance", "several in a warm pool", "spot"],
+)
+def test_a_request_is_one_that_the_api_takes(compute: TrainingCompute) -> None:
+    shape: Any = botocore.session.get_session().get_service_model("sagemaker").operation_model("CreateTrainingJob")
+    made = medusa(validation_data="s3://data/validation", compute=compute, base=FineTune(training_data=DATA))
+    for job in made.jobs:
+        filled_in = {
+            "TrainingJobName": "optim-1",
+            "RoleArn": "arn:aws:iam::111122223333:role/r",
+            "OutputDataConfig": {"S3OutputPath": "s3://store/artifacts/", "CompressionType": "NONE"},
+        }
+        report = ParamValidator().validate({**filled_in, **job.request}, shape.input_shape)
+        assert not report.has_errors(), report.generate_report()
+        entrypoint = job.request["AlgorithmSpecification"]["ContainerEntrypoint"]
+        assert all(len(part) <= 256 for part in entrypoint), "the API's limit, which the validator does not look at"
+        assert len(job.request["AlgorithmSpecification"]["MetricDefinitions"]) <= training_metrics.MOST_DEFINITIONS
+
+
+def test_spot_capacity_may_be_waited_for_besides_the_runtime() -> None:
+    made = planned(
+        techniques=[Medusa(training_data=DATA, compute=TrainingCompute(spot=True, spot_wait_seconds=600))],
+        max_runtime_seconds=3600,
+    )
+    request = made.jobs[0].request
+    assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 4200}
+    assert request["EnableManagedSpotTraining"] is True
+
+
+def test_what_several_instances_tell_each_other_is_encrypted() -> None:
+    assert tuned(compute=TrainingCompute(instance_count=2)).request["EnableInterContainerTrafficEncryption"] is True
+    assert "EnableInterContainerTrafficEncryption" not in tuned().request
+
+
+def test_the_job_is_told_the_hyperparameters_that_were_chosen() -> None:
+    assert medusa(heads=3, hyperparameters={"epochs": 2, "train_on_prompts": True}).jobs[0].request[
+        "HyperParameters"
+    ] == {"epochs": "2", "heads": "3", "train_on_prompts": "true"}
+    assert medusa(heads=5, layers=1).jobs[0].request["HyperParameters"] == {}, "the defaults are the training code's"
+    assert tuned(method="qlora").request["HyperParameters"] == {}
+
+
+@pytest.mark.parametrize("heads", [1, 5, 16])
+def test_a_metric_is_published_for_each_head(heads: int) -> None:
+    definitions = (
+        medusa(heads=heads, compute=TrainingCompute(instance_type="ml.p5.48xlarge"))
+        .jobs[0]
+        .request["AlgorithmSpecification"]["MetricDefinitions"]
+    )
+    names = {definition["Name"] for definition in definitions}
+    assert {f"medusa:validation_head_{head}_top1_accuracy" for head in range(1, heads + 1)} <= names
+
+
+def test_every_default_of_the_arguments_is_that_of_the_training_code() -> None:
+    heads, tuning = HeadTrainingSettings(), FineTuningSettings()
+    assert (heads.heads, heads.layers, heads.learning_rate, heads.learning_rate_schedule) == (5, 1, 1e-4, "constant")
+    assert tuning.method == "qlora"
+
+
+def key(**changed: Any) -> str:
+    return medusa(**changed).jobs[0].recipe_key
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"heads": 4},
+        {"hyperparameters": {"epochs": 2}},
+        {"compute": TrainingCompute(instance_count=2)},
+        {"compute": TrainingCompute(instance_type="ml.g5.12xlarge")},
+    ],
+)
+def test_what_decides_the_weights_is_part_of_the_key(changed: dict[str, Any]) -> None:
+    assert key(**changed) != key()
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        TrainingCompute(spot=True),
+        TrainingCompute(keep_alive_seconds=60),
+        TrainingCompute(volume_size_gb=500),
+        TrainingCompute(instance_type="ml.g5.8xlarge"),
+        TrainingCompute(environment={"PIP_INDEX_URL": "https://pip.example/simple"}),
+    ],
+)
+def test_how_the_job_runs_is_not_part_of_the_key(compute: TrainingCompute) -> None:
+    assert key(compute=compute) == key()
+
+
+def test_the_heads_key_does_not_depend_on_how_its_base_is_declared() -> None:
+    assert key() == medusa(base=FineTune(training_data=DATA)).jobs[1].recipe_key
+
+
+def test_what_a_job_reads_is_known_when_the_stack_is_deployed_and_so_is_its_key() -> None:
+    made = medusa(validation_data="s3://data/validation/")
+    assert made.jobs[0].reads == (S3Source(uri=DATA), S3Source(uri="s3://data/validation/"))
+    assert made.artifact_key is None
+    assert made.jobs[0].recipe_key == key(), "where the data are is not what they are"
+    assert made.jobs[0].deployment_hash != medusa().jobs[0].deployment_hash
+
+
+def test_eagle_s_training_data_are_looked_at_as_well() -> None:
+    eagle = SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")
+    made = planned(
+        model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True),
+        techniques=[eagle],
+        instance_type="ml.g5.12xlarge",
+    )
+    assert made.artifact_key is None
+    assert made.jobs[0].reads == (S3Source(uri="s3://prompts/mine/"),)
+
+
+def test_a_token_s_numbering_in_training_data_does_not_reach_the_deployment_hash() -> None:
+    first = planned(techniques=[Medusa(training_data="s3://${Token[B.1]}/t/")], identity=lambda uri: "bucket")
+    again = planned(techniques=[Medusa(training_data="s3://${Token[B.7]}/t/")], identity=lambda uri: "bucket")
+    assert first.deployment_hash == again.deployment_hash
+
+
+def test_five_heads_of_a_7b_mistral_model_add_about_750_million_parameters() -> None:
+    heads = Medusa(training_data=DATA)
+    assert heads.added_parameters(4096, 32_000) == pytest.approx(750e6, rel=0.02)
+    found = estimate(Recipe(MISTRAL, [heads], "ml.g5.4xlarge"))
+    assert found is not None
+    assert found.draft_gb == pytest.approx(1.5, rel=0.02)
+    assert found.fixed_gb < found.available_gb, "the published example runs on an ml.g5.4xlarge"
+
+
+def test_medusa_advises_to_evaluate_at_the_expected_concurrency() -> None:
+    assert any(warning.id == "constructs-optim:OPT166" for warning in medusa().warnings)
+
+
+@given(
+    hyperparameters=st.dictionaries(
+        st.sampled_from(["epochs", "heads", "layers", "learning_rate", "precision", "batch_size", "nonsense"]),
+        st.one_of(st.integers(-3, 20), st.floats(allow_nan=True), st.booleans(), st.text(max_size=5)),
+    )
+)
+def test_any_hyperparameters_are_planned_or_refused_by_name(hyperparameters: dict[str, Any]) -> None:
+    given_recipe: dict[str, Any] = {
+        "model": MISTRAL,
+        "techniques": [Medusa(training_data=DATA, hyperparameters=hyperparameters)],
+        "instance_type": "ml.p5.48xlarge",
+    }
+    found = violations(**given_recipe)
+    if found:
+        assert {violation.rule for violation in found} <= {"OPT161"}
+        assert {violation.location.rpartition(".")[2] for violation in found} <= {*hyperparameters}
+    else:
+        told = plan(**given_recipe, region="us-west-2").jobs[0].request["HyperParameters"]
+        assert HeadTrainingSettings.from_strings(told)
