@@ -1,4 +1,4 @@
-"""``constructs-optim jobs``: the account's optimization jobs."""
+"""``constructs-optim jobs``: the account's jobs that make artifacts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def list_command(
     profile: Profile = None,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
 ) -> None:
-    """List the optimization jobs that this library started, newest first.
+    """List the optimization and training jobs that this library started, newest first.
 
     With --bucket, those of that store show their artifact and who waits for it; a job that runs for nobody is marked.
     """
@@ -48,9 +48,9 @@ def list_command(
         print_json([job.to_json(now) for job in jobs])
         return
     if not jobs:
-        say("There are no optimization jobs of this library" + (" in that status." if status else "."))
+        say("There are no jobs of this library" + (" in that status." if status else "."))
         return
-    columns = ["job", "status", "instance type", "attempt", "age", "ran for", *(["owners"] if bucket else [])]
+    columns = ["job", "kind", "status", "instance type", "attempt", "age", "ran for", *(["owners"] if bucket else [])]
     print_table(columns, [_row(job, now, with_owners=bucket is not None) for job in jobs])
 
 
@@ -110,6 +110,7 @@ def stop_command(
 def _row(job: Job, now: dt.datetime, *, with_owners: bool) -> list[str]:
     return [
         job.name,
+        job.kind.removesuffix(" job"),
         job.status,
         job.instance_type or "",
         str(job.attempt),
@@ -137,7 +138,9 @@ def _consequence(job: Job) -> str:
 
 
 def _unknown(name: str) -> str:
-    return f"There is no optimization job {name} in this account and region: `constructs-optim jobs list` names them."
+    return (
+        f"There is no job {name} of this library in this account and region: `constructs-optim jobs list` names them."
+    )
 
 
 def _seconds(job: Job) -> float:

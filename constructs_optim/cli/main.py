@@ -38,7 +38,7 @@ app.command("plan")(plan_command)
 app.command("recommend")(recommend_command)
 app.command("catalog")(catalog_command)
 app.command("evaluate")(evaluate_command)
-app.add_typer(jobs_app, name="jobs", help="The account's optimization jobs: list, watch, stop.")
+app.add_typer(jobs_app, name="jobs", help="The account's optimization and training jobs: list, watch, stop.")
 app.add_typer(artifacts_app, name="artifacts", help="A store's artifacts: list, show, verify, prune.")
 app.add_typer(
     dashboard_app, name="dashboard", help="A synthesized app's dashboards: preview them, record their metrics."

@@ -12,6 +12,8 @@ from constructs import Construct
 from .store_sharing import StoreSharing
 
 _DEFAULT_ID = "ArtifactStore"
+# As long as a training job may run.
+_CHECKPOINT_DAYS = 28
 
 
 @runtime_checkable
@@ -88,7 +90,13 @@ class ArtifactStore(Construct):
                 s3.LifecycleRule(
                     abort_incomplete_multipart_upload_after=Duration.days(7),
                     noncurrent_version_expiration=Duration.days(90),
-                )
+                ),
+                # What a training would go on from: of no use when it has ended.
+                s3.LifecycleRule(
+                    prefix="checkpoints/",
+                    expiration=Duration.days(_CHECKPOINT_DAYS),
+                    noncurrent_version_expiration=Duration.days(1),
+                ),
             ],
         )
         if server_access_logs_bucket is None:

@@ -74,6 +74,21 @@ def _encryption_statements(store: IArtifactStore) -> list[Statement]:
     return [Statement("EncryptArtifacts", ("kms:Decrypt", "kms:GenerateDataKey"), (store.encryption_key_arn,))]
 
 
+def _checkpoint_statements(store: IArtifactStore) -> list[Statement]:
+    """Read and write below ``checkpoints/`` of a store."""
+    return [
+        Statement(
+            "Checkpoints",
+            ("s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"),
+            (f"{store.bucket_arn}/checkpoints/*",),
+            wildcard=_ARTIFACT_KEYS,
+        ),
+        Statement(
+            "ListCheckpoints", ("s3:ListBucket",), (store.bucket_arn,), {"StringLike": {"s3:prefix": "checkpoints/*"}}
+        ),
+    ]
+
+
 def owner_statements(store: IArtifactStore) -> list[Statement]:
     """Keep the records of what this account's stacks refer to, below ``owners/<account>/``, and find the store."""
     return [
@@ -98,13 +113,14 @@ def execution_statements(
     plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool, runs_jobs: bool = True
 ) -> list[Statement]:
     """All that a plan's jobs and model need of their execution role; ``runs_jobs=False``: the model alone."""
-    images = [*(job.image for job in plan.jobs), plan.container.image]
+    images = [*(job.image for job in plan.jobs if runs_jobs), plan.container.image]
     named = {image.rpartition("/")[2].partition(":")[0] for image in images if image is not None}
     repositories = sorted(named or _HUB_REPOSITORIES)
     sources = plan.sources if runs_jobs else plan.container.sources
     return [
         *(statement for source in sources for statement in model_source.read_statements(source)),
         *(artifact_statements(store, in_parts=True) if runs_jobs else reader_statements(store)),
+        *(_checkpoint_statements(store) if runs_jobs and any(job.keeps_checkpoints for job in plan.jobs) else ()),
         Statement(
             "PullImages",
             ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),

@@ -122,6 +122,8 @@ class OptimizationJob(Construct):
         self.network = Network.of(self, vpc, vpc_subnets, security_groups)
         service = OptimizationService.of(self)
         statements = execution_statements(self.plan, self.artifact_store, registry, in_vpc=self.network is not None)
+        if any(job.code_channel is not None for job in self.plan.jobs):
+            statements += service.training_code.statements()
         granted = granted_role(self, role, statements, default=service.execution_role)
         self.execution_role, self.role_arn = granted, granted.arn
         service.permit(self.plan, self.artifact_store, role_arn=self.role_arn)
@@ -133,7 +135,8 @@ class OptimizationJob(Construct):
         seconds = int((timeout or _LONGEST_WAIT).to_seconds())
         for place, job in enumerate(self.plan.jobs):
             # A chain's later jobs are told apart by what they do; the first has the ids of one that is alone.
-            prefix = job.name.title().replace("-", "") if place else ""
+            # CloudFormation never changes a resource's type: another kind of job has ids of its own.
+            prefix = job.name.title().replace("-", "") if place or job.kind != "OptimizationJob" else ""
             self._artifacts.append(self._run(job, prefix, seconds if wait else None))
 
     @property
@@ -176,7 +179,7 @@ class OptimizationJob(Construct):
         resource = TaggedResource(
             self,
             prefix or "Resource",
-            type="Custom::OptimizationJob",
+            type=f"Custom::{job.kind}",
             properties=self._properties(job, handle, wait_seconds),
         )
         if isinstance(job.source, ArtifactSource):
@@ -197,6 +200,8 @@ class OptimizationJob(Construct):
         # The signal's data is ``|image|model data URI|job name|``, wrapped in JSON by CloudFormation.
         data = {"Fn::Split": ["|", {"Fn::GetAtt": [Stack.of(self).get_logical_id(ready), "Data"]}]}
         image, uri, name = (Token.as_string({"Fn::Select": [part, data]}) for part in (1, 2, 3))
+        if not job.recommends_image:
+            image = str(self.plan.container.image)
         return Artifact(key=resource.ref, uri=uri, image=image, job_name=name)
 
     def _generation(self, job: JobPlan) -> str:
@@ -209,14 +214,20 @@ class OptimizationJob(Construct):
     ) -> dict[str, Any]:
         service, store = self._service, self.artifact_store
         request = dict(job.request)
+        if job.code_channel is not None:
+            code = {"ChannelName": job.code_channel, "DataSource": model_source.channel(service.training_code.uri)}
+            request["InputDataConfig"] = [*request["InputDataConfig"], code]
         if self.network is not None:
             request["VpcConfig"] = self.network.to_property("SecurityGroupIds")
         return {
             "ServiceToken": service.jobs.handler.arn,
             "ServiceTimeout": service.service_timeout_seconds,
             "Description": self.plan.description,
+            **({"JobKind": job.kind} if job.kind != "OptimizationJob" else {}),
             "RecipeKey": job.recipe_key,
             "Source": model_source.properties(job.source, self._artifacts),
+            **({"ModelChannel": job.model_channel} if job.model_channel is not None else {}),
+            **({"Reads": [model_source.properties(read) for read in job.reads]} if job.reads else {}),
             "Request": request,
             "RoleArn": self.role_arn,
             "Bucket": store.bucket_name,

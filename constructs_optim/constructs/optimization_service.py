@@ -20,6 +20,7 @@ from .artifact_store import IArtifactStore
 from .execution_role import ExecutionRole, artifact_statements, owner_statements, reader_statements
 from .handler import ANSWER_SECONDS, Handler
 from .permissions import Arn, Statement, sub
+from .training_code import TrainingCode
 from .watching_state_machine import watching_state_machine
 
 _ID = "OptimizationService"
@@ -27,7 +28,11 @@ _PACKAGE = Path(__file__).parent.parent
 _JOB_NAMES = "a job's name follows from its artifact key, which is known only when the stack is deployed"
 _MODELS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:model/optim-*"
 _COMPONENTS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:inference-component/*"
-_JOBS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:optimization-job/optim-*"
+# As IAM names the resources of SageMaker's jobs.
+_JOB_ARNS = {
+    "OptimizationJob": "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:optimization-job/optim-*",
+    "TrainingJob": "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:training-job/optim-*",
+}
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,11 @@ class _Jobs:
     handler: Handler
     watcher: Handler
     state_machine_arn: str
+
+    def permit(self, kinds: Sequence[str]) -> None:
+        """Let them create, look at and stop jobs of those kinds."""
+        self.handler.permit([_manage_statement(kind) for kind in kinds])
+        self.watcher.permit([_describe_statement("WatchJobs", kind) for kind in kinds])
 
 
 class OptimizationService(Construct):
@@ -57,6 +67,7 @@ class OptimizationService(Construct):
         self._models: Handler | None = None
         self._artifacts: Handler | None = None
         self._capacity: Handler | None = None
+        self._training_code: TrainingCode | None = None
         self.service_timeout_seconds = ANSWER_SECONDS
 
     @property
@@ -67,22 +78,32 @@ class OptimizationService(Construct):
         return self._execution_role
 
     @property
+    def training_code(self) -> TrainingCode:
+        """What runs in training containers, as an asset, created on first use."""
+        if self._training_code is None:
+            self._training_code = TrainingCode(self, "TrainingCode")
+        return self._training_code
+
+    @property
     def jobs(self) -> _Jobs:
         """What carries out jobs, created on first use: a stack that only refers to artifacts has none of it."""
+        return self._jobs_of(())
+
+    def _jobs_of(self, kinds: Sequence[str]) -> _Jobs:
+        """The same, allowed to carry out jobs of those kinds."""
         if self._jobs is None:
-            self._jobs = self._carrying_out_jobs()
+            self._jobs = self._carrying_out_jobs(kinds)
+        self._jobs.permit(kinds)
         return self._jobs
 
-    def _carrying_out_jobs(self) -> _Jobs:
+    def _carrying_out_jobs(self, kinds: Sequence[str]) -> _Jobs:
         watcher = Handler(
             self,
             "Watcher",
             code=self.code,
             entry_point="runtime.job_watcher.handler",
             description="Looks at a running optimization job",
-            statements=[
-                Statement("WatchJobs", ("sagemaker:DescribeOptimizationJob",), (sub(_JOBS_ARN),), wildcard=_JOB_NAMES)
-            ],
+            statements=[_describe_statement("WatchJobs", kind) for kind in kinds],
         )
         state_machine = watching_state_machine(self, watcher, watches="optimization job")
         handler = Handler(
@@ -93,17 +114,7 @@ class OptimizationService(Construct):
             description="Starts, shares and stops optimization jobs",
             answers_cloudformation=True,
             statements=[
-                Statement(
-                    "ManageJobs",
-                    (
-                        "sagemaker:AddTags",
-                        "sagemaker:CreateOptimizationJob",
-                        "sagemaker:DescribeOptimizationJob",
-                        "sagemaker:StopOptimizationJob",
-                    ),
-                    (sub(_JOBS_ARN),),
-                    wildcard=_JOB_NAMES,
-                ),
+                *(_manage_statement(kind) for kind in kinds),
                 Statement("WatchJobs", ("states:StartExecution",), (state_machine.ref,)),
                 Statement(
                     "FindStacks",
@@ -132,11 +143,12 @@ class OptimizationService(Construct):
         """Let the handlers carry out ``plan``: look its sources up, pass the job its role, use the store."""
         artifacts = artifact_statements(store)
         sources = [job.source for job in plan.jobs if not isinstance(job.source, ArtifactSource)]
-        jobs = self.jobs
+        sources += [read for job in plan.jobs for read in job.reads]
+        jobs = self._jobs_of(sorted({job.kind for job in plan.jobs}))
         jobs.handler.permit([*_lookups(sources), *artifacts, *owner_statements(store), _pass_role(role_arn)])
         jobs.watcher.permit(artifacts)
 
-    def artifact_service_token(self, store: IArtifactStore) -> str:
+    def artifact_service_token(self, store: IArtifactStore, plan: Plan) -> str:
         """The handler of references to artifacts by key, allowed to look into ``store`` and keep its references."""
         if self._artifacts is None:
             self._artifacts = Handler(
@@ -146,15 +158,9 @@ class OptimizationService(Construct):
                 entry_point="runtime.artifact_handler.handler",
                 description="Finds artifacts by their keys and keeps the references to them",
                 answers_cloudformation=True,
-                statements=[
-                    Statement(
-                        "DescribeJobs",
-                        ("sagemaker:DescribeOptimizationJob",),
-                        (sub(_JOBS_ARN),),
-                        wildcard=_JOB_NAMES,
-                    )
-                ],
+                statements=[_describe_statement("DescribeJobs", plan.jobs[-1].kind)],
             )
+        self._artifacts.permit([_describe_statement("DescribeJobs", plan.jobs[-1].kind)])
         self._artifacts.permit([*reader_statements(store), *owner_statements(store)])
         return self._artifacts.arn
 
@@ -215,6 +221,24 @@ class OptimizationService(Construct):
                 ]
             )
         return self._capacity.arn
+
+
+def _manage_statement(kind: str) -> Statement:
+    return Statement(
+        _of_kind("ManageJobs", kind),
+        ("sagemaker:AddTags", *(f"sagemaker:{verb}{kind}" for verb in ("Create", "Describe", "Stop"))),
+        (sub(_JOB_ARNS[kind]),),
+        wildcard=_JOB_NAMES,
+    )
+
+
+def _describe_statement(sid: str, kind: str) -> Statement:
+    return Statement(_of_kind(sid, kind), (f"sagemaker:Describe{kind}",), (sub(_JOB_ARNS[kind]),), wildcard=_JOB_NAMES)
+
+
+def _of_kind(sid: str, kind: str) -> str:
+    """An id of each kind's own, for statements of one id are merged."""
+    return sid if kind == "OptimizationJob" else sid.replace("Jobs", f"{kind}s")
 
 
 def _lookups(sources: Sequence[HubSource | HubDraftSource | S3Source]) -> list[Statement]:

@@ -103,10 +103,11 @@ class OptimizedArtifact(Construct):
         if granted.policy is not None:
             # What serves the artifact depends on this resource, and so starts when its role may read.
             resource.node.add_dependency(granted.policy)
+        recommends_image = self.plan.jobs[-1].recommends_image
         self._artifact = Artifact(
             key=resource.ref,
             uri=resource.get_att("ModelDataUri").to_string(),
-            image=resource.get_att("Image").to_string(),
+            image=resource.get_att("Image").to_string() if recommends_image else str(self.plan.container.image),
             job_name=resource.get_att("JobName").to_string(),
         )
         self._key = artifact_key
@@ -142,9 +143,10 @@ class OptimizedArtifact(Construct):
         # What a chain's last job starts from is known by a key alone.
         pinned = {} if isinstance(job.source, ArtifactSource) else {"Source": model_source.properties(job.source)}
         return {
-            "ServiceToken": service.artifact_service_token(store),
+            "ServiceToken": service.artifact_service_token(store, self.plan),
             "ServiceTimeout": service.service_timeout_seconds,
             "Description": self.plan.description,
+            **({"JobKind": job.kind} if job.kind != "OptimizationJob" else {}),
             "ArtifactKey": artifact_key,
             "RecipeKey": job.recipe_key,
             **pinned,

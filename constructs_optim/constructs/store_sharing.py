@@ -47,7 +47,11 @@ _READ = (
     _Grant("ReadArtifacts", ("s3:GetObject",), "/artifacts/*"),
     _Grant("KeepReferences", ("s3:GetObject", "s3:PutObject"), f"/{_OWN_RECORDS}*"),
 )
-_MAKE = (_Grant("MakeArtifacts", ("s3:AbortMultipartUpload", "s3:PutObject"), "/artifacts/*"),)
+_MAKE = (
+    _Grant("MakeArtifacts", ("s3:AbortMultipartUpload", "s3:PutObject"), "/artifacts/*"),
+    _Grant("FindCheckpoints", ("s3:ListBucket",), condition={"StringLike": {"s3:prefix": "checkpoints/*"}}),
+    _Grant("KeepCheckpoints", ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"), "/checkpoints/*"),
+)
 
 
 class _Consumers(Protocol):

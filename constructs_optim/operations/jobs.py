@@ -1,4 +1,4 @@
-"""Optimization jobs of this library: which there are, who wants what they make, and how one of them fares."""
+"""Jobs that make artifacts: which there are, of either kind, who wants what they make, and how one of them fares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from constructs_optim.runtime.artifact_store import Owner
-from constructs_optim.runtime.sagemaker_jobs import SageMakerJobs
+from constructs_optim.runtime.sagemaker_jobs import OPTIMIZATION, TRAINING, JobKind, SageMakerJobs
 
 if TYPE_CHECKING:
     from .artifacts import ArtifactInventory
@@ -23,7 +23,7 @@ _PAGE = 100
 
 
 class JobStatus(StrEnum):
-    """The statuses of an optimization job (SageMaker API reference, OptimizationJobStatus)."""
+    """The statuses of a job (SageMaker API reference, OptimizationJobStatus; TrainingJobStatus in capitals)."""
 
     starting = "STARTING"
     in_progress = "INPROGRESS"
@@ -32,6 +32,14 @@ class JobStatus(StrEnum):
     failed = "FAILED"
     stopped = "STOPPED"
 
+
+_TRAINING_STATUSES = {
+    JobStatus.in_progress: "InProgress",
+    JobStatus.stopping: "Stopping",
+    JobStatus.completed: "Completed",
+    JobStatus.failed: "Failed",
+    JobStatus.stopped: "Stopped",
+}
 
 ENDED = frozenset({JobStatus.completed, JobStatus.failed, JobStatus.stopped})
 """A job in one of these, and in no other, has come to its end."""
@@ -65,6 +73,7 @@ class Job:
     """
 
     name: str
+    kind: str
     status: str
     instance_type: str | None
     created_at: dt.datetime
@@ -97,6 +106,7 @@ class Job:
         """The job as ``jobs list --format json`` prints it; times in ISO 8601, durations in seconds."""
         return {
             "name": self.name,
+            "kind": self.kind,
             "status": self.status,
             "instance_type": self.instance_type,
             "attempt": self.attempt,
@@ -126,31 +136,42 @@ def list_jobs(
         statuses: only jobs in one of these. Default: all.
         inventory: the store whose jobs get their artifact key and owners. Default: none.
     """
-    # The service filters by one status at a time.
-    asked = {"StatusEquals": statuses[0].value} if len(statuses) == 1 else {}
-    pages = sagemaker.get_paginator("list_optimization_jobs").paginate(
-        NameContains="optim-",
-        SortBy="CreationTime",
-        SortOrder="Descending",
-        PaginationConfig={"PageSize": _PAGE},
-        **asked,
-    )
-    jobs = [
+    found = [
         job
-        for page in pages
-        for summary in page["OptimizationJobSummaries"]
-        if (job := _job(summary)).attempt is not None and (not statuses or job.status in statuses)
+        for kind, pages in (
+            (OPTIMIZATION, sagemaker.get_paginator("list_optimization_jobs")),
+            (TRAINING, sagemaker.get_paginator("list_training_jobs")),
+        )
+        for page in pages.paginate(**_listed(kind, statuses))
+        for summary in page[f"{kind.name}Summaries"]
+        if (job := _job(summary, kind)).attempt is not None and (not statuses or job.status in statuses)
     ]
-    return jobs if inventory is None else [_with_owners(job, inventory) for job in jobs]
+    found.sort(key=lambda job: job.created_at, reverse=True)
+    return found if inventory is None else [_with_owners(job, inventory) for job in found]
+
+
+def _listed(kind: JobKind, statuses: Sequence[JobStatus]) -> dict[str, Any]:
+    """What is asked for; the service filters by one status at a time."""
+    # An optimization job begins as STARTING, which a training job never is.
+    of_kind = _TRAINING_STATUSES.get(statuses[0]) if kind is TRAINING and statuses else None
+    asked = of_kind if kind is TRAINING else (statuses[0].value if statuses else None)
+    return {
+        "NameContains": "optim-",
+        "SortBy": "CreationTime",
+        "SortOrder": "Descending",
+        "PaginationConfig": {"PageSize": _PAGE},
+        **({"StatusEquals": asked} if asked is not None and len(statuses) == 1 else {}),
+    }
 
 
 def describe_job(sagemaker: Any, name: str, *, inventory: ArtifactInventory | None = None) -> Job | None:
     """One look at the job of that name, or None where there is none; ``inventory`` as in :func:`list_jobs`."""
-    described = SageMakerJobs(sagemaker).describe(name)
-    if described is None:
-        return None
-    job = _job(described)
-    return job if inventory is None else _with_owners(job, inventory)
+    for kind in (OPTIMIZATION, TRAINING):
+        described = SageMakerJobs(sagemaker, kind).describe(name)
+        if described is not None:
+            job = _job(described, kind)
+            return job if inventory is None else _with_owners(job, inventory)
+    return None
 
 
 def watch_job(
@@ -169,18 +190,22 @@ def watch_job(
 
 def stop_job(sagemaker: Any, name: str) -> Job | None:
     """Stop the job if it runs, and look at it once more. Ended already is no error."""
-    SageMakerJobs(sagemaker).stop(name)
+    for kind in (OPTIMIZATION, TRAINING):
+        SageMakerJobs(sagemaker, kind).stop(name)
     return describe_job(sagemaker, name)
 
 
-def _job(described: Mapping[str, Any]) -> Job:
+def _job(described: Mapping[str, Any], kind: JobKind) -> Job:
+    """A job of either kind, from its description or its line in a list."""
+    resources, began = described.get("ResourceConfig", {}), kind.name.removesuffix("Job")
     return Job(
-        name=described["OptimizationJobName"],
-        status=described["OptimizationJobStatus"],
-        instance_type=described.get("DeploymentInstanceType"),
+        name=described[kind.name_member],
+        kind=kind.title,
+        status=kind.status(described).upper(),
+        instance_type=described.get("DeploymentInstanceType") or resources.get("InstanceType"),
         created_at=described["CreationTime"],
-        started_at=described.get("OptimizationStartTime"),
-        ended_at=described.get("OptimizationEndTime"),
+        started_at=described.get(f"{began}StartTime"),
+        ended_at=described.get(f"{began}EndTime"),
         max_runtime_seconds=described.get("StoppingCondition", {}).get("MaxRuntimeInSeconds"),
         failure_reason=described.get("FailureReason"),
     )

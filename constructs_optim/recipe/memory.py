@@ -131,7 +131,7 @@ def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
             return added * 2 / 1e9
         if technique.kind == "speculative_decoding":
             draft = getattr(technique, "model_id", None)
-            row = models.find(draft) if isinstance(draft, str) else None
-            billions = row.parameters_billion if row is not None else None
+            found = models.find(draft) if isinstance(draft, str) else None
+            billions = found.parameters_billion if found is not None else None
             return (billions or _DRAFT_PARAMETERS_BILLION) * 2
     return 0.0

@@ -227,6 +227,7 @@ class _Planner:
                 ),
                 "model_channel": training.model_channel,
                 "code_channel": CODE_CHANNEL,
+                "keeps_checkpoints": True,
                 "recommends_image": False,
             },
         )

@@ -83,6 +83,7 @@ class JobPlan(_Data):
         reads: what it reads besides its source, for instance training data. What is there decides the artifact.
         model_channel: the input channel that it reads its source from; None where the service fetches it.
         code_channel: the input channel that brings it the training code; None where it runs none of this library's.
+        keeps_checkpoints: whether it writes down where it would go on after an interruption.
         recommends_image: whether the service says when it ends which image its artifact is to be served with.
     """
 
@@ -98,6 +99,7 @@ class JobPlan(_Data):
     reads: tuple[S3Source, ...] = ()
     model_channel: str | None = None
     code_channel: str | None = None
+    keeps_checkpoints: bool = False
     recommends_image: bool = True
 
 

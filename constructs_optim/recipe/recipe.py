@@ -40,7 +40,7 @@ class Recipe:
 
         One that was declared within another stands before it, as ``techniques[0].base``.
         """
-        given = self.techniques if isinstance(self.techniques, Sequence) else ()
+        given: Sequence[Any] = self.techniques if isinstance(self.techniques, Sequence) else ()
         found: list[tuple[str, Technique]] = []
         for place, technique in enumerate(given):
             if isinstance(technique, Technique):

@@ -11,6 +11,7 @@ from .memory import MemoryEstimate
 from .metrics import by_name as metrics_by_name
 from .plan_data import ArtifactSource, HubDraftSource, HubSource, Plan, Source
 from .rules import all_rules
+from .training_plan import channel
 
 # What is known only when a stack is deployed stands for itself below these hosts.
 _STORE = "s3://artifact-store"
@@ -20,8 +21,8 @@ _HUB = "s3://resolved-at-deployment"
 def plan_report(plan: Plan) -> dict[str, Any]:
     """The plan with whole requests.
 
-    ``request`` is the body of CreateOptimizationJob without name and role. Locations below ``s3://artifact-store`` and
-    ``s3://resolved-at-deployment`` stand for what is known only when a stack is deployed.
+    ``request`` is the body of the operation that creates the job, without name and role. Locations below
+    ``s3://artifact-store`` and ``s3://resolved-at-deployment`` stand for what is known only when a stack is deployed.
     """
     return {
         "artifact_key": plan.artifact_key,
@@ -29,12 +30,9 @@ def plan_report(plan: Plan) -> dict[str, Any]:
             {
                 "artifact_key": job.artifact_key,
                 "name": job.name,
+                "kind": job.kind,
                 "pre_compiled": job.pre_compiled,
-                "request": {
-                    "ModelSource": {"S3": _job_source(plan, job.source)},
-                    "OutputConfig": {"S3OutputLocation": _output(plan, place)},
-                    **job.request,
-                },
+                "request": _request(plan, place),
             }
             for place, job in enumerate(plan.jobs)
         ],
@@ -87,6 +85,7 @@ _MODEL_COLUMNS = (
     "neuron",
     "tensorrt_llm",
     "eagle",
+    "trainable",
     "parameters_billion",
     "weight_bits",
 )
@@ -130,6 +129,23 @@ def rules_page() -> str:
         kind = "advisory" if rule.advisory else "refuses"
         lines.append(f"| {rule.id} | {rule.title} | {rule.reason} ([source]({rule.link})) | {kind} |")
     return "\n".join(lines) + "\n"
+
+
+def _request(plan: Plan, place: int) -> dict[str, Any]:
+    job = plan.jobs[place]
+    uri, output = _job_source(plan, job.source), _output(plan, place)
+    if job.model_channel is None:
+        return {"ModelSource": {"S3": uri}, "OutputConfig": {"S3OutputLocation": output}, **job.request}
+    channels = [
+        {"ChannelName": job.model_channel, "DataSource": {"S3DataSource": {**uri, "S3DataType": "S3Prefix"}}},
+        *job.request["InputDataConfig"],
+        *([channel(job.code_channel, f"{_STORE}/code/")] if job.code_channel is not None else []),
+    ]
+    return {
+        **job.request,
+        "InputDataConfig": channels,
+        "OutputDataConfig": {"CompressionType": "NONE", "S3OutputPath": output},
+    }
 
 
 def _output(plan: Plan, place: int) -> str:

@@ -19,13 +19,14 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from .artifact_jobs import of_kind
 from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import issued_at
 from .custom_resource import CLIENT, answer, deleted_artifacts, failed_request
 from .errors import DeploymentError
 from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Reference, Superseded
 from .properties import ArtifactProperties, parse_artifact_properties, parse_store
-from .sagemaker_jobs import COMPLETED, RUNNING, SageMakerJobs, job_name
+from .sagemaker_jobs import SageMakerJobs, job_name
 from .source import is_of
 from .telemetry import entry_point, log
 
@@ -177,30 +178,31 @@ def _known(store: ArtifactStore, wanted: ArtifactProperties, claim: Claim | None
             f"account {claim.maker} makes it{_for_stacks(claim)}{_until(claim)}",
             "deploy again when its job has ended; that account can look at the job",
         )
-    return _known_of_job(store, claim)
+    return _known_of_job(store, claim, wanted.kind)
 
 
-def _known_of_job(store: ArtifactStore, claim: Claim) -> _Known:
-    """About a job that this account can look at."""
-    name = job_name(store.bucket, claim.artifact_key, claim.attempt)
-    job = SageMakerJobs(_client("sagemaker")).describe(name)
+def _known_of_job(store: ArtifactStore, claim: Claim, of: str) -> _Known:
+    """About a job of that kind, which this account can look at."""
+    name, made_by = job_name(store.bucket, claim.artifact_key, claim.attempt), of_kind(of)
+    kind = made_by.kind
+    job = SageMakerJobs(_client("sagemaker"), kind).describe(name)
     if job is None:
-        return _Known(f"its optimization job {name} does not exist", _DEPLOY_ITS_MAKER)
-    status = job["OptimizationJobStatus"]
-    if status in RUNNING:
+        return _Known(f"its {kind.title} {name} does not exist", _DEPLOY_ITS_MAKER)
+    status = kind.status(job)
+    if kind.is_running(job):
         since = job["CreationTime"].astimezone(dt.UTC)
         return _Known(
-            f"the optimization job {name} makes it{_for_stacks(claim)} and is {status} (created {_minute(since)})",
+            f"the {kind.title} {name} makes it{_for_stacks(claim)} and is {status} (created {_minute(since)})",
             f"`constructs-optim jobs watch {name}`, and deploy again when it has ended",
         )
-    if status == COMPLETED:
+    if kind.has_completed(job):
         return _Known(
-            f"the optimization job {name} has completed, and its manifest is not written yet",
+            f"the {kind.title} {name} has completed, and its manifest is not written yet",
             "deploy again in a few minutes. Where that does not help, deploy the stack that makes it, which writes the "
             "manifest",
         )
     reason = _quoted(job.get("FailureReason") or "no reason is given")
-    return _Known(f"the optimization job {name} is {status}: {reason}", _DEPLOY_ITS_MAKER)
+    return _Known(f"the {kind.title} {name} is {status}: {reason}", _DEPLOY_ITS_MAKER)
 
 
 def _for_stacks(claim: Claim) -> str:

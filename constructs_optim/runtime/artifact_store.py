@@ -5,6 +5,8 @@
     artifacts/<key>/claim.json            who is making it, and which stacks refer to it
     artifacts/<key>/manifest.json         what made it; written last, so its presence means "complete"
     artifacts/<key>/model/<attempt>/...   the output of one attempt
+    artifacts/<key>/tensorboard/...       what a training tells of itself
+    checkpoints/<key>/...                 where a training goes on after an interruption; they expire
 
 The claim is only ever changed by whoever has seen its present state, so two stacks that want the same artifact at once
 agree on one job. Each attempt writes below a prefix of its own: what a failed attempt left never mixes with the next
@@ -102,6 +104,14 @@ class ArtifactStore:
     def model_uri(self, key: str, attempt: int) -> str:
         """Where attempt number ``attempt`` writes the artifact: an ``s3://`` prefix that ends in a slash."""
         return f"s3://{self.bucket}/{_prefix(key)}model/{attempt}/"
+
+    def tensorboard_uri(self, key: str) -> str:
+        """Where trainings of the artifact write their events for TensorBoard."""
+        return f"s3://{self.bucket}/{_prefix(key)}tensorboard/"
+
+    def checkpoints_uri(self, key: str) -> str:
+        """Where trainings of the artifact keep their checkpoints, every attempt the same."""
+        return f"s3://{self.bucket}/checkpoints/{key}/"
 
     def manifest(self, key: str, attempt: int | None = None) -> dict[str, Any] | None:
         """The manifest, or None where there is none, it is damaged, or its output is not what it says.

@@ -1,4 +1,4 @@
-"""``Custom::OptimizationJob``: make sure that the artifact exists or is being made, and who is to be told.
+"""``Custom::OptimizationJob`` and ``Custom::TrainingJob``: make sure that the artifact exists or is being made.
 
 Create and Update end within seconds: what takes hours is watched by a state machine, which signals the stack's wait
 condition. The physical id is the artifact key, so a changed recipe replaces the resource and CloudFormation itself
@@ -20,14 +20,23 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from .artifact_jobs import of_kind
 from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import issued_at, signal
 from .custom_resource import CLIENT, answer, deleted_artifacts, failed_request
 from .errors import DeploymentError
 from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Superseded
-from .properties import ArtifactSource, HubSource, JobProperties, is_artifact_key, parse_job_properties, parse_store
-from .sagemaker_jobs import COMPLETED, RUNNING, SageMakerJobs, job_name
-from .source import ResolvedSource, resolve
+from .properties import (
+    ArtifactSource,
+    HubSource,
+    JobProperties,
+    is_artifact_key,
+    parse_job_kind,
+    parse_job_properties,
+    parse_store,
+)
+from .sagemaker_jobs import SageMakerJobs, job_name
+from .source import ResolvedSource, resolve, with_reads
 from .stacks import gone
 from .telemetry import entry_point, log
 from .watching import deadline
@@ -46,14 +55,15 @@ def handler(event: Mapping[str, Any], context: object) -> None:
 class _Deployment:
     """One resource's request, and what it is carried out with."""
 
-    def __init__(self, event: Mapping[str, Any], bucket: str, kms_key_arn: str | None) -> None:
+    def __init__(self, event: Mapping[str, Any], kind: str, bucket: str, kms_key_arn: str | None) -> None:
         self.event = event
         self.owner = Owner(event["StackId"], event["LogicalResourceId"])
         self.request: str = event["RequestId"]
         self.sagemaker, self.s3 = _client("sagemaker"), _client("s3")
         self.store = ArtifactStore(self.s3, bucket, kms_key_arn)
         self.records = OwnerRecords(self.s3, bucket, kms_key_arn)
-        self.jobs = SageMakerJobs(self.sagemaker)
+        self.made_by = of_kind(kind)
+        self.jobs = SageMakerJobs(self.sagemaker, self.made_by.kind)
 
     def begin(self) -> OwnerRecord:
         """Write the request down as the resource's latest."""
@@ -80,10 +90,11 @@ class _Deployment:
 
 def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     wanted = parse_job_properties(event["ResourceProperties"])
-    deployment = _Deployment(event, wanted.bucket, wanted.kms_key_arn)
+    deployment = _Deployment(event, wanted.kind, wanted.bucket, wanted.kms_key_arn)
 
     def find() -> tuple[ResolvedSource, str]:
-        source = resolve(wanted.source, sagemaker=deployment.sagemaker, s3=deployment.s3)
+        model = resolve(wanted.source, sagemaker=deployment.sagemaker, s3=deployment.s3)
+        source = with_reads(model, wanted.reads, deployment.s3)
         return source, _key(event, wanted, source)
 
     try:
@@ -135,7 +146,9 @@ def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: Reso
         return _attributes(key, manifest["job_name"], manifest["model_data_uri"], source)
     claim = _start(deployment, claim, wanted, source)
     _watch(event, wanted, claim)
-    return _attributes(key, job_name(wanted.bucket, key, claim.attempt), store.model_uri(key, claim.attempt), source)
+    name = job_name(wanted.bucket, key, claim.attempt)
+    uri = deployment.made_by.artifact_uri(store.model_uri(key, claim.attempt), name)
+    return _attributes(key, name, uri, source)
 
 
 def _key(event: Mapping[str, Any], wanted: JobProperties, source: ResolvedSource) -> str:
@@ -147,10 +160,11 @@ def _key(event: Mapping[str, Any], wanted: JobProperties, source: ResolvedSource
     kept = event.get("PhysicalResourceId")
     old = event.get("OldResourceProperties") or {}
     new = event["ResourceProperties"]
-    pinned = isinstance(wanted.source, ArtifactSource) or (
-        isinstance(wanted.source, HubSource) and wanted.source.version is not None
+    pinned = not wanted.reads and (
+        isinstance(wanted.source, ArtifactSource)
+        or (isinstance(wanted.source, HubSource) and wanted.source.version is not None)
     )
-    same = all(old.get(name) == new.get(name) for name in ("RecipeKey", "Source", "Bucket", "WaitHandle"))
+    same = all(old.get(name) == new.get(name) for name in ("RecipeKey", "Source", "Reads", "Bucket", "WaitHandle"))
     if same and not pinned and isinstance(kept, str) and is_artifact_key(kept):
         return kept
     return artifact_key(wanted.recipe_key, source.identity)
@@ -174,50 +188,41 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
             if claim.attempt > 1:
                 # Its last owner may have died between leaving and stopping it.
                 jobs.stop(job_name(wanted.bucket, key, claim.attempt - 1))
-            if jobs.create(_request(name, output, wanted, source)):
+            if jobs.create(deployment.made_by.request(name, key, output, wanted, source, store)):
                 log("created", job=name, artifact=key)
                 return claim
             continue
-        if job is not None and _is_usable(job, store, key, output):
-            log("attached", job=name, artifact=key, status=job["OptimizationJobStatus"])
+        if job is not None and _is_usable(job, name, deployment, key, output):
+            log("attached", job=name, artifact=key, status=jobs.kind.status(job))
             return claim
         claim = store.next_attempt(key, claim, maker=account, due=_due(wanted))
     raise DeploymentError(
         f"{_MOST_ATTEMPTS} jobs for the artifact {key} exist already and none of them can be used; "
-        f"delete the optimization jobs named {job_name(wanted.bucket, key, 0)[:-1]}*, then deploy again"
+        f"delete the {jobs.kind.title}s named {job_name(wanted.bucket, key, 0)[:-1]}*, then deploy again"
     )
 
 
 def _due(wanted: JobProperties) -> int:
     """When a job that starts now must have ended: its longest runtime, and an hour for waiting and stopping."""
-    longest = int(wanted.request.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", 0)) or _LONGEST_SECONDS
+    limits = wanted.request.get("StoppingCondition", {}).values()
+    # Waiting for spot capacity is longer than running.
+    longest = max((int(seconds) for seconds in limits), default=0) or _LONGEST_SECONDS
     return int(time.time()) + longest + 3600
 
 
-def _is_usable(job: Mapping[str, Any], store: ArtifactStore, key: str, output: str) -> bool:
+def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: str, output: str) -> bool:
     """Whether a job of the name makes or has made the artifact, and nothing of it was taken away since."""
-    if job["OutputConfig"]["S3OutputLocation"].rstrip("/") != output.rstrip("/"):
+    store, made_by = deployment.store, deployment.made_by
+    if made_by.output(job).rstrip("/") != output.rstrip("/"):
         return False
-    status = job["OptimizationJobStatus"]
-    if status != COMPLETED:
-        return status in RUNNING
+    if not made_by.kind.has_completed(job):
+        return made_by.kind.is_running(job)
+    uri = made_by.artifact_uri(output, name)
     written = store.written_manifest(key)
-    if written is not None and written["model_data_uri"] == output:
+    if written is not None and written["model_data_uri"] == uri:
         # A manifest whose files are all there would have been reused.
         return False
-    return bool(store.files(output))
-
-
-def _request(name: str, output: str, wanted: JobProperties, source: ResolvedSource) -> dict[str, Any]:
-    encryption = {"KmsKeyId": wanted.kms_key_arn} if wanted.kms_key_arn else {}
-    return {
-        **wanted.request,
-        "OptimizationJobName": name,
-        "RoleArn": wanted.role_arn,
-        "ModelSource": source.model_source,
-        "OutputConfig": {"S3OutputLocation": output, **encryption},
-        "Tags": [{"Key": tag, "Value": value} for tag, value in wanted.tags],
-    }
+    return bool(store.files(uri))
 
 
 def _watch(event: Mapping[str, Any], wanted: JobProperties, claim: Claim) -> None:
@@ -229,6 +234,7 @@ def _watch(event: Mapping[str, Any], wanted: JobProperties, claim: Claim) -> Non
             name=f"{claim.artifact_key[:32]}-{once}",
             input=json.dumps(
                 {
+                    "Kind": wanted.kind,
                     "Bucket": wanted.bucket,
                     "KmsKeyArn": wanted.kms_key_arn,
                     "ArtifactKey": claim.artifact_key,
@@ -246,7 +252,7 @@ def _watch(event: Mapping[str, Any], wanted: JobProperties, claim: Claim) -> Non
 
 def _delete(event: Mapping[str, Any]) -> None:
     bucket, kms_key_arn = parse_store(event["ResourceProperties"])
-    deployment = _Deployment(event, bucket, kms_key_arn)
+    deployment = _Deployment(event, parse_job_kind(event["ResourceProperties"]), bucket, kms_key_arn)
     physical_id = event.get("PhysicalResourceId")
     try:
         record = deployment.begin()

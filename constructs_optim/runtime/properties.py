@@ -16,6 +16,7 @@ from .value_shapes import COUNT, IMAGE, INSTANCE_TYPE, MODEL_ENVIRONMENT, S3_URI
 # Patterns and limits are the API's (CreateOptimizationJob, CreateModel, CreateStateMachine), narrowed to what a
 # deployment can mean. ASCII: \d and \w stand for the digits and letters of every script otherwise.
 _MOST_CHANNELS = 5
+_MOST_READS = 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _HUB_CONTENT = re.compile(r"(?=.{1,63}\Z)[a-zA-Z0-9](-*[a-zA-Z0-9])*")
 _CONFIGURATION = re.compile(r"[\w.-]{1,128}", re.ASCII)
@@ -73,10 +74,16 @@ Source = HubSource | HubDraftSource | S3Source | ArtifactSource
 
 @dataclass(frozen=True)
 class JobProperties:
-    """What one ``Custom::OptimizationJob`` asks for."""
+    """What one ``Custom::OptimizationJob`` or ``Custom::TrainingJob`` asks for.
 
+    ``reads`` is what the job reads besides its source, and ``model_channel`` the training job's input channel for that.
+    """
+
+    kind: str
     recipe_key: str
     source: Source
+    reads: tuple[S3Source, ...]
+    model_channel: str
     request: Mapping[str, Any]
     description: Mapping[str, Any]
     role_arn: str
@@ -110,6 +117,7 @@ class ArtifactProperties:
     ``recipe_key`` and ``source`` say what the artifact must have been made by and of; None where anything will do.
     """
 
+    kind: str
     artifact_key: str
     recipe_key: str | None
     source: Source | None
@@ -127,16 +135,20 @@ class CapacityProperties:
 
 
 def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
-    """Read ``ResourceProperties`` of ``Custom::OptimizationJob``.
+    """Read ``ResourceProperties`` of ``Custom::OptimizationJob`` and ``Custom::TrainingJob``.
 
     Raises:
         InvalidEvent: naming every property that is missing or malformed.
     """
     reader = Reader(properties)
+    kind = reader.job_kind()
     parsed = JobProperties(
+        kind=kind,
         recipe_key=reader.text("RecipeKey", _SHA256),
         source=_source(properties.get("Source"), "Source", reader.problems),
-        request=reader.request(),
+        reads=_reads(properties, reader.problems),
+        model_channel=reader.text("ModelChannel", _CHANNEL) if kind == "TrainingJob" else "",
+        request=reader.request(kind),
         description=reader.description(),
         role_arn=reader.role_arn(),
         bucket=reader.bucket(),
@@ -202,6 +214,7 @@ def parse_artifact_properties(properties: Mapping[str, Any]) -> ArtifactProperti
         # It may come from a parameter or another stack's output: the value says what went wrong there.
         reader.problems.append(f"ArtifactKey ({key!r}, where a key is 64 hexadecimal digits in lower case)")
     parsed = ArtifactProperties(
+        kind=reader.job_kind(),
         artifact_key=str(key),
         recipe_key=reader.optional("RecipeKey", _SHA256),
         source=_source(properties["Source"], "Source", reader.problems) if properties.get("Source") else None,
@@ -242,9 +255,31 @@ def parse_store(properties: Mapping[str, Any]) -> tuple[str, str | None]:
     return store
 
 
+def parse_job_kind(properties: Mapping[str, Any]) -> str:
+    """The kind of a resource's job, all that a Delete needs besides the store.
+
+    Raises:
+        InvalidEvent: where it is none.
+    """
+    reader = Reader(properties)
+    kind = reader.job_kind()
+    reader.finish()
+    return kind
+
+
 def is_artifact_key(value: object) -> bool:
     """Whether ``value`` is a SHA-256 in lower-case hexadecimal, as every artifact key is."""
     return isinstance(value, str) and _SHA256.fullmatch(value) is not None
+
+
+def _reads(properties: Mapping[str, Any], problems: list[str]) -> tuple[S3Source, ...]:
+    listed = properties.get("Reads") or []
+    if not isinstance(listed, list) or len(listed) > _MOST_READS:
+        problems.append("Reads")
+        return ()
+    found = [_source(value, f"Reads[{place}]", problems) for place, value in enumerate(listed)]
+    problems += [f"Reads[{place}].Kind" for place, read in enumerate(found) if not isinstance(read, S3Source)]
+    return tuple(read for read in found if isinstance(read, S3Source))
 
 
 def _source(value: object, place: str, problems: list[str]) -> Source:

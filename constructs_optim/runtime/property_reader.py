@@ -7,36 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import InvalidEvent
-from .value_shapes import (
-    COUNT,
-    INSTANCE_TYPE,
-    JOB_ENVIRONMENT,
-    are_network_ids,
-    are_optimization_configs,
-    is_environment,
-    is_tag,
-    is_wait_handle,
-    matches,
-)
+from .job_request import SECONDS, is_request, malformed_members
+from .value_shapes import are_network_ids, is_tag, is_wait_handle
 
 # Patterns and limits are the API's (CreateOptimizationJob, CreateModel, CreateStateMachine), narrowed to what a
 # deployment can mean. ASCII: \d and \w stand for the digits and letters of every script otherwise.
+JOB_KINDS = ("OptimizationJob", "TrainingJob")
+"""The kinds of jobs that make artifacts."""
 _MOST_TAGS, _MOST_GROUPS, _MOST_SUBNETS = 50, 5, 16
 _BUCKET = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _ROLE_ARN = re.compile(r"(?=.{1,2048}\Z)arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]{1,64}", re.ASCII)
 _MACHINE_ARN = re.compile(r"arn:aws[a-z-]*:states:[a-z0-9-]+:\d{12}:stateMachine:[\w-]{1,80}", re.ASCII)
-_REQUEST_MEMBERS = frozenset(
-    {
-        "DeploymentInstanceType",
-        "MaxInstanceCount",
-        "OptimizationConfigs",
-        "OptimizationEnvironment",
-        "StoppingCondition",
-        "VpcConfig",
-    }
-)
-_SECONDS = re.compile(r"\d{1,7}", re.ASCII)
 
 
 class Reader:
@@ -75,7 +57,7 @@ class Reader:
 
     def seconds(self, name: str) -> int | None:
         """A number of seconds, where there is one."""
-        return int(self.optional(name, _SECONDS) or 0) or None
+        return int(self.optional(name, SECONDS) or 0) or None
 
     def wait_handle(self) -> str | None:
         """``WaitHandle``, where there is one."""
@@ -107,24 +89,22 @@ class Reader:
             return None
         return network
 
-    def request(self) -> Mapping[str, Any]:
-        """What the job's request has besides what the handler fills in."""
+    def job_kind(self) -> str:
+        """``JobKind``; optimization jobs have none."""
+        kind = self.properties.get("JobKind", JOB_KINDS[0])
+        if kind not in JOB_KINDS:
+            self.problems.append("JobKind")
+            return JOB_KINDS[0]
+        return kind
+
+    def request(self, kind: str) -> Mapping[str, Any]:
+        """What the request of a job of that kind has besides what the handler fills in."""
         request = self.properties.get("Request")
-        if not isinstance(request, dict) or not request or set(request) - _REQUEST_MEMBERS:
+        if not isinstance(request, dict) or not is_request(request, kind):
             self.problems.append("Request")
             return {}
         self.network(request, "Request.VpcConfig")
-        stopping = request.get("StoppingCondition", {})
-        checks = {
-            "DeploymentInstanceType": matches(request.get("DeploymentInstanceType"), INSTANCE_TYPE),
-            "MaxInstanceCount": matches(request.get("MaxInstanceCount", "1"), COUNT),
-            "OptimizationConfigs": are_optimization_configs(request.get("OptimizationConfigs", [])),
-            "OptimizationEnvironment": is_environment(request.get("OptimizationEnvironment", {}), JOB_ENVIRONMENT),
-            "StoppingCondition": isinstance(stopping, dict)
-            and set(stopping) <= {"MaxRuntimeInSeconds"}
-            and all(matches(seconds, _SECONDS) for seconds in stopping.values()),
-        }
-        self.problems += [f"Request.{member}" for member, right in checks.items() if not right]
+        self.problems += [f"Request.{member}" for member in malformed_members(request, kind)]
         return request
 
     def description(self) -> Mapping[str, Any]:

@@ -11,6 +11,8 @@ from typing import Any
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
+_ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
+
 
 @dataclass(frozen=True)
 class JobKind:
@@ -29,6 +31,18 @@ class JobKind:
     running: frozenset[str]
     completed: str
 
+    def is_running(self, job: Mapping[str, Any]) -> bool:
+        """Whether it may still be stopped."""
+        return self.status(job) in self.running
+
+    def has_completed(self, job: Mapping[str, Any]) -> bool:
+        """Whether it went well."""
+        return self.status(job) == self.completed
+
+    def came_to_nothing(self, job: Mapping[str, Any]) -> bool:
+        """Whether it failed or was stopped."""
+        return self.status(job).upper() in _ENDED_BADLY
+
     @property
     def name_member(self) -> str:
         """The member of requests and answers that has the job's name."""
@@ -43,7 +57,7 @@ OPTIMIZATION = JobKind("OptimizationJob", "optimization job", frozenset({"STARTI
 BENCHMARK = JobKind("AIBenchmarkJob", "benchmark job", frozenset({"InProgress"}), "Completed")
 RECOMMENDATION = JobKind("AIRecommendationJob", "recommendation job", frozenset({"InProgress"}), "Completed")
 
-RUNNING, COMPLETED = OPTIMIZATION.running, OPTIMIZATION.completed
+TRAINING = JobKind("TrainingJob", "training job", frozenset({"InProgress"}), "Completed")
 
 
 def job_name(bucket: str, artifact_key: str, attempt: int) -> str:
@@ -53,6 +67,9 @@ def job_name(bucket: str, artifact_key: str, attempt: int) -> str:
     """
     store = hashlib.sha256(bucket.encode()).hexdigest()[:8]
     return f"optim-{artifact_key[:32]}-{store}-{attempt}"
+
+
+_NOT_FOUND = ("could not find", "does not exist", "requested resource not found")
 
 
 class SageMakerJobs:
@@ -84,7 +101,7 @@ class SageMakerJobs:
     def stop(self, name: str) -> None:
         """Stop the job if it runs."""
         job = self.describe(name)
-        if job is None or self.kind.status(job) not in self.kind.running:
+        if job is None or not self.kind.is_running(job):
             return
         try:
             self._call("Stop", {self.kind.name_member: name})
@@ -127,5 +144,5 @@ def is_not_found(error: ClientError) -> bool:
     code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
     return code in ("ResourceNotFound", "ResourceNotFoundException") or (
         # Several SageMaker operations answer so for a name they do not know.
-        code == "ValidationException" and ("could not find" in message.lower() or "does not exist" in message.lower())
+        code == "ValidationException" and any(words in message.lower() for words in _NOT_FOUND)
     )

@@ -7,7 +7,8 @@ ETags. The output of a job is known by its artifact key.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -41,6 +42,11 @@ class ResolvedSource:
         return {"S3": {"S3Uri": self.uri, **self._access}}
 
     @property
+    def channel_source(self) -> dict[str, Any]:
+        """The ``S3DataSource`` of a training job's input channel."""
+        return {"S3Uri": self.uri, "S3DataType": "S3Prefix", **self._access}
+
+    @property
     def data_source(self) -> dict[str, Any]:
         """The ``S3DataSource`` of a model's container."""
         return {"S3Uri": self.uri, "S3DataType": "S3Prefix", "CompressionType": "None", **self._access}
@@ -67,11 +73,22 @@ def resolve(source: Source, *, sagemaker: Any, s3: Any) -> ResolvedSource:
             return ResolvedSource(identity=f"artifact:{source.artifact_key}", uri=source.uri, accept_eula=False)
 
 
+def with_reads(source: ResolvedSource, reads: Sequence[S3Source], s3: Any) -> ResolvedSource:
+    """The source, with what else a job reads in its identity, each in a line of its own.
+
+    Raises:
+        DeploymentError: an empty or missing prefix.
+    """
+    identities = [source.identity, *(_from_s3(read, s3, holds="data").identity for read in reads)]
+    return replace(source, identity="\n".join(identities))
+
+
 def is_of(source: Source, identity: str) -> bool:
     """Whether ``identity`` is one that ``source`` has or had: of the same model, in any version where none is pinned.
 
     What an artifact was made of is not looked up again for this. An artifact as the source is taken at its word.
     """
+    identity = identity.partition("\n")[0]
     match source:
         case HubSource():
             model, _, version = identity.partition("@")
@@ -146,7 +163,7 @@ def _draft_from_hub(source: HubDraftSource, sagemaker: Any) -> ResolvedSource:
     )
 
 
-def _from_s3(source: S3Source, s3: Any) -> ResolvedSource:
+def _from_s3(source: S3Source, s3: Any, holds: str = "model") -> ResolvedSource:
     digest = hashlib.sha256()
     found = False
     try:
@@ -159,9 +176,9 @@ def _from_s3(source: S3Source, s3: Any) -> ResolvedSource:
         code = error.response["Error"]["Code"]
         if code not in ("NoSuchBucket", "AccessDenied"):
             raise
-        raise DeploymentError(f"the model {source.uri} cannot be listed: {code}") from None
+        raise DeploymentError(f"the {holds} {source.uri} cannot be listed: {code}") from None
     if not found:
-        raise DeploymentError(f"there are no model files under {source.uri}; upload them, then deploy again")
+        raise DeploymentError(f"there are no {holds} files under {source.uri}; upload them, then deploy again")
     return ResolvedSource(
         identity=f"s3:{source.uri}#{digest.hexdigest()}", uri=source.uri, accept_eula=source.accept_eula
     )

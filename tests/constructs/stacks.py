@@ -21,7 +21,9 @@ from constructs_optim import (
     AsyncInference,
     CapacityReservation,
     DataCapture,
+    FineTune,
     IArtifactStore,
+    Medusa,
     Model,
     ModelRecommendation,
     Observability,
@@ -34,6 +36,7 @@ from constructs_optim import (
     Routing,
     Sharding,
     SpeculativeDecoding,
+    TrainingCompute,
     UpdatePolicy,
     Workload,
 )
@@ -226,6 +229,45 @@ def _heads(scope: Stack) -> None:
     )
 
 
+def _medusa(scope: Stack) -> None:
+    key = kms.Key(scope, "Key", enable_key_rotation=True, removal_policy=RemovalPolicy.RETAIN)
+    data = s3.Bucket.from_bucket_name(scope, "Data", CfnParameter(scope, "DataBucket").value_as_string)
+    endpoint(
+        scope,
+        "Sql",
+        model=Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0"),
+        techniques=[
+            Medusa(
+                training_data=data.s3_url_for_object("sql/train/"),
+                validation_data="s3://prompts/sql/validation/",
+                base=FineTune(training_data="s3://prompts/sql/train"),
+                compute=TrainingCompute(instance_type="ml.p4d.24xlarge", instance_count=2, spot=True),
+            )
+        ],
+        artifact_store=ArtifactStore(scope, "Artifacts", encryption_key=key),
+        instance_type="ml.g5.4xlarge",
+        vpc=_my_vpc(scope),
+    )
+
+
+def _fine_tuned_and_quantized(scope: Stack) -> None:
+    endpoint(
+        scope,
+        model=Model.s3("s3://models/mistral/7b"),
+        techniques=[FineTune(training_data="s3://prompts/sql/train", method="lora"), Quantization.awq()],
+    )
+
+
+def _heads_of_others(scope: Stack) -> None:
+    endpoint(
+        scope,
+        model=Model.s3("s3://models/mistral/7b"),
+        techniques=[Medusa(training_data="s3://prompts/sql/train")],
+        artifact_store=_store_of_others(scope),
+        artifact_key="b" * 64,
+    )
+
+
 def _pre_optimized(scope: Stack) -> None:
     endpoint(scope, techniques=[PreOptimized()], instance_type="ml.p4d.24xlarge")
 
@@ -373,6 +415,9 @@ STACKS: dict[str, Callable[[Stack], None]] = {
         _draft,
         _shards,
         _heads,
+        _medusa,
+        _fine_tuned_and_quantized,
+        _heads_of_others,
         _pre_optimized,
         _pools,
         _components,

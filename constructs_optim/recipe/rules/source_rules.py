@@ -16,7 +16,7 @@ _S3_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?")
 _ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 
 
-def _of(recipe: Recipe, method: str) -> Iterator[tuple[int, object]]:
+def _of(recipe: Recipe, method: str) -> Iterator[tuple[str, object]]:
     return ((place, technique) for place, technique in recipe.known_techniques if technique.method == method)
 
 

@@ -1,0 +1,244 @@
+"""Training jobs in a stack: what CloudFormation is given, what roles may do, and what the endpoint serves."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Duration, Stack
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
+
+from constructs_optim import (
+    ArtifactStore,
+    FineTune,
+    Medusa,
+    Model,
+    OptimizationJob,
+    OptimizedEndpoint,
+    Quantization,
+    TrainingCompute,
+)
+
+from .stacks import ENVIRONMENT, resource, resources, stack, template_of
+
+DATA = "s3://data/sql/train/"
+MISTRAL = Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")
+
+
+def endpoint(scope: Stack, *techniques: Any, **given: Any) -> OptimizedEndpoint:
+    return OptimizedEndpoint(
+        scope,
+        "Sql",
+        **{
+            "model": MISTRAL,
+            "techniques": techniques or [Medusa(training_data=DATA)],
+            "instance_type": "ml.g5.4xlarge",
+            **given,
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def chain() -> dict[str, Any]:
+    """The template of heads on a fine-tuned model."""
+    scope = stack()
+    endpoint(scope, Medusa(training_data=DATA, base=FineTune(training_data=DATA)))
+    return template_of(scope)
+
+
+def trainings(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The training jobs' properties by their scripts."""
+    found = resources(template, "Custom::TrainingJob")
+    return {job["Request"]["AlgorithmSpecification"]["ContainerArguments"][0]: job for job in found}
+
+
+def test_heads_on_a_fine_tuned_model_are_two_resources_and_two_conditions(chain: dict[str, Any]) -> None:
+    assert set(trainings(chain)) == {"fine_tune.py", "train_heads.py"}
+    assert len(resources(chain, "AWS::CloudFormation::WaitCondition")) == 2
+    assert not resources(chain, "Custom::OptimizationJob")
+
+
+def test_the_heads_wait_for_the_fine_tuned_model_and_read_it(chain: dict[str, Any]) -> None:
+    heads = trainings(chain)["train_heads.py"]
+    assert heads["ModelChannel"] == "finetuned"
+    assert heads["Source"]["Kind"] == "artifact"
+    assert "FineTuneReady" in json.dumps(heads["Source"]["S3Uri"]), "the location that the condition was met with"
+
+
+def test_every_job_gets_the_training_code_as_a_channel(chain: dict[str, Any]) -> None:
+    for job in trainings(chain).values():
+        channels = {channel["ChannelName"]: channel for channel in job["Request"]["InputDataConfig"]}
+        assert set(channels) == {"training", "code"}
+        assert ".zip" in json.dumps(channels["code"]["DataSource"]["S3DataSource"]["S3Uri"])
+
+
+def test_what_the_jobs_read_decides_their_artifacts(chain: dict[str, Any]) -> None:
+    for job in trainings(chain).values():
+        assert job["Reads"] == [{"Kind": "s3", "S3Uri": DATA}]
+
+
+def test_the_model_serves_what_the_last_job_made_with_the_plans_own_image(chain: dict[str, Any]) -> None:
+    container = resource(chain, "AWS::SageMaker::Model")["PrimaryContainer"]
+    assert container["Image"].startswith(
+        "763104351884.dkr.ecr.us-west-2.amazonaws.com/huggingface-pytorch-tgi-inference:"
+    )
+    assert container["Environment"]["HF_MODEL_ID"] == "/opt/ml/model"
+    assert "MedusaReady" in json.dumps(container["ModelDataSource"])
+
+
+def statements(template: dict[str, Any], sid: str) -> list[dict[str, Any]]:
+    return [
+        statement
+        for role in resources(template, "AWS::IAM::Role")
+        for policy in role.get("Policies", ())
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement.get("Sid") == sid
+    ]
+
+
+def test_the_handler_may_manage_training_jobs_and_no_others(chain: dict[str, Any]) -> None:
+    (manage,) = statements(chain, "ManageTrainingJobs")
+    assert manage["Action"] == [
+        "sagemaker:AddTags",
+        "sagemaker:CreateTrainingJob",
+        "sagemaker:DescribeTrainingJob",
+        "sagemaker:StopTrainingJob",
+    ]
+    assert manage["Resource"]["Fn::Sub"].endswith(":training-job/optim-*")
+    assert "OptimizationJob" not in json.dumps(resources(chain, "AWS::IAM::Role"))
+
+
+def test_the_execution_role_reads_code_and_data_and_keeps_checkpoints(chain: dict[str, Any]) -> None:
+    (code,) = statements(chain, "ReadTrainingCode")
+    assert code["Action"] == ["s3:GetObject"]
+    assert ".zip" in json.dumps(code["Resource"])
+    (data,) = statements(chain, "ReadSource")
+    assert json.dumps(data["Resource"]).endswith('s3:::data/sql/train/*"]]}')
+    (checkpoints,) = statements(chain, "Checkpoints")
+    assert json.dumps(checkpoints["Resource"]).endswith('/checkpoints/*"]]}')
+
+
+def test_the_handler_may_list_the_data_it_makes_keys_of(chain: dict[str, Any]) -> None:
+    listing = [
+        statement
+        for role in resources(chain, "AWS::IAM::Role")
+        for policy in role.get("Policies", ())
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement.get("Condition") == {"StringLike": {"s3:prefix": "sql/train/*"}}
+    ]
+    assert len(listing) == 2, "the handler and the execution role"
+
+
+def test_checkpoints_expire_in_the_store(chain: dict[str, Any]) -> None:
+    rules = resource(chain, "AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"]
+    (rule,) = [rule for rule in rules if "Prefix" in rule]
+    assert (rule["Prefix"], rule["ExpirationInDays"]) == ("checkpoints/", 28)
+
+
+def test_a_fine_tuned_model_is_quantized_by_an_optimization_job() -> None:
+    scope = stack()
+    endpoint(scope, FineTune(training_data=DATA), Quantization.awq(), instance_type="ml.g5.12xlarge")
+    template = template_of(scope)
+    (quantizing,) = resources(template, "Custom::OptimizationJob")
+    assert quantizing["Source"]["Kind"] == "artifact"
+    assert "FineTuneReady" in json.dumps(quantizing["Source"]["S3Uri"])
+    assert statements(template, "ManageJobs"), "optimization jobs"
+    assert statements(template, "ManageTrainingJobs")
+    image = resource(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Image"]
+    assert "Fn::Select" in image, "what the service recommends for quantized weights"
+
+
+def test_another_kind_of_job_is_another_resource() -> None:
+    """CloudFormation does not change the type of a resource in place."""
+    ids = []
+    for technique in (Medusa(training_data=DATA), Quantization.awq()):
+        scope = stack()
+        endpoint(scope, technique, instance_type="ml.g5.12xlarge")
+        jobs = {
+            name: found["Type"]
+            for name, found in template_of(scope)["Resources"].items()
+            if found["Type"] in ("Custom::OptimizationJob", "Custom::TrainingJob")
+        }
+        ids.append(jobs)
+    assert not set(ids[0]) & set(ids[1])
+
+
+def test_a_fine_tuning_is_usable_alone() -> None:
+    scope = stack()
+    job = OptimizationJob(
+        scope,
+        "Tuned",
+        model=MISTRAL,
+        techniques=[FineTune(training_data=DATA)],
+        instance_type="ml.g5.12xlarge",
+        max_runtime=Duration.hours(3),
+        wait=False,
+    )
+    made = resource(template_of(scope), "Custom::TrainingJob")
+    assert made["Request"]["StoppingCondition"] == {"MaxRuntimeInSeconds": 10800}
+    assert "djl-inference:" in job.image_uri
+
+
+def test_a_job_in_a_vpc_is_told_its_network() -> None:
+    from aws_cdk import aws_ec2 as ec2
+
+    scope = stack()
+    vpc = ec2.Vpc.from_vpc_attributes(
+        scope, "Vpc", vpc_id="vpc-1", availability_zones=["us-west-2a"], private_subnet_ids=["subnet-11111111"]
+    )
+    endpoint(scope, vpc=vpc)
+    request = resource(template_of(scope), "Custom::TrainingJob")["Request"]
+    assert request["VpcConfig"]["Subnets"] == ["subnet-11111111"]
+
+
+def test_heads_of_another_stack_are_served_with_the_plans_image() -> None:
+    scope = stack()
+    store = ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(scope, "Shared", "theirs"), read_only=True)
+    endpoint(scope, artifact_store=store, artifact_key="a" * 64)
+    template = template_of(scope)
+    assert resource(template, "Custom::OptimizedArtifact")["JobKind"] == "TrainingJob"
+    container = resource(template, "AWS::SageMaker::Model")["PrimaryContainer"]
+    assert "huggingface-pytorch-tgi-inference:" in container["Image"]
+    assert "pytorch-training" not in json.dumps(template), "nothing of this stack trains"
+
+
+def test_how_a_job_runs_does_not_replace_its_condition() -> None:
+    conditions = []
+    for compute in (TrainingCompute(), TrainingCompute(spot=True, volume_size_gb=300)):
+        scope = stack()
+        endpoint(scope, Medusa(training_data=DATA, compute=compute))
+        found = template_of(scope)["Resources"]
+        conditions.append([name for name in found if found[name]["Type"] == "AWS::CloudFormation::WaitCondition"])
+    assert conditions[0] == conditions[1]
+
+
+def test_the_training_code_is_the_medusa_folder_whole() -> None:
+    app = App()
+    endpoint(Stack(app, "S", env=ENVIRONMENT))
+    directory = Path(app.synth().directory)
+    folders = [path for path in directory.glob("asset.*") if (path / "train_heads.py").is_file()]
+    assert len(folders) == 1
+    names = {str(path.relative_to(folders[0])) for path in folders[0].rglob("*") if path.is_file()}
+    assert {"fine_tune.py", "train_heads.py", "requirements.txt", "as_package.py"} <= names
+    assert not [name for name in names if "__pycache__" in name]
+    assert not zipfile.is_zipfile(folders[0]), "the CDK makes the archive when it publishes the asset"
+
+
+def test_two_endpoints_of_a_stack_share_the_code() -> None:
+    scope = stack()
+    endpoint(scope)
+    OptimizationJob(
+        scope, "Other", model=MISTRAL, techniques=[FineTune(training_data=DATA)], instance_type="ml.g5.12xlarge"
+    )
+    template = Template.from_stack(scope).to_json()
+    uris = {
+        json.dumps(channel["DataSource"], sort_keys=True)
+        for job in resources(template, "Custom::TrainingJob")
+        for channel in job["Request"]["InputDataConfig"]
+        if channel["ChannelName"] == "code"
+    }
+    assert len(uris) == 1
