@@ -29,7 +29,7 @@ from .training_process import TrainingProcess
 from .training_requests import MAX_RUNTIME_SECONDS
 
 _LOOK_SECONDS = 0.05
-_TELL_SECONDS = 1.0
+_TELL_SECONDS = 0.5
 _CHECKPOINT_SECONDS = 2.0
 _KILL_SECONDS = 5.0
 
