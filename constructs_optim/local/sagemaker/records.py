@@ -100,6 +100,7 @@ def _is_of_the_time(record: Record, request: Record) -> bool:
     for member in ("CreationTime", "LastModifiedTime"):
         at: dt.datetime | None = record.get(member)
         after, before = request.get(f"{member}After"), request.get(f"{member}Before")
-        if at is not None and not (after or 0) < at.timestamp() < (before or float("inf")):
+        seconds = at.timestamp() if at is not None else 0.0
+        if (after is not None and seconds <= after) or (before is not None and seconds >= before):
             return False
     return True

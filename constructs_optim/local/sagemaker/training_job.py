@@ -120,8 +120,13 @@ class TrainingJob:
             self._record.setdefault("TrainingStartTime", now())
 
     def end(self, secondary: str, *, billed: float, **members: Any) -> None:
-        """Move on to its last status; ``billed`` is how many seconds it had its instances."""
+        """Move on to its last status; ``billed`` is how many seconds it had its instances.
+
+        One that completes although it was asked to stop is Stopped, as whoever asked expects.
+        """
         with self._lock:
+            if secondary == "Completed" and self.stop_asked.is_set():
+                secondary = "Stopped"
             began: dt.datetime | None = self._record.get("TrainingStartTime")
             if began is not None:
                 at = now()

@@ -127,8 +127,9 @@ class TrainingRun:
             prefix = "ClientError: " if isinstance(error, TransferFailed) else ""
             secondary, members = "Failed", {"FailureReason": f"{prefix}{error}"[:LONGEST_REASON]}
         except Exception:
-            # Into the local cloud's log: the job's own reason is the service's.
-            traceback.print_exc()
+            if not self._abandoned:
+                # Into the local cloud's log: the job's own reason is the service's.
+                traceback.print_exc()
             secondary, members = "Failed", {"FailureReason": _INTERNAL}
         is_good = not members.get("FailureReason", "").startswith("InternalServerError")
         self._log.tell()
@@ -163,9 +164,9 @@ class TrainingRun:
             self._job.enter("Starting")
 
     def _wait_for_instances(self) -> None:
-        ready = time.monotonic() + (0 if self._is_warm else self._settings.starting)
-        while time.monotonic() < ready or self._strikes("training_never_starts"):
-            self._pause(min(_LOOK_SECONDS, self._settings.starting))
+        ready = time.monotonic() + self._settings.starting
+        while not self._is_warm and (time.monotonic() < ready or self._strikes("training_never_starts")):
+            self._pause(_LOOK_SECONDS)
         self._pause(0)
 
     def _attempt(self, hosts: list[Host]) -> tuple[str, Record]:
@@ -195,7 +196,7 @@ class TrainingRun:
             self._files.upload_output(hosts)
             raise
         self._files.upload_checkpoints(hosts)
-        return ("Stopped" if self._job.stop_asked.is_set() else "Completed"), self._written(hosts, is_whole=True)
+        return "Completed", self._written(hosts, is_whole=True)
 
     def _train(self, hosts: list[Host]) -> None:
         """Run the code on every host until it ends on all of them, or fails on one."""

@@ -13,10 +13,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 TERMINATE = b"T"
 _NOT_FOUND = 127
+_PASSES, _PASS_SECONDS = 50, 0.02
 _BASE = "SAGEMAKER_BASE_DIR"
 
 
@@ -45,9 +47,15 @@ def _obey(group: int) -> None:
 def _kill(group: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-    for process in _strays():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+    # Again, for one may start another before it is killed.
+    for _ in range(_PASSES):
+        strays = _strays()
+        if not strays:
+            return
+        for process in strays:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(_PASS_SECONDS)
 
 
 def _strays() -> list[int]:
