@@ -25,13 +25,27 @@ _INTERRUPTED = 130
 
 Region = Annotated[str, typer.Option(help="The region it stands for.")]
 EnforceIam = Annotated[bool, typer.Option("--enforce-iam", help="Hold the deployment's roles to their policies.")]
+TrainingPath = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        file_okay=False,
+        help="A folder of programs that stand for those of a training job's image; this Python's by default.",
+    ),
+]
 Port = Annotated[int | None, typer.Option(help="The port it listens on; a free one by default.")]
 
 
 @local_app.command()
-def start(port: Port = None, region: Region = DEFAULT_REGION, enforce_iam: EnforceIam = False) -> None:
+def start(
+    port: Port = None,
+    region: Region = DEFAULT_REGION,
+    enforce_iam: EnforceIam = False,
+    training_path: TrainingPath = None,
+) -> None:
     """Run a local cloud until Ctrl-C, and print the variables that point the CDK CLI at it."""
-    with contextlib.suppress(KeyboardInterrupt), _ended_by_signals(), _running(port, region, enforce_iam) as cloud:
+    cloud = LocalCloud(port=port, region=region, enforce_iam=enforce_iam, training_path=training_path)
+    with contextlib.suppress(KeyboardInterrupt), _ended_by_signals(), _running(cloud):
         typer.echo(f"unset {' '.join(IN_THE_WAY)}")
         for name, value in cloud.environment().items():
             typer.echo(f"export {name}={value}")
@@ -51,6 +65,7 @@ def run(
     port: Port = None,
     region: Region = DEFAULT_REGION,
     enforce_iam: EnforceIam = False,
+    training_path: TrainingPath = None,
 ) -> None:
     """Run COMMAND with a local cloud of its own; the exit status is the command's."""
     steps = [*([["cdk", "bootstrap"]] if bootstrap else []), command]
@@ -58,8 +73,9 @@ def run(
         if shutil.which(step[0]) is None:
             _console.print(f"[red]{step[0]} is not installed[/]")
             raise typer.Exit(127)
+    cloud = LocalCloud(port=port, region=region, enforce_iam=enforce_iam, training_path=training_path)
     try:
-        with _ended_by_signals(), _running(port, region, enforce_iam) as cloud:
+        with _ended_by_signals(), _running(cloud):
             for step in steps:
                 status = subprocess.call(step, env=cloud.child_environment())
                 if status != 0:
@@ -85,16 +101,15 @@ def demo(
 
 
 @contextmanager
-def _running(port: int | None, region: str, enforce_iam: bool) -> Iterator[LocalCloud]:
-    """A local cloud, or one line that says why there is none."""
-    cloud = LocalCloud(port=port, region=region, enforce_iam=enforce_iam)
+def _running(cloud: LocalCloud) -> Iterator[None]:
+    """Run a local cloud, or say in one line why there is none."""
     try:
         cloud.start()
     except (LocalCloudError, UntestedMinistack) as error:
         _console.print(f"[red]{error}[/]", highlight=False)
         raise typer.Exit(1) from None
     try:
-        yield cloud
+        yield
     finally:
         cloud.stop()
 

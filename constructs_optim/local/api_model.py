@@ -102,6 +102,7 @@ def _constraint_problems(value: Any, shape: Any, path: str) -> Iterator[str]:
         case "map":
             yield from _size_problems(len(value), shape, path, value)
             for key, item in value.items():
+                yield from _constraint_problems(key, shape.key, f"{path}.{key}")
                 yield from _constraint_problems(item, shape.value, f"{path}.{key}")
         case "string":
             yield from _size_problems(len(value), shape, path, value)

@@ -88,6 +88,10 @@ class Roles(Protocol):
         """The KMS key that new objects of a bucket are encrypted with."""
         ...
 
+    def credentials(self, role_arn: str) -> dict[str, str]:
+        """The variables that have an SDK act under the role."""
+        ...
+
 
 class Unchecked:
     """The roles of a cloud that does not enforce IAM: every one may do everything."""
@@ -108,6 +112,10 @@ class Unchecked:
         """As for the objects."""
         return None
 
+    def credentials(self, role_arn: str) -> dict[str, str]:
+        """None of its own: whoever asks keeps what it has."""
+        return {}
+
 
 def access_denied(message: str) -> ApiError:
     """What a JSON service answers a caller who may not."""
@@ -124,6 +132,7 @@ _KINDS = {
     "InferenceComponent": "inference-component",
     "Model": "model",
     "OptimizationJob": "optimization-job",
+    "TrainingJob": "training-job",
 }
 # Operations on two resources, and what the second is; and those whose name does not end in the kind.
 _OTHER_KINDS = {

@@ -51,6 +51,8 @@ class LocalCloud:
         time_scale: float = 0.01,
         hub_folders: Sequence[Path] = (),
         enforce_iam: bool = False,
+        training_path: Path | None = None,
+        training_stop_seconds: float = 120.0,
         log_file: Path | None = None,
     ) -> None:
         """Prepare a local cloud.
@@ -67,6 +69,11 @@ class LocalCloud:
             hub_folders: more documents, as ``<folder>/<model id>/<version>.json``. Default: none.
             enforce_iam: whether Lambda functions, state machines and SageMaker may do only what their roles' policies
                 allow. Whoever uses :meth:`environment` stays an administrator. Default: they may do everything.
+            training_path: a folder of programs that stand for those of a training job's image, the first on the job's
+                PATH. A training job really runs: its ``ContainerEntrypoint`` is a process of this machine. Default: the
+                folder of this Python.
+            training_stop_seconds: how long the code of a training job has from SIGTERM to SIGKILL. Default: 120, as on
+                AWS.
             log_file: where its log goes. Default: nowhere.
         """
         self.region = region
@@ -80,6 +87,9 @@ class LocalCloud:
             "enforce_iam": enforce_iam,
             "time_scale": time_scale,
             "hub_folders": [str(folder) for folder in hub_folders],
+            # Not resolved: the link in a virtual environment is what makes Python find the environment.
+            "training_path": str((training_path or Path(sys.executable).parent).absolute()),
+            "training_stop_seconds": training_stop_seconds,
         }
         self._log_file = log_file
         self._process: subprocess.Popen[bytes] | None = None
@@ -191,6 +201,10 @@ class LocalCloud:
         """Every AI benchmark job: ``{"name", "status", "history": [{"status", "time"}]}``."""
         return self._control("GET", "benchmarks")
 
+    def training_jobs(self) -> list[dict[str, Any]]:
+        """Every training job: ``{"name", "status", "history": [{"status", "time"}]}``; the history's are secondary."""
+        return self._control("GET", "trainings")
+
     def deployments(self, resource: str | None = None) -> list[dict[str, Any]]:
         """Every creation, update and scaling of endpoints and inference components, with the stages it went through.
 
@@ -241,7 +255,7 @@ class LocalCloud:
             operation: the operation it strikes. Default: all that the fault is about.
             count: how often. Default: until it is cleared.
             reason: what it says, where it says something.
-            path: a part of the request's path, for calls of functions. Default: any.
+            path: a part of the request's path, for calls of functions, or of a training job's name. Default: any.
             skip: how many calls it lets pass first. Default: none.
             instance_type: the instance type it is about, for ``no_capacity``. Default: every one.
         """

@@ -3,6 +3,7 @@
 ``GET/POST/DELETE /_constructs_optim/faults`` · ``GET /_constructs_optim/calls[?operation=...]`` ·
 ``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` · ``GET /_constructs_optim/deployments`` ·
 ``GET /_constructs_optim/authorizations[?role=...]`` · ``GET /_constructs_optim/benchmarks`` ·
+``GET /_constructs_optim/trainings`` ·
 ``GET/POST/DELETE /_constructs_optim/performances``
 """
 
@@ -89,6 +90,8 @@ class Control:
                 return {}
             case "GET", "benchmarks":
                 return self._sagemaker.benchmarks()
+            case "GET", "trainings":
+                return self._sagemaker.trainings()
             case "GET", "jobs":
                 return self._sagemaker.jobs()
             case "GET", "deployments":

@@ -18,6 +18,11 @@ NAMES = {
     "benchmark_writes_nothing": "AI benchmark jobs complete without writing their output",
     "recommendation_fails": "AI recommendation jobs end as Failed; reason: their FailureReason",
     "recommendation_never_finishes": "AI recommendation jobs stay InProgress",
+    "training_fails": "training jobs end as Failed before their code runs; reason: their FailureReason",
+    "training_never_starts": "training jobs stay Starting",
+    "training_never_finishes": "training jobs stay Training, and their code does not begin",
+    "training_interrupted": "managed spot training jobs are interrupted while their code runs, and begin anew",
+    "training_writes_nothing": "training jobs complete without writing their output",
     "throttled": "calls of operation answer ThrottlingException, the next count of them",
     "server_error": "calls of operation answer 500, the next count of them",
     "limit_exceeded": "calls of operation answer ResourceLimitExceeded; reason: the message",
@@ -43,8 +48,8 @@ class Fault:
     """One fault.
 
     ``count`` is how often it strikes, None for until it is cleared; ``skip`` how many calls it lets pass before;
-    ``path`` a part of the request's path, for instance ``claim.json``; ``instance_type`` the type it is about, empty
-    for every one; ``struck`` how often it has struck.
+    ``path`` a part of the request's path, for instance ``claim.json``, or of a training job's name; ``instance_type``
+    the type it is about, empty for every one; ``struck`` how often it has struck.
     """
 
     name: str

@@ -94,6 +94,11 @@ class EnforcedRoles:
 
         return _key_arn(s3._bucket_default_sse_headers(bucket).get(_KEY_HEADER))
 
+    def credentials(self, role_arn: str) -> dict[str, str]:
+        """Those of a session under the role."""
+        key, secret = _session(role_arn), _secret(role_arn)
+        return {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": secret}
+
     def refusal(self, headers: Mapping[str, str], query: Mapping[str, Any], permissions: Iterator[Permission]) -> str:
         """IAM's sentence about the first permission that the signer of a request lacks; empty where there is none."""
         from ministack.core import iam_evaluator
@@ -252,13 +257,17 @@ def _session(role_arn: str) -> str:
     from ministack.services import sts
 
     account, name = role_arn.split(":")[4], role_arn.rpartition("/")[2]
-    digest = hashlib.sha256(role_arn.encode()).hexdigest()
+    digest = _secret(role_arn)
     key = f"ASIA{digest[:16].upper()}"
     arn = f"arn:aws:sts::{account}:assumed-role/{name}/service"
     sts.register_session(
         key, {"Arn": arn, "UserId": f"{name}:service", "SecretAccessKey": digest, "SessionToken": digest}
     )
     return key
+
+
+def _secret(role_arn: str) -> str:
+    return hashlib.sha256(role_arn.encode()).hexdigest()
 
 
 def _s3_permissions(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import boto3
+from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
 _ABSENT = ("404", "NoSuchKey", "NoSuchBucket")
+# A job is a thread of its own, and needs no more.
+_ONE_AT_A_TIME = TransferConfig(use_threads=False)
 
 
 class S3Objects:
@@ -33,6 +37,28 @@ class S3Objects:
             if error.response["Error"].get("Code") in _ABSENT:
                 return None
             raise
+
+    def uris(self, uri: str) -> list[str]:
+        """The URIs of all objects that begin with ``uri``, in order; none where there is no such bucket."""
+        bucket, prefix = _parts(uri)
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        try:
+            return [f"s3://{bucket}/{item['Key']}" for page in pages for item in page.get("Contents", [])]
+        except ClientError as error:
+            if error.response["Error"].get("Code") in _ABSENT:
+                return []
+            raise
+
+    def download(self, uri: str, path: Path) -> None:
+        """Copy an object into a file."""
+        bucket, key = _parts(uri)
+        self._client.download_file(bucket, key, str(path), Config=_ONE_AT_A_TIME)
+
+    def upload(self, path: Path, uri: str, key_id: str | None) -> None:
+        """Copy a file into an object, encrypted with a KMS key or as the bucket asks for."""
+        bucket, key = _parts(uri)
+        encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key_id} if key_id else {}
+        self._client.upload_file(str(path), bucket, key, ExtraArgs=encryption, Config=_ONE_AT_A_TIME)
 
 
 def _parts(uri: str) -> tuple[str, str]:

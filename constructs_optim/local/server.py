@@ -32,9 +32,19 @@ from .s3_objects import S3Objects
 from .sagemaker.hub import Hub
 from .sagemaker.optimization_jobs import JobDurations
 from .sagemaker.service import SageMaker, Timing
+from .sagemaker.training_run import TrainingSettings
 from .sagemaker_runtime import SageMakerRuntime
+from .telemetry_records import CloudWatchTelemetry
 
 _WORKERS_SECONDS = 1.5
+# What the code of a training job gets of this process's variables.
+_FOR_TRAINING = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_REGION",
+    "AWS_SECRET_ACCESS_KEY",
+)
 
 
 def main() -> None:
@@ -68,7 +78,17 @@ async def _serve(settings: dict[str, Any]) -> None:
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
     alarms = MinistackAlarms()
-    sagemaker = SageMaker(hub, faults, calls, S3Objects(), timing, roles, alarms, hourly_price)
+    training = TrainingSettings(
+        path=Path(settings["training_path"]),
+        starting=settings["starting_seconds"],
+        stop_seconds=settings["training_stop_seconds"],
+        keep_alive_scale=settings["time_scale"],
+        cloud={name: os.environ[name] for name in _FOR_TRAINING}
+        # Path-style by default for an address like this one; without it, buckets become host names.
+        | {"AWS_ENDPOINT_URL_S3": os.environ["AWS_ENDPOINT_URL"], "AWS_EC2_METADATA_DISABLED": "true"},
+        telemetry=CloudWatchTelemetry(),
+    )
+    sagemaker = SageMaker(hub, faults, calls, S3Objects(), timing, roles, alarms, hourly_price, training)
     scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"])
     # Only what is started from here on is a function: its SDK says so with every call.
     os.environ["AWS_EXECUTION_ENV"] = MARK
@@ -97,6 +117,7 @@ async def _serve(settings: dict[str, Any]) -> None:
     )
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
     await stop.wait()
+    sagemaker.close()
     # A stack that waits for a condition holds a worker thread for hours: the process does not wait for it.
     threading.Timer(2.0, _end_group).start()
     await serving

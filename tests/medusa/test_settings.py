@@ -117,7 +117,5 @@ def test_the_containers_requirements_are_what_the_tests_run_with() -> None:
     locked = dict(re.findall(r"^([a-z0-9-]+)==([^ ;]+)", (ROOT / "requirements" / "models.txt").read_text(), re.M))
     text = (ROOT / "constructs_optim" / "medusa" / "requirements.txt").read_text()
     wanted = dict(re.findall(r"^([a-z0-9-]+)==([^ ;\n]+)", text, re.M))
-    # 4-bit weights and the 8-bit AdamW: for GPUs, which the tests do without.
-    wanted.pop("bitsandbytes")
     assert wanted == {name: locked[name] for name in wanted}
     assert "torch" not in wanted

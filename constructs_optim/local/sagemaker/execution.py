@@ -1,7 +1,8 @@
 """What SageMaker does under an execution role: it reads models, writes artifacts and pulls images.
 
 The local cloud moves no model, so it asks for each step's permissions instead, as the services would. Writing logs and
-metrics and making network interfaces are left out: no test could see a difference.
+metrics and making network interfaces are left out: no test could see a difference. Training jobs do read and write, and
+ask beforehand.
 """
 
 from __future__ import annotations
@@ -29,6 +30,14 @@ class ExecutionRoles:
     def read(self, role_arn: str, uri: str) -> Permission | None:
         """List a prefix and get all that is below it."""
         return self._first_refused(role_arn, self._reading(uri))
+
+    def may_list(self, role_arn: str, uri: str) -> bool:
+        """Whether the role may list what begins with a URI."""
+        return self._roles.allows(role_arn, next(self._reading(uri)))
+
+    def credentials(self, role_arn: str) -> dict[str, str]:
+        """The variables that have an SDK act under the role, as in a training job's container."""
+        return self._roles.credentials(role_arn)
 
     def write(self, role_arn: str, uri: str, key_arn: str | None) -> Permission | None:
         """Put objects below a prefix, encrypted with ``key_arn`` or as the bucket asks for."""

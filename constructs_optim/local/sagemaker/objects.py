@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 
@@ -14,4 +15,16 @@ class Objects(Protocol):
 
     def read(self, uri: str) -> bytes | None:
         """The content of an object; None where there is none."""
+        ...
+
+    def uris(self, uri: str) -> list[str]:
+        """The URIs of all objects that begin with ``uri``, in order; none where there is no such bucket."""
+        ...
+
+    def download(self, uri: str, path: Path) -> None:
+        """Copy an object into a file."""
+        ...
+
+    def upload(self, path: Path, uri: str, key_id: str | None) -> None:
+        """Copy a file into an object, encrypted with a KMS key or as the bucket asks for."""
         ...

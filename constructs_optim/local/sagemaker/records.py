@@ -78,7 +78,7 @@ class Records:
 
     def page(self, key: str, request: Record, summary: Callable[[Record], Record]) -> Record:
         """A page of a List operation: newest first, or as SortBy and SortOrder say; by name, status and time."""
-        records = [record for record in self.by_name.values() if _was_created(record, request)]
+        records = [record for record in self.by_name.values() if _is_of_the_time(record, request)]
         rows = [summary(record) for record in records]
         contains, status = request.get("NameContains"), request.get("StatusEquals")
         if contains:
@@ -95,8 +95,12 @@ class Records:
         return {key: rows[start : start + most], **more}
 
 
-def _was_created(record: Record, request: Record) -> bool:
-    """Whether a resource was created within the time that a List operation asks for, in seconds since 1970."""
-    created: dt.datetime = record["CreationTime"]
-    after, before = request.get("CreationTimeAfter"), request.get("CreationTimeBefore")
-    return (after is None or created.timestamp() > after) and (before is None or created.timestamp() < before)
+def _is_of_the_time(record: Record, request: Record) -> bool:
+    """Whether a resource was created and changed within the times that a List operation asks for, since 1970."""
+    for member in ("CreationTime", "LastModifiedTime"):
+        at: dt.datetime | None = record.get(member)
+        after, before = request.get(f"{member}After"), request.get(f"{member}Before")
+        seconds = at.timestamp() if at is not None else 0.0
+        if (after is not None and seconds <= after) or (before is not None and seconds >= before):
+            return False
+    return True

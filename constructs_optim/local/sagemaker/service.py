@@ -29,6 +29,8 @@ from .performance import Performances
 from .recommendation_jobs import RecommendationJobs
 from .records import Record, Scope
 from .served_models import ServedModels
+from .training_jobs import TrainingJobs
+from .training_run import TrainingSettings
 
 Operation = Callable[[Record], Record]
 Price = Callable[[str], float | None]
@@ -59,6 +61,7 @@ class SageMaker:
         roles: Roles | None = None,
         alarms: Alarms | None = None,
         price: Price = lambda instance_type: None,
+        training: TrainingSettings | None = None,
     ) -> None:
         self.model, self.performances = ApiModel("sagemaker"), Performances()
         self._faults, self._calls = faults, calls
@@ -71,6 +74,7 @@ class SageMaker:
             alarms=alarms or NoAlarms(),
             performances=self.performances,
             price=price,
+            training=training or TrainingSettings(),
         )
         self._lock = threading.RLock()
         self._scopes: dict[tuple[str, str], _Regional] = {}
@@ -134,6 +138,16 @@ class SageMaker:
         with self._lock:
             return [job for regional in self._scopes.values() for job in regional.benchmarks.jobs.to_json()]
 
+    def trainings(self) -> list[dict[str, Any]]:
+        """Every training job with its history."""
+        with self._lock:
+            return [job for regional in self._scopes.values() for job in regional.trainings.to_json()]
+
+    def close(self) -> None:
+        """End what runs: the code of training jobs. Waits for nothing."""
+        for regional in [*self._scopes.values()]:
+            regional.trainings.close()
+
     def deployments(self) -> list[dict[str, Any]]:
         """Every change of an endpoint or an inference component, with the stages it went through."""
         with self._lock:
@@ -158,6 +172,7 @@ class _World:
     alarms: Alarms
     performances: Performances
     price: Price
+    training: TrainingSettings
 
 
 class _Regional:
@@ -177,6 +192,7 @@ class _Regional:
         recommendations = RecommendationJobs(
             scope, faults, configs, world.performances, world.price, roles, timing.scale
         )
+        self.trainings = trainings = TrainingJobs(scope, faults, objects, roles, world.training)
         self.operations: dict[str, Operation] = {
             "AddTags": self._add_tags,
             "CreateAIBenchmarkJob": benchmarks.create,
@@ -187,6 +203,7 @@ class _Regional:
             "CreateInferenceComponent": components.create,
             "CreateModel": hosting.create_model,
             "CreateOptimizationJob": self.jobs.create,
+            "CreateTrainingJob": trainings.create,
             "DeleteAIBenchmarkJob": benchmarks.jobs.delete,
             "DeleteAIRecommendationJob": recommendations.jobs.delete,
             "DeleteAIWorkloadConfig": configs.delete,
@@ -196,6 +213,7 @@ class _Regional:
             "DeleteModel": hosting.delete_model,
             "DeleteOptimizationJob": self.jobs.delete,
             "DeleteTags": self._delete_tags,
+            "DeleteTrainingJob": trainings.delete,
             "DescribeAIBenchmarkJob": benchmarks.jobs.describe,
             "DescribeAIRecommendationJob": recommendations.jobs.describe,
             "DescribeAIWorkloadConfig": configs.describe,
@@ -205,6 +223,7 @@ class _Regional:
             "DescribeInferenceComponent": components.describe,
             "DescribeModel": hosting.describe_model,
             "DescribeOptimizationJob": self.jobs.describe,
+            "DescribeTrainingJob": trainings.describe,
             "ListAIBenchmarkJobs": benchmarks.list,
             "ListAIRecommendationJobs": recommendations.jobs.list,
             "ListAIWorkloadConfigs": configs.list,
@@ -216,9 +235,11 @@ class _Regional:
             "ListModels": hosting.list_models,
             "ListOptimizationJobs": self.jobs.list,
             "ListTags": self._list_tags,
+            "ListTrainingJobs": trainings.list,
             "StopAIBenchmarkJob": benchmarks.jobs.stop,
             "StopAIRecommendationJob": recommendations.jobs.stop,
             "StopOptimizationJob": self.jobs.stop,
+            "StopTrainingJob": trainings.stop,
             "UpdateEndpoint": endpoints.update,
             "UpdateEndpointWeightsAndCapacities": endpoints.update_weights_and_capacities,
             "UpdateInferenceComponent": components.update,

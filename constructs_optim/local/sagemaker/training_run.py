@@ -1,0 +1,286 @@
+"""The life of one training job, in a thread of its own: instances, inputs, the code itself, outputs.
+
+Sources: API reference, StopTrainingJob and StoppingCondition (SIGTERM, and 120 seconds until the end; what is in
+``/opt/ml/model`` by then is uploaded); developer guide, "Managed Spot Training in Amazon SageMaker AI" (an interrupted
+job begins anew, with its checkpoints) and "How Amazon SageMaker AI Signals Algorithm Success and Failure".
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..faults import Fault, Faults
+from .execution import ExecutionRoles, refusal
+from .objects import Objects
+from .records import Record
+from .training_files import TrainingFiles, TransferFailed
+from .training_host import Host, hosts_of
+from .training_job import LONGEST_REASON, TrainingJob, algorithm_error
+from .training_logs import NoTelemetry, Telemetry, TrainingLog
+from .training_metrics import TrainingMetrics
+from .training_process import TrainingProcess
+from .training_requests import MAX_RUNTIME_SECONDS
+
+_LOOK_SECONDS = 0.05
+_TELL_SECONDS = 0.5
+_CHECKPOINT_SECONDS = 2.0
+_KILL_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How training jobs are run.
+
+    Attributes:
+        path: the folder whose programs stand for those of a job's image. Default: that of this interpreter.
+        starting: how long a job waits for its instances, in seconds; one that reuses a warm pool does not.
+        stop_seconds: from SIGTERM to SIGKILL. AWS's: 120.
+        keep_alive_scale: what a second of a warm pool lasts.
+        cloud: variables that point the code's SDK at this cloud.
+        telemetry: where its logs and metrics go.
+    """
+
+    path: Path = Path(sys.executable).parent
+    starting: float = 3.0
+    stop_seconds: float = 120.0
+    keep_alive_scale: float = 1.0
+    cloud: Mapping[str, str] = field(default_factory=dict[str, str])
+    telemetry: Telemetry = field(default_factory=NoTelemetry)
+
+
+class _Cut(Exception):
+    """The training is over before its end: ``secondary`` is what the job becomes."""
+
+    def __init__(self, secondary: str) -> None:
+        super().__init__(secondary)
+        self.secondary = secondary
+
+
+class _Failed(Exception):
+    """The job has failed; its text is the FailureReason."""
+
+
+class TrainingRun:
+    """Runs one job.
+
+    Args:
+        job: it, just created.
+        settings: how.
+        objects: S3.
+        roles: what its role may do.
+        faults: that may strike it.
+        is_warm: whether its instances are there already.
+        ended: gives what else is told of its end, by whether its instances are still good for another job.
+    """
+
+    def __init__(
+        self,
+        job: TrainingJob,
+        settings: TrainingSettings,
+        objects: Objects,
+        roles: ExecutionRoles,
+        faults: Faults,
+        *,
+        is_warm: bool,
+        ended: Callable[[bool], Record],
+    ) -> None:
+        self._thread = threading.Thread(target=self._run, name=f"training-{job.name}", daemon=True)
+        self._job, self._settings, self._roles, self._faults = job, settings, roles, faults
+        self._request, self._is_warm, self._ended = job.request, is_warm, ended
+        algorithm = self._request["AlgorithmSpecification"]
+        self._command = [*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", [])]
+        self._metrics = TrainingMetrics(algorithm.get("MetricDefinitions", []))
+        self._log = TrainingLog(job.name, self._metrics, settings.telemetry)
+        self._files = TrainingFiles(self._request, objects, roles)
+        limits = self._request["StoppingCondition"]
+        self._longest = limits.get("MaxRuntimeInSeconds", MAX_RUNTIME_SECONDS)
+        self._until = time.monotonic() + limits.get("MaxWaitTimeInSeconds", float("inf"))
+        # How long the instances were had, before the present ones and since when those are.
+        self._had, self._since = 0.0, float("nan")
+        self._processes: list[TrainingProcess] = []
+        self._processes_lock, self._abandoned = threading.Lock(), False
+
+    def start(self) -> None:
+        """Begin, and return."""
+        self._thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has come to its end."""
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        """Bring the job to its end, whatever happens."""
+        members: Record = {}
+        try:
+            secondary, members = self._life()
+        except _Cut as cut:
+            secondary = cut.secondary
+        except (_Failed, TransferFailed) as error:
+            prefix = "ClientError: " if isinstance(error, TransferFailed) else ""
+            secondary, members = "Failed", {"FailureReason": f"{prefix}{error}"[:LONGEST_REASON]}
+        except Exception:
+            if not self._abandoned:
+                # Into the local cloud's log: the job's own reason is the service's.
+                traceback.print_exc()
+            secondary, members = "Failed", {"FailureReason": _INTERNAL}
+        is_good = not members.get("FailureReason", "").startswith("InternalServerError")
+        self._log.tell()
+        if metrics := self._metrics.final():
+            members["FinalMetricDataList"] = metrics
+        self._job.end(secondary, billed=self._had, **members, **self._ended(is_good))
+
+    def abandon(self) -> None:
+        """End its processes at once: the local cloud ends."""
+        with self._processes_lock:
+            self._abandoned = True
+            for process in self._processes:
+                process.kill()
+
+    def _life(self) -> tuple[str, Record]:
+        while True:
+            self._wait_for_instances()
+            self._since = time.monotonic()
+            self._job.begin_training()
+            with tempfile.TemporaryDirectory(prefix="training-", ignore_cleanup_errors=True) as folder:
+                try:
+                    return self._attempt(hosts_of(self._request, Path(folder)))
+                except _Cut as cut:
+                    if cut.secondary != "Interrupted":
+                        raise
+                finally:
+                    self._kill()
+                    self._had, self._since = self._had + time.monotonic() - self._since, float("nan")
+            self._job.enter("Interrupted")
+            self._is_warm = False
+            self._pause(_LOOK_SECONDS)
+            self._job.enter("Starting")
+
+    def _wait_for_instances(self) -> None:
+        ready = time.monotonic() + self._settings.starting
+        while not self._is_warm and (time.monotonic() < ready or self._strikes("training_never_starts")):
+            self._pause(_LOOK_SECONDS)
+        self._pause(0)
+
+    def _attempt(self, hosts: list[Host]) -> tuple[str, Record]:
+        """From the inputs to the outputs, on one set of instances."""
+        refused = self._roles.pull(self._request["RoleArn"], self._request["AlgorithmSpecification"]["TrainingImage"])
+        if refused is not None:
+            raise _Failed(f"ClientError: {refusal(self._request['RoleArn'], refused)}")
+        self._job.enter("Downloading")
+        for host in hosts:
+            host.prepare(self._request, hosts)
+        self._files.download(hosts)
+        self._pause(0)
+        self._job.enter("Training")
+        try:
+            self._train(hosts)
+        except _Cut as cut:
+            if cut.secondary in ("MaxRuntimeExceeded", "MaxWaitTimeExceeded"):
+                self._job.enter("Stopping")
+            self._terminate()
+            self._files.upload_checkpoints(hosts)
+            if cut.secondary == "Interrupted":
+                raise
+            return cut.secondary, self._written(hosts, is_whole=False)
+        except _Failed:
+            self._job.enter("Uploading")
+            self._files.upload_checkpoints(hosts)
+            self._files.upload_output(hosts)
+            raise
+        self._files.upload_checkpoints(hosts)
+        return "Completed", self._written(hosts, is_whole=True)
+
+    def _train(self, hosts: list[Host]) -> None:
+        """Run the code on every host until it ends on all of them, or fails on one."""
+        while self._strikes("training_never_finishes"):
+            self._pause(_LOOK_SECONDS)
+        if fault := self._strikes("training_fails"):
+            raise _Failed(fault.reason or _INTERNAL)
+        with self._processes_lock:
+            if self._abandoned:
+                raise _Cut("Stopped")
+            self._processes = [self._started(host) for host in hosts]
+        told = copied = time.monotonic()
+        while True:
+            statuses = [process.status for process in self._processes]
+            if any(status not in (None, 0) for status in statuses):
+                # The others wait for one that does not come again; the first that failed has the word.
+                status, host = next((status, host) for status, host in zip(statuses, hosts, strict=True) if status)
+                self._kill()
+                raise _Failed(algorithm_error(host.failure, status))
+            if None not in statuses:
+                return
+            if time.monotonic() - told > _TELL_SECONDS:
+                self._log.tell()
+                told = time.monotonic()
+            if time.monotonic() - copied > _CHECKPOINT_SECONDS:
+                self._files.upload_checkpoints(hosts)
+                copied = time.monotonic()
+            self._pause(_LOOK_SECONDS)
+            if self._request["EnableManagedSpotTraining"] and self._strikes("training_interrupted"):
+                raise _Cut("Interrupted")
+
+    def _started(self, host: Host) -> TrainingProcess:
+        isolated = self._request["EnableNetworkIsolation"]
+        cloud = {} if isolated else {**self._settings.cloud, **self._roles.credentials(self._request["RoleArn"])}
+        return TrainingProcess(
+            [host.text(part) for part in self._command],
+            host.environment(self._request, self._settings.path, cloud),
+            host.root,
+            lambda line: self._log.add(host, line),
+        )
+
+    def _written(self, hosts: list[Host], *, is_whole: bool) -> Record:
+        """Write the outputs; what is told of them. A job that was stopped may have none."""
+        self._job.enter("Uploading")
+        self._log.tell()
+        if self._strikes("training_writes_nothing"):
+            return {"ModelArtifacts": {"S3ModelArtifacts": self._files.model_uri}}
+        is_there = self._files.upload_model(hosts)
+        self._files.upload_output(hosts)
+        return {"ModelArtifacts": {"S3ModelArtifacts": self._files.model_uri}} if is_there or is_whole else {}
+
+    def _terminate(self) -> None:
+        """Give the code its time to end; then end it."""
+        for process in self._processes:
+            process.terminate()
+        until = time.monotonic() + self._settings.stop_seconds
+        while time.monotonic() < until and any(process.status is None for process in self._processes):
+            time.sleep(_LOOK_SECONDS)
+        self._kill()
+
+    def _kill(self) -> None:
+        with self._processes_lock:
+            for process in self._processes:
+                process.kill()
+        until = time.monotonic() + _KILL_SECONDS
+        while time.monotonic() < until and any(process.status is None for process in self._processes):
+            time.sleep(_LOOK_SECONDS)
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, unless the job is to end.
+
+        Raises:
+            _Cut: it is.
+        """
+        if self._job.stop_asked.wait(seconds):
+            raise _Cut("Stopped")
+        if time.monotonic() >= self._until:
+            raise _Cut("MaxWaitTimeExceeded")
+        # Not a number, and so not too much, while there are no instances.
+        if self._had + time.monotonic() - self._since >= self._longest:
+            raise _Cut("MaxRuntimeExceeded")
+
+    def _strikes(self, fault: str) -> Fault | None:
+        return self._faults.strikes(fault, path=self._job.name)
+
+
+_INTERNAL = "InternalServerError: We encountered an internal error. Please try again."

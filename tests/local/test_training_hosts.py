@@ -1,0 +1,252 @@
+"""Training jobs: the instances they have, what is refused, and the processes they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.sagemaker.training_host import can_have_several
+
+from ..processes import marked, none_left
+from .conftest import plain_client, until
+from .test_iam import refused
+from .training import BUCKET, REPORT, Training, channel, request, started
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """A local cloud whose training jobs have a Python of their own, which says that it is the one."""
+    python = tmp_path_factory.mktemp("bin") / "python"
+    python.write_text(f'#!/bin/sh\nCHOSEN=yes exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("SECRET_OF_MINE", "it is none of a job's")
+        running = started(training_path=python.parent)
+    yield running
+    running.stop()
+
+
+WARM = {"ResourceConfig": {"KeepAlivePeriodInSeconds": 3600}}
+
+
+def pool(training: Training) -> dict[str, Any]:
+    return training.described()["WarmPoolStatus"]
+
+
+def test_a_matching_job_takes_a_warm_pool_over(cloud: LocalCloud) -> None:
+    first = Training(cloud, "", **WARM)
+    assert pool(first)["Status"] == "InUse"
+    first.completed()
+    assert pool(first)["Status"] == "Available"
+    with pytest.raises(ClientError, match="warm pool is Available"):
+        first.delete()
+    cloud.inject("training_never_starts")
+    other = Training(cloud, "", ResourceConfig={"InstanceType": "ml.m5.xlarge"})
+    assert pool(first)["Status"] == "Available"
+    second = Training(cloud, "", **WARM)
+    assert pool(first)["Status"] == "Reused"
+    assert pool(first)["ReusedByJob"] == second.name
+    second.completed()
+    assert other.statuses() == ["Starting"], "it waits for instances of its own"
+    listed = second.sagemaker.list_training_jobs(WarmPoolStatusEquals="Available")["TrainingJobSummaries"]
+    assert [job["TrainingJobName"] for job in listed] == [second.name]
+    assert "WarmPoolStatus" not in other.described()
+
+
+def test_a_warm_pool_ends_when_its_time_is_over(cloud: LocalCloud) -> None:
+    training = Training(cloud, "raise SystemExit(1)", ResourceConfig={"KeepAlivePeriodInSeconds": 300})
+    training.ended()
+    found = until(lambda: pool(training), lambda status: status["Status"] == "Terminated")
+    assert found["ResourceRetainedBillableTimeInSeconds"] == 300
+    training.delete()
+    with pytest.raises(ClientError, match=r"Requested resource not found\."):
+        training.described()
+
+
+MEETING = """
+    import json, os, pathlib, socket
+    root = pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"])
+    resources = json.loads((root / "input/config/resourceconfig.json").read_text())
+    me, first = resources["current_host"], resources["hosts"][0]
+    print("this is", me, flush=True)
+    (root / "model" / me).write_text(" ".join(sorted(os.listdir(root / "input/data/parts"))))
+    if (root / "input/data/parts/bad").exists():
+        (root / "output" / "failure").write_text(f"{me} has a bad part")
+        raise SystemExit(2)
+    if (root / "input/data/all/fail").exists():
+        socket.create_server((me, 0)).accept()
+"""
+
+
+@pytest.mark.skipif(not can_have_several(), reason="only Linux answers on all of 127.0.0.0/8")
+@pytest.mark.parametrize("fails", [False, True])
+def test_each_instance_runs_the_code_with_its_share_of_the_data(cloud: LocalCloud, fails: bool) -> None:
+    place = f"shares/{uuid.uuid4().hex[:8]}"
+    s3 = cloud.client("s3")
+    for key in ("parts/a", "parts/b", "parts/bad" if fails else "parts/c", "all/fail" if fails else "all/x"):
+        s3.put_object(Bucket=BUCKET, Key=f"{place}/{key}", Body=b"")
+    parts = channel("parts", f"s3://{BUCKET}/{place}/parts/", S3DataDistributionType="ShardedByS3Key")
+    every = channel("all", f"s3://{BUCKET}/{place}/all/")
+    training = Training(cloud, MEETING, ResourceConfig={"InstanceCount": 2}, more_inputs=[parts, every])
+    job = training.ended()
+    assert training.log(1) == ["this is 127.0.0.1"]
+    assert training.log(2) == ["this is 127.0.0.2"]
+    if fails:
+        assert job["FailureReason"] == "AlgorithmError: 127.0.0.1 has a bad part, exit code: 2"
+    else:
+        assert job["TrainingJobStatus"] == "Completed"
+        assert training.model("127.0.0.1") == "a c"
+        assert training.model("127.0.0.2") == "b"
+
+
+def test_the_code_has_the_programs_of_the_folder_it_was_given_and_nothing_of_this_process(cloud: LocalCloud) -> None:
+    training = Training(cloud, REPORT)
+    training.completed()
+    environment = json.loads(training.model("report.json"))["environment"]
+    assert environment["CHOSEN"] == "yes"
+    assert environment["AWS_ENDPOINT_URL"] == cloud.endpoint_url
+    assert environment["PIP_NO_INDEX"] == "1"
+    assert "SECRET_OF_MINE" not in environment
+
+
+def test_an_isolated_container_knows_of_no_cloud_and_has_no_credentials(cloud: LocalCloud) -> None:
+    training = Training(cloud, REPORT, EnableNetworkIsolation=True)
+    training.completed()
+    environment = json.loads(training.model("report.json"))["environment"]
+    assert not [name for name in environment if name.startswith("AWS_")]
+
+
+STRAYING = """
+    import os, subprocess, sys, time
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], start_new_session=True)
+    print("it has begun", flush=True)
+    time.sleep({seconds})
+"""
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_no_process_outlasts_the_code_that_started_it(cloud: LocalCloud, is_stopped: bool) -> None:
+    training = Training(cloud, STRAYING.format(seconds=300 if is_stopped else 0))
+    until(training.log, bool)
+    if is_stopped:
+        training.stop()
+    assert none_left(f"TRAINING_JOB_NAME={training.name}")
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_no_process_outlasts_the_local_cloud(is_killed: bool) -> None:
+    cloud = started()
+    try:
+        training = Training(cloud, STRAYING.format(seconds=300))
+        until(training.log, bool)
+        mark = f"TRAINING_JOB_NAME={training.name}"
+        assert len(marked(mark)) >= 3, "its supervisor, it, and what it started"
+        if is_killed:
+            assert cloud.pid is not None
+            os.kill(cloud.pid, signal.SIGKILL)
+        else:
+            cloud.stop()
+        assert none_left(mark)
+    finally:
+        cloud.stop()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"EnableManagedSpotTraining": True}, "Invalid MaxWaitTimeInSeconds. It must be present"),
+        (
+            {
+                "EnableManagedSpotTraining": True,
+                "StoppingCondition": {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 59},
+            },
+            "greater than or equal to MaxRuntimeInSeconds",
+        ),
+        ({"StoppingCondition": {"MaxWaitTimeInSeconds": 60}}, "only supported when EnableManagedSpotTraining is set"),
+        ({"StoppingCondition": {"MaxRuntimeInSeconds": 28 * 86_400 + 1}}, "28 days"),
+        (
+            {
+                "EnableManagedSpotTraining": True,
+                "StoppingCondition": {"MaxWaitTimeInSeconds": 60},
+                "ResourceConfig": {"KeepAlivePeriodInSeconds": 60},
+            },
+            "KeepAlivePeriodInSeconds is not supported",
+        ),
+        ({"ResourceConfig": {"InstanceCount": 9}}, "up to"),
+        ({"ResourceConfig": {"InstanceCount": 0}}, "at least 1"),
+        ({"ResourceConfig": {"InstanceType": "ml.toaster"}}, "enum value set"),
+        ({"ResourceConfig": {"KeepAlivePeriodInSeconds": 21_601}}, "less than or equal to 21600"),
+        ({"AlgorithmSpecification": {"ContainerEntrypoint": []}}, "valid min length: 1"),
+        ({"AlgorithmSpecification": {"AlgorithmName": "other"}}, "exactly one of TrainingImage, AlgorithmName"),
+        ({"AlgorithmSpecification": {"TrainingInputMode": "Pipe"}}, "input modes File and FastFile"),
+        ({"AlgorithmSpecification": {"ContainerArguments": ["a" * 257]}}, "less than or equal to 256"),
+        (
+            {"AlgorithmSpecification": {"MetricDefinitions": [{"Name": "m", "Regex": "m=(.*"}]}},
+            "The Regex of metric m is no regular expression",
+        ),
+        (
+            {"AlgorithmSpecification": {"MetricDefinitions": [{"Name": f"m{i}", "Regex": "m"} for i in range(41)]}},
+            "less than or equal to 40",
+        ),
+        ({"HyperParameters": {"key": "v" * 2501}}, "less than or equal to 2500"),
+        ({"HyperParameters": {f"key{i}": "" for i in range(101)}}, "less than or equal to 100"),
+        ({"Environment": {"KEY": "v" * 513}}, "less than or equal to 512"),
+        ({"Environment": {"no-name": ""}}, "regular expression pattern"),
+        ({"Environment": {f"KEY{i}": "" for i in range(101)}}, "less than or equal to 100"),
+        ({"CheckpointConfig": {"S3Uri": "s3://b/c", "LocalPath": "/mnt/checkpoints"}}, "must be below it"),
+        ({"CheckpointConfig": {"S3Uri": "s3://b/c", "LocalPath": "/opt/ml/../../etc"}}, "must be below it"),
+        ({"OutputDataConfig": {"S3OutputPath": "https://example.com/out"}}, "is no S3 URI"),
+        ({"more_inputs": [channel("code", "s3://b/c")]}, "more than one channel of the name code"),
+        ({"TrainingJobName": "under_score"}, "regular expression pattern"),
+    ],
+)
+def test_a_request_is_refused_with_the_reason(cloud: LocalCloud, changed: dict[str, Any], said: str) -> None:
+    code, message = refused(
+        plain_client(cloud, parameter_validation=False).create_training_job, **request("refused", **changed)
+    )
+    assert code == "ValidationException"
+    assert said in message
+
+
+def test_all_that_is_wrong_with_a_job_is_told_at_once(cloud: LocalCloud) -> None:
+    algorithm = {"TrainingInputMode": "Pipe", "MetricDefinitions": [{"Name": "m", "Regex": "("}]}
+    wrong = request("wrong", AlgorithmSpecification=algorithm, StoppingCondition={"MaxWaitTimeInSeconds": 60})
+    message = refused(cloud.client("sagemaker").create_training_job, **wrong)[1]
+    for said in ("MaxWaitTimeInSeconds", "Regex of metric m", "channel code has Pipe"):
+        assert said in message
+
+
+def test_jobs_are_known_by_their_names(cloud: LocalCloud) -> None:
+    sagemaker = cloud.client("sagemaker")
+    for operation in ("describe_training_job", "stop_training_job", "delete_training_job"):
+        found = refused(getattr(sagemaker, operation), TrainingJobName="nobody")
+        assert found == ("ValidationException", "Requested resource not found.")
+    cloud.inject("training_never_finishes")
+    training = Training(cloud, "", Tags=[{"Key": "team", "Value": "chat"}])
+    code, message = refused(sagemaker.create_training_job, **training.request)
+    assert code == "ResourceInUse"
+    assert message.startswith("Training job names must be unique within an AWS account and region")
+    with pytest.raises(ClientError, match="stop it first"):
+        training.delete()
+    arn = training.described()["TrainingJobArn"]
+    sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "stage", "Value": "test"}])
+    assert {tag["Key"] for tag in sagemaker.list_tags(ResourceArn=arn)["Tags"]} == {"team", "stage"}
+    running = sagemaker.list_training_jobs(NameContains=training.name, StatusEquals="InProgress")
+    assert [job["TrainingJobArn"] for job in running["TrainingJobSummaries"]] == [arn]
+    assert not sagemaker.list_training_jobs(LastModifiedTimeBefore=0)["TrainingJobSummaries"]
+    training.stop()
+    training.ended()
+    training.delete()
+    assert not sagemaker.list_training_jobs(NameContains=training.name)["TrainingJobSummaries"]
