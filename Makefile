@@ -21,15 +21,16 @@ models: install ## set .venv-models up: PyTorch and transformers, for the traini
 # Small models do not gain from more threads than one.
 MODELS_PYTEST = OMP_NUM_THREADS=1 .venv-models/bin/python -m pytest tests/medusa --numprocesses 2 --dist loadfile
 
-medusa: install models ## the tests that train and decode
+medusa: install models ## the tests that train and decode, training jobs of the local cloud among them
 	@$(MODELS_PYTEST)
+	@pytest -m trains
 
 demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
 	@constructs-optim local demo
 
 # A file at a time, so that what its tests share is set up once; three at once, for some wait while others work.
 test: install models ## the test suite, except for what trains (make medusa) and what takes longest (make exhaustive)
-	@pytest -m "not exhaustive" --numprocesses 3 --dist loadfile
+	@pytest -m "not exhaustive and not trains" --numprocesses 3 --dist loadfile
 
 exhaustive: install ## the tests that try every case of something
 	@pytest -m exhaustive --numprocesses 3
@@ -38,7 +39,7 @@ unit: install ## the tests that need no local cloud
 	@pytest -m "not local and not e2e"
 
 e2e: install ## the tests that deploy with the CDK CLI
-	@pytest -m e2e
+	@pytest -m "e2e and not trains"
 
 faults: install ## every fault at every step of a deployment, and the figures that come of it
 	@python -m tests.faults

@@ -28,11 +28,11 @@ _KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
 
 @dataclass(frozen=True)
 class _Grant:
-    """Actions on the bucket (``below`` empty) or on what is below a prefix of it."""
+    """Actions on the bucket, or on what is below prefixes of it."""
 
     name: str
     actions: tuple[str, ...]
-    below: str = ""
+    below: tuple[str, ...] = ("",)
     condition: Mapping[str, Any] | None = None
 
 
@@ -42,15 +42,18 @@ _READ = (
         ("s3:GetBucketLocation", "s3:ListBucket"),
         # A GetObject of what is not there answers 403 instead of 404 to whoever may not list it. S3 takes the key for
         # the prefix then, but documents it nowhere: hence IfExists (see execution_role.py).
-        condition={"StringLikeIfExists": {"s3:prefix": ["artifacts/*", f"{_OWN_RECORDS}*"]}},
+        condition={"StringLikeIfExists": {"s3:prefix": ["artifacts/*", "checkpoints/*", f"{_OWN_RECORDS}*"]}},
     ),
-    _Grant("ReadArtifacts", ("s3:GetObject",), "/artifacts/*"),
-    _Grant("KeepReferences", ("s3:GetObject", "s3:PutObject"), f"/{_OWN_RECORDS}*"),
+    _Grant("ReadArtifacts", ("s3:GetObject",), ("/artifacts/*",)),
+    _Grant("KeepReferences", ("s3:GetObject", "s3:PutObject"), (f"/{_OWN_RECORDS}*",)),
 )
+# One statement for both: names of consumers are what fills a bucket policy.
 _MAKE = (
-    _Grant("MakeArtifacts", ("s3:AbortMultipartUpload", "s3:PutObject"), "/artifacts/*"),
-    _Grant("FindCheckpoints", ("s3:ListBucket",), condition={"StringLike": {"s3:prefix": "checkpoints/*"}}),
-    _Grant("KeepCheckpoints", ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"), "/checkpoints/*"),
+    _Grant(
+        "MakeArtifacts",
+        ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"),
+        ("/artifacts/*", "/checkpoints/*"),
+    ),
 )
 
 
@@ -134,7 +137,7 @@ class StoreSharing:
             self._statements[sid] = iam.PolicyStatement(
                 sid=sid,
                 actions=list(grant.actions),
-                resources=[self._bucket.bucket_arn + grant.below],
+                resources=[self._bucket.bucket_arn + below for below in grant.below],
                 conditions=grant.condition,
             )
             self._bucket.add_to_resource_policy(self._statements[sid])

@@ -147,6 +147,7 @@ def test_heads_by_key_are_served_beside_the_model_which_is_still_read() -> None:
         scope,
         model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True),
         techniques=[SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")],
+        artifact_key="c" * 64,
     )
     template = template_of(scope)
     (name,) = [name for name, r in template["Resources"].items() if r["Type"] == "Custom::OptimizedArtifact"]

@@ -21,7 +21,10 @@ _SETTINGS = ("bucket", "group_size", "ignored_layers", "max_capacity", "model_ur
 
 @dataclass(frozen=True)
 class DeployedStack:
-    """A stack of ``endpoint_app.py`` or ``techniques_app.py`` with its settings, or of one of the examples."""
+    """A stack of ``endpoint_app.py`` or ``techniques_app.py`` with its settings, of one of the examples, or of ``app``.
+
+    ``settings``: environment variables that ``app`` reads.
+    """
 
     cloud: LocalCloud
     output: Path
@@ -34,6 +37,8 @@ class DeployedStack:
     endpoints: dict[str, Any] = field(default_factory=dict[str, Any])
     example: str = ""
     context: dict[str, str] = field(default_factory=dict[str, str])
+    app: str = ""
+    settings: dict[str, str] = field(default_factory=dict[str, str])
     _clients: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     def changed(self, **settings: Any) -> DeployedStack:
@@ -47,8 +52,10 @@ class DeployedStack:
         environment = {
             **self.cloud.child_environment(),
             "ENDPOINT_APP": json.dumps({"stack": self.name, **app}),
+            **self.settings,
         }
-        app_file = Path(__file__).with_name("techniques_app.py" if self.endpoints else "endpoint_app.py")
+        app_name = self.app or ("techniques_app.py" if self.endpoints else "endpoint_app.py")
+        app_file = Path(__file__).with_name(app_name)
         return subprocess.Popen(
             [
                 str(CDK),

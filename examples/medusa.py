@@ -1,0 +1,35 @@
+"""Medusa heads on a model that is fine-tuned first: two training jobs on spot instances, and an endpoint that is gated."""
+
+import aws_cdk as cdk
+
+from constructs_optim import FineTune, Medusa, Model, OptimizedEndpoint, TrainingCompute, Workload
+
+app = cdk.App()
+stack = cdk.Stack(app, "TextToSql", env=cdk.Environment(account="111122223333", region="us-west-2"))
+
+training = "s3://sql-of-mine/train/"
+validation = "s3://sql-of-mine/validation/"
+compute = TrainingCompute(instance_type="ml.g5.12xlarge", spot=True)
+
+endpoint = OptimizedEndpoint(
+    stack,
+    "Sql",
+    model=Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0"),
+    techniques=[
+        Medusa(
+            heads=5,
+            training_data=training,
+            validation_data=validation,
+            compute=compute,
+            # An artifact of its own: other heads for the same model do not fine-tune it again.
+            base=FineTune(training_data=training, validation_data=validation, compute=compute),
+        )
+    ],
+    instance_type="ml.g5.4xlarge",
+    max_runtime=cdk.Duration.hours(6),
+)
+# Heads speed up one request at a time: that is what is measured, and what a deployment is held to.
+endpoint.evaluate(workload=Workload(concurrency=[1])).require(max_regression=0.1)
+
+cdk.CfnOutput(stack, "EndpointName", value=endpoint.endpoint_name)
+app.synth()

@@ -1,0 +1,129 @@
+"""What differs between jobs that make artifacts: requests, outputs, and why one came to nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.validate import ParamValidator
+
+from constructs_optim.runtime.artifact_jobs import of_kind
+from constructs_optim.runtime.artifact_store import ArtifactStore
+from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.properties import parse_job_properties
+from constructs_optim.runtime.sagemaker_jobs import typed
+from constructs_optim.runtime.source import ResolvedSource, is_of, with_reads
+
+from .conftest import BUCKET
+from .test_properties import VALID as OPTIMIZATION
+from .test_training_properties import properties
+
+KEY = "a" * 64
+OUTPUT = f"s3://store/artifacts/{KEY}/model/1/"
+SOURCE = ResolvedSource("hub:SageMakerPublicHub/some-model@1.2.3", "s3://jumpstart/model/", accept_eula=True)
+KMS = "arn:aws:kms:us-west-2:123456789012:key/1234"
+
+
+def request(given: dict[str, Any], kind: str) -> dict[str, Any]:
+    wanted = parse_job_properties(given)
+    made = of_kind(kind).request("optim-1", KEY, OUTPUT, wanted, SOURCE, ArtifactStore(None, "store"))
+    shape: Any = botocore.session.get_session().get_service_model("sagemaker").operation_model(f"Create{kind}")
+    sent = typed(made, shape.input_shape)
+    report = ParamValidator().validate(sent, shape.input_shape)
+    assert not report.has_errors(), report.generate_report()
+    return sent
+
+
+def test_a_training_job_reads_the_model_as_its_first_channel_with_the_licence_accepted() -> None:
+    first, *others = request(properties(ModelChannel="finetuned"), "TrainingJob")["InputDataConfig"]
+    assert first["ChannelName"] == "finetuned"
+    assert first["DataSource"]["S3DataSource"] == {
+        "S3DataDistributionType": "FullyReplicated",
+        "S3DataType": "S3Prefix",
+        "S3Uri": "s3://jumpstart/model/",
+        "ModelAccessConfig": {"AcceptEula": True},
+    }
+    assert [channel["ChannelName"] for channel in others] == ["training"]
+
+
+def test_a_training_job_writes_uncompressed_and_encrypted_and_keeps_checkpoints_for_every_attempt() -> None:
+    made = request(properties(KmsKeyArn=KMS), "TrainingJob")
+    assert made["OutputDataConfig"] == {"CompressionType": "NONE", "KmsKeyId": KMS, "S3OutputPath": OUTPUT}
+    assert made["CheckpointConfig"] == {"S3Uri": f"s3://store/checkpoints/{KEY}/"}
+    assert made["TensorBoardOutputConfig"]["S3OutputPath"] == f"s3://store/artifacts/{KEY}/tensorboard/"
+
+
+def test_an_optimization_job_is_asked_as_ever() -> None:
+    made = request(OPTIMIZATION, "OptimizationJob")
+    assert made["ModelSource"]["S3"]["S3Uri"] == "s3://jumpstart/model/"
+    assert made["OutputConfig"] == {"S3OutputLocation": OUTPUT}
+
+
+def test_a_training_job_s_artifact_is_below_its_name() -> None:
+    assert of_kind("TrainingJob").artifact_uri(OUTPUT, "optim-1") == f"{OUTPUT}optim-1/output/model/"
+    assert of_kind("OptimizationJob").artifact_uri(OUTPUT, "optim-1") == OUTPUT
+
+
+TRAINED: dict[str, Any] = {
+    "TrainingJobName": "optim-1",
+    "TrainingJobStatus": "Stopped",
+    "CreationTime": dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+    "LastModifiedTime": dt.datetime(2026, 1, 1, 3, tzinfo=dt.UTC),
+    "StoppingCondition": {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 7200},
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"FailureReason": "AlgorithmError: line 3"}, "AlgorithmError: line 3"),
+        ({"SecondaryStatus": "MaxRuntimeExceeded"}, "3600 s it was given"),
+        ({"SecondaryStatus": "MaxWaitTimeExceeded"}, "spot capacity"),
+        ({"SecondaryStatus": "Stopped"}, "from outside"),
+    ],
+)
+def test_why_a_training_came_to_nothing_is_told(more: dict[str, Any], told: str) -> None:
+    assert told in of_kind("TrainingJob").failure({**TRAINED, **more})
+
+
+@pytest.mark.parametrize(("status", "ended_badly"), [("Failed", True), ("Stopped", True), ("Stopping", False)])
+def test_the_statuses_of_training_jobs_are_understood(status: str, ended_badly: bool) -> None:
+    kind = of_kind("TrainingJob").kind
+    assert kind.came_to_nothing({"TrainingJobStatus": status}) is ended_badly
+    assert not kind.has_completed({"TrainingJobStatus": status})
+    assert kind.is_running({"TrainingJobStatus": "InProgress"})
+
+
+def test_a_manifest_keeps_the_last_metrics_and_what_was_billed() -> None:
+    job = {
+        **TRAINED,
+        "FinalMetricDataList": [{"MetricName": "medusa:loss", "Value": 0.25}],
+        "BillableTimeInSeconds": 90,
+    }
+    kept = of_kind("TrainingJob").recorded(job)
+    assert kept["metrics"] == {"medusa:loss": 0.25}
+    assert kept["billable_seconds"] == 90
+
+
+def test_what_else_a_job_reads_is_part_of_its_artifact_s_identity(s3: Any) -> None:
+    s3.put_object(Bucket=BUCKET, Key="train/train.jsonl", Body=b"{}")
+    wanted = parse_job_properties(properties(Reads=[{"Kind": "s3", "S3Uri": f"s3://{BUCKET}/train"}]))
+    first = with_reads(SOURCE, wanted.reads, s3)
+    s3.put_object(Bucket=BUCKET, Key="train/train.jsonl", Body=b"{ }")
+    second = with_reads(SOURCE, wanted.reads, s3)
+    assert first.identity.startswith(f"{SOURCE.identity}\ns3://{BUCKET}/train/#".replace("\ns3://", "\ns3:s3://"))
+    assert first.identity != second.identity
+    assert with_reads(SOURCE, (), s3) == SOURCE
+
+
+def test_training_data_that_are_not_there_are_named(s3: Any) -> None:
+    wanted = parse_job_properties(properties(Reads=[{"Kind": "s3", "S3Uri": f"s3://{BUCKET}/none/"}]))
+    with pytest.raises(DeploymentError, match=f"no data files under s3://{BUCKET}/none/"):
+        with_reads(SOURCE, wanted.reads, s3)
+
+
+def test_an_artifact_is_known_by_its_model_whatever_else_was_read() -> None:
+    given = parse_job_properties(OPTIMIZATION)
+    assert is_of(given.source, f"hub:SageMakerPublicHub/some-model@1.2.3\ns3:s3://data/train/#{KEY}")
