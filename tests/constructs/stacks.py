@@ -258,7 +258,7 @@ def _fine_tuned_and_quantized(scope: Stack) -> None:
     )
 
 
-def _heads_of_others(scope: Stack) -> None:
+def _medusa_by_key(scope: Stack) -> None:
     endpoint(
         scope,
         model=Model.s3("s3://models/mistral/7b"),
@@ -417,7 +417,7 @@ STACKS: dict[str, Callable[[Stack], None]] = {
         _heads,
         _medusa,
         _fine_tuned_and_quantized,
-        _heads_of_others,
+        _medusa_by_key,
         _pre_optimized,
         _pools,
         _components,

@@ -19,7 +19,7 @@ from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.runtime import custom_resource, job_handler, job_watcher
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim
 from constructs_optim.runtime.owner_records import Owner, OwnerRecords
-from constructs_optim.runtime.sagemaker_jobs import RUNNING
+from constructs_optim.runtime.sagemaker_jobs import OPTIMIZATION
 
 from ..lambda_context import LambdaContext
 from .conftest import BUCKET, ROLE, Answers, until
@@ -101,7 +101,10 @@ class Requests:
         found = []
         for job in self.cloud.jobs():
             request = sagemaker.describe_optimization_job(OptimizationJobName=job["name"])
-            if job["status"] in RUNNING and f"/models/{self.number}/" in request["ModelSource"]["S3"]["S3Uri"]:
+            if (
+                job["status"] in OPTIMIZATION.running
+                and f"/models/{self.number}/" in request["ModelSource"]["S3"]["S3Uri"]
+            ):
                 found.append(job["name"])
         return found
 

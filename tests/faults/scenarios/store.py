@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from constructs_optim.runtime.artifact_store import Claim
 from constructs_optim.runtime.json_records import JsonRecords
-from constructs_optim.runtime.sagemaker_jobs import RUNNING, job_name
+from constructs_optim.runtime.sagemaker_jobs import OPTIMIZATION, job_name
 
 from ..stacks import STORE
 from ..trial import Trials
@@ -101,4 +101,7 @@ def bucket_gone_while_the_job_runs(t: Trials) -> None:
     s3.delete_bucket(Bucket=store)
     t.expect(stack.destroy(), "DELETE_COMPLETE", "the stack's status")
     t.end_faults()
-    until(lambda: all(job["status"] not in RUNNING for job in t.cloud.jobs() if job["name"] == name), "end of the job")
+    until(
+        lambda: all(job["status"] not in OPTIMIZATION.running for job in t.cloud.jobs() if job["name"] == name),
+        "end of the job",
+    )

@@ -1,0 +1,187 @@
+"""``Custom::TrainingJob`` against the local cloud: artifacts of training jobs, from the request to the manifest.
+
+The code of the jobs is a line of shell here; ``tests/e2e/test_medusa.py`` runs the real one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.runtime import custom_resource, job_handler, job_watcher
+from constructs_optim.runtime.sagemaker_jobs import TRAINING, SageMakerJobs, job_name
+
+from ..lambda_context import LambdaContext
+from .conftest import BUCKET, ROLE, Answers, until
+from .test_job_handler import Requests
+
+# Fails the first time, and leaves a checkpoint; goes on from it the second time.
+TWICE = (
+    "cd $SAGEMAKER_BASE_DIR; if [ -f checkpoints/step-1 ]; then cp checkpoints/step-1 model/weights; "
+    "else echo half-way >checkpoints/step-1; echo CUDA out of memory >output/failure; exit 1; fi"
+)
+ONCE = "cd $SAGEMAKER_BASE_DIR; cat input/data/model/model.safetensors input/data/training/* >model/weights"
+FOREVER = "sleep 600"
+
+
+class Trainings(Requests):
+    """Requests for one training job, whose code is ``script``."""
+
+    script = ONCE
+
+    def properties(self, **changed: Any) -> dict[str, Any]:
+        data = f"s3://{BUCKET}/data/{self.number}/"
+        source = {"S3DataType": "S3Prefix", "S3DataDistributionType": "FullyReplicated", "S3Uri": data}
+        return {
+            **super().properties(),
+            "JobKind": "TrainingJob",
+            "ModelChannel": "model",
+            "Reads": [{"Kind": "s3", "S3Uri": data}],
+            "Request": {
+                "AlgorithmSpecification": {
+                    "ContainerArguments": [self.script],
+                    "ContainerEntrypoint": ["/bin/bash", "-c"],
+                    "TrainingImage": "111122223333.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:1",
+                    "TrainingInputMode": "File",
+                },
+                "InputDataConfig": [{"ChannelName": "training", "DataSource": {"S3DataSource": source}}],
+                "ResourceConfig": {"InstanceCount": "1", "InstanceType": "ml.g5.xlarge", "VolumeSizeInGB": "10"},
+                "StoppingCondition": {"MaxRuntimeInSeconds": "3600"},
+            },
+            **changed,
+        }
+
+    def put_data(self, content: str) -> None:
+        self.cloud.client("s3").put_object(Bucket=BUCKET, Key=f"data/{self.number}/train.jsonl", Body=content.encode())
+
+    def job(self, key: str, attempt: int = 1) -> dict[str, Any]:
+        found = SageMakerJobs(self.cloud.client("sagemaker"), TRAINING).describe(job_name(BUCKET, key, attempt))
+        assert found is not None
+        return found
+
+    def ended(self, key: str, attempt: int = 1) -> str:
+        job = until(
+            lambda: self.job(key, attempt), lambda job: job["TrainingJobStatus"] not in ("InProgress", "Stopping")
+        )
+        return job["TrainingJobStatus"]
+
+    def look(self, key: str, attempt: int = 1) -> dict[str, Any]:
+        """What the watcher says."""
+        event = {
+            "Kind": "TrainingJob",
+            "Bucket": BUCKET,
+            "ArtifactKey": key,
+            "Attempt": attempt,
+            "Account": "000000000000",
+        }
+        return job_watcher.handler(event, LambdaContext(0.5))
+
+
+@pytest.fixture
+def a_training(
+    cloud: LocalCloud, answers: Answers, machine: str, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Trainings]:
+    monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
+    monkeypatch.setattr(job_handler, "_client", cloud.client)
+
+    def made(script: str) -> Trainings:
+        training = Trainings(cloud, answers, machine)
+        training.script = script
+        training.put_data("{}")
+        return training
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def machine(cloud: LocalCloud) -> str:
+    """A state machine that does nothing: these tests look themselves."""
+    definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
+    return cloud.client("stepfunctions").create_state_machine(
+        name="watcher-of-trainings", definition=json.dumps(definition), roleArn=ROLE
+    )["stateMachineArn"]
+
+
+def created(training: Trainings, request: str = "create", **changed: Any) -> str:
+    """The artifact's key."""
+    answer = training.send("Create", request, **changed)
+    assert answer["Status"] == "SUCCESS", answer
+    return answer["PhysicalResourceId"]
+
+
+def test_a_training_reads_model_and_data_and_its_output_is_the_artifact(a_training: Callable[[str], Trainings]) -> None:
+    training = a_training(ONCE)
+    key = created(training)
+    assert training.ended(key) == "Completed"
+    assert training.look(key) == {"Done": True}
+    manifest = training.store.manifest(key)
+    assert manifest is not None
+    assert [file["name"] for file in manifest["files"]] == ["weights"]
+    assert manifest["model_data_uri"] == training.answers.received[-1]["Data"]["ModelDataUri"]
+    assert manifest["request"]["ResourceConfig"]["InstanceType"] == "ml.g5.xlarge"
+    prefix = manifest["model_data_uri"].removeprefix(f"s3://{BUCKET}/")
+    body = training.cloud.client("s3").get_object(Bucket=BUCKET, Key=f"{prefix}weights")["Body"].read()
+    assert body == b"weights{}"
+
+
+def test_an_artifact_that_is_there_is_not_trained_again(a_training: Callable[[str], Trainings]) -> None:
+    training = a_training(ONCE)
+    key = created(training)
+    training.ended(key)
+    training.look(key)
+    assert created(training, "again") == key
+    assert SageMakerJobs(training.cloud.client("sagemaker"), TRAINING).describe(job_name(BUCKET, key, 2)) is None
+
+
+def test_other_data_make_another_artifact(a_training: Callable[[str], Trainings]) -> None:
+    training = a_training(ONCE)
+    first = created(training)
+    training.put_data('{"other": true}')
+    assert created(training, "again") != first
+
+
+def test_an_unrelated_update_keeps_the_artifact_although_the_data_have_changed(
+    a_training: Callable[[str], Trainings],
+) -> None:
+    training = a_training(ONCE)
+    key = created(training)
+    training.put_data('{"other": true}')
+    event = training.event("Update", "update", key, Description={"Model": "renamed"})
+    training.deliver({**event, "OldResourceProperties": training.properties()})
+    assert training.answers.received[-1]["PhysicalResourceId"] == key
+
+
+def test_the_next_attempt_goes_on_from_the_checkpoints_of_the_one_that_failed(
+    a_training: Callable[[str], Trainings],
+) -> None:
+    training = a_training(TWICE)
+    key = created(training)
+    assert training.ended(key) == "Failed"
+    training.look(key)
+    claim = training.store.claim(key)
+    assert claim is not None
+    assert "CUDA out of memory" in claim.failure
+    assert created(training, "again") == key
+    assert training.ended(key, attempt=2) == "Completed"
+    assert training.look(key, attempt=2) == {"Done": True}
+    assert training.store.manifest(key) is not None
+
+
+def test_a_training_that_nobody_wants_any_more_is_stopped(a_training: Callable[[str], Trainings]) -> None:
+    training = a_training(FOREVER)
+    key = created(training)
+    training.send("Delete", "delete", key)
+    assert training.ended(key) == "Stopped"
+    assert training.claims() == []
+
+
+def test_data_that_are_not_there_are_told_before_anything_runs(a_training: Callable[[str], Trainings]) -> None:
+    training = a_training(ONCE)
+    answer = training.send("Create", "create", Reads=[{"Kind": "s3", "S3Uri": f"s3://{BUCKET}/none/"}])
+    assert answer["Status"] == "FAILED"
+    assert f"no data files under s3://{BUCKET}/none/" in answer["Reason"]
+    assert training.claims() == []
