@@ -3,6 +3,7 @@
 `cdk synth --app "python examples/dashboards.py"`, then `constructs-optim dashboard preview` shows them.
 """
 
+import os
 from typing import Any
 
 from aws_cdk import App, Environment, Stack
@@ -22,7 +23,14 @@ from constructs_optim import (
 PRICE_OF_G5_12XLARGE = 7.09
 
 app = App()
-stack = Stack(app, "Chat", env=Environment(account="111122223333", region="us-west-2"))
+stack = Stack(
+    app,
+    "Chat",
+    env=Environment(
+        account=os.environ.get("CDK_DEFAULT_ACCOUNT", "111122223333"),
+        region=os.environ.get("CDK_DEFAULT_REGION", "us-west-2"),
+    ),
+)
 store = ArtifactStore(stack, "Artifacts")
 model = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True)
 

@@ -1,5 +1,7 @@
 """An endpoint that is evaluated after each deployment and every day, and a deployment that has to pass."""
 
+import os
+
 import aws_cdk as cdk
 
 from constructs_optim import (
@@ -11,7 +13,14 @@ from constructs_optim import (
 )
 
 app = cdk.App()
-stack = cdk.Stack(app, "Evaluated", env=cdk.Environment(account="111122223333", region="us-west-2"))
+stack = cdk.Stack(
+    app,
+    "Evaluated",
+    env=cdk.Environment(
+        account=os.environ.get("CDK_DEFAULT_ACCOUNT", "111122223333"),
+        region=os.environ.get("CDK_DEFAULT_REGION", "us-west-2"),
+    ),
+)
 
 chat = OptimizedEndpoint(
     stack,

@@ -1,11 +1,20 @@
-"""Medusa heads on a model that is fine-tuned first: two training jobs on spot instances, and an endpoint that is gated."""
+"""Medusa heads on a model that is fine-tuned first: two training jobs on spot instances, and a gated endpoint."""
+
+import os
 
 import aws_cdk as cdk
 
 from constructs_optim import FineTune, Medusa, Model, OptimizedEndpoint, TrainingCompute, Workload
 
 app = cdk.App()
-stack = cdk.Stack(app, "TextToSql", env=cdk.Environment(account="111122223333", region="us-west-2"))
+stack = cdk.Stack(
+    app,
+    "TextToSql",
+    env=cdk.Environment(
+        account=os.environ.get("CDK_DEFAULT_ACCOUNT", "111122223333"),
+        region=os.environ.get("CDK_DEFAULT_REGION", "us-west-2"),
+    ),
+)
 
 training = "s3://sql-of-mine/train/"
 validation = "s3://sql-of-mine/validation/"

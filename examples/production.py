@@ -1,5 +1,7 @@
 """Endpoints as platform teams run them: instance pools, a canary, alarms that page, and two models on one endpoint."""
 
+import os
+
 import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
@@ -19,7 +21,14 @@ from constructs_optim import (
 )
 
 app = cdk.App()
-stack = cdk.Stack(app, "Production", env=cdk.Environment(account="111122223333", region="us-west-2"))
+stack = cdk.Stack(
+    app,
+    "Production",
+    env=cdk.Environment(
+        account=os.environ.get("CDK_DEFAULT_ACCOUNT", "111122223333"),
+        region=os.environ.get("CDK_DEFAULT_REGION", "us-west-2"),
+    ),
+)
 pages = sns.Topic.from_topic_arn(stack, "Pages", "arn:aws:sns:us-west-2:111122223333:pages")
 captures = s3.Bucket.from_bucket_name(stack, "Captures", "chat-captures")
 

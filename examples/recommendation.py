@@ -3,13 +3,22 @@
 The first answer is waited for and known to the stack; the second is in the store when its job has ended.
 """
 
+import os
+
 from aws_cdk import App, CfnOutput, Duration, Environment, Stack
 from aws_cdk import aws_iam as iam
 
 from constructs_optim import ArtifactStore, Model, ModelRecommendation, Workload
 
 app = App()
-stack = Stack(app, "Chat", env=Environment(account="111122223333", region="us-west-2"))
+stack = Stack(
+    app,
+    "Chat",
+    env=Environment(
+        account=os.environ.get("CDK_DEFAULT_ACCOUNT", "111122223333"),
+        region=os.environ.get("CDK_DEFAULT_REGION", "us-west-2"),
+    ),
+)
 store = ArtifactStore(stack, "Artifacts")
 # A role that sagemaker.amazonaws.com may assume; what the jobs need is attached to it.
 role = iam.Role.from_role_name(stack, "Role", "chat-recommendations")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
         yield running
 
 
-def write_document(folder: Path) -> None:
+def write_document(folder: Path, versions: Sequence[str] = ("2.16.2", "9.0.0")) -> None:
     """The bundled Llama's document with what newer ones have: a draft, and a configuration of its own."""
     (bundled,) = (Path(hub_module.__file__).parent.parent / "data" / "hub").glob(
         "meta-textgeneration-llama-2-70b/*.json"
@@ -51,8 +51,8 @@ def write_document(folder: Path) -> None:
         },
     }
     folder.mkdir()
-    # The version that the examples name, and one that no real hub has.
-    for version in ("2.16.2", "9.0.0"):
+    # By default the version that the examples name, and one that no real hub has.
+    for version in versions:
         (folder / f"{version}.json").write_text(json.dumps(document))
 
 

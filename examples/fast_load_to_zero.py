@@ -1,0 +1,34 @@
+"""An endpoint that costs nothing at night: shards that load fast, and no copy of the model when nobody asks.
+
+Weights are quantized by one job and cut into shards by a second one, which the fast model loader streams from S3 into
+the accelerators. So a copy is back soon when the first request of the morning comes.
+"""
+
+import os
+
+from aws_cdk import App, CfnOutput, Environment, Stack
+
+from constructs_optim import Model, OptimizedEndpoint, Quantization, Sharding
+
+app = App()
+env = Environment(
+    account=os.environ.get("CDK_DEFAULT_ACCOUNT", "111122223333"),
+    region=os.environ.get("CDK_DEFAULT_REGION", "us-west-2"),
+)
+stack = Stack(app, "ToZero", env=env)
+
+endpoint = OptimizedEndpoint(
+    stack,
+    "Chat",
+    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+    techniques=[Quantization.awq(), Sharding.fast_load()],
+    instance_type="ml.g5.12xlarge",
+)
+scaling = endpoint.auto_scale(min_capacity=0, max_capacity=2)
+scaling.on_concurrency(target=4)
+scaling.on_schedule("Night", schedule="cron(0 20 * * ? *)", min_capacity=0, max_capacity=0)
+scaling.on_schedule("Morning", schedule="cron(0 6 ? * MON-FRI *)", min_capacity=1, max_capacity=2)
+
+CfnOutput(stack, "EndpointName", value=endpoint.endpoint_name)
+CfnOutput(stack, "InferenceComponentName", value=str(endpoint.inference_component_name))
+app.synth()

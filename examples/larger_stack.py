@@ -1,0 +1,98 @@
+"""An endpoint within a larger stack: in the VPC that is there, behind an API that asks for IAM signatures.
+
+A request goes from API Gateway to a Lambda function and on to the endpoint. The function has the one permission that
+`grant_invoke` gives it, and whoever calls the API needs `execute-api:Invoke`.
+"""
+
+import os
+
+from aws_cdk import App, CfnOutput, Duration, Environment, Stack
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from constructs_optim import Model, OptimizedEndpoint, Quantization
+
+CONSUMER = """
+import json, os
+import boto3
+
+runtime = boto3.client("sagemaker-runtime")
+
+
+def handler(event, context):
+    try:
+        prompt = json.loads(event.get("body") or "{}")["prompt"]
+    except (ValueError, KeyError):
+        return {"statusCode": 400, "body": json.dumps({"error": 'send {"prompt": "..."}'})}
+    answer = runtime.invoke_endpoint(
+        EndpointName=os.environ["ENDPOINT_NAME"],
+        ContentType="application/json",
+        Body=json.dumps({"inputs": prompt, "parameters": {"max_new_tokens": 256}}),
+    )
+    return {"statusCode": 200, "body": answer["Body"].read().decode()}
+"""
+
+
+class Network(Stack):
+    """What a platform team has already: a VPC with private subnets."""
+
+    def __init__(self, scope: Construct, id: str, *, env: Environment) -> None:
+        super().__init__(scope, id, env=env)
+        self.vpc = ec2.Vpc(
+            self,
+            "Vpc",
+            availability_zones=[f"{self.region}a", f"{self.region}b"],
+            nat_gateways=0,
+            subnet_configuration=[
+                ec2.SubnetConfiguration(name="Models", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=24)
+            ],
+        )
+
+
+class Assistant(Stack):
+    """The endpoint, and what asks it."""
+
+    def __init__(self, scope: Construct, id: str, *, vpc: ec2.IVpc, env: Environment) -> None:
+        super().__init__(scope, id, env=env)
+        endpoint = OptimizedEndpoint(
+            self,
+            "Chat",
+            model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+            techniques=[Quantization.awq()],
+            instance_type="ml.g5.12xlarge",
+            vpc=vpc,
+            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
+        )
+        consumer = lambda_.Function(
+            self,
+            "Consumer",
+            runtime=lambda_.Runtime.PYTHON_3_13,
+            handler="index.handler",
+            code=lambda_.Code.from_inline(CONSUMER),
+            environment={"ENDPOINT_NAME": endpoint.endpoint_name},
+            timeout=Duration.seconds(60),
+        )
+        endpoint.grant_invoke(consumer)
+        api = apigateway.LambdaRestApi(
+            self,
+            "Api",
+            handler=consumer,
+            proxy=False,
+            cloud_watch_role=False,
+            default_method_options=apigateway.MethodOptions(authorization_type=apigateway.AuthorizationType.IAM),
+        )
+        api.root.add_resource("ask").add_method("POST")
+        CfnOutput(self, "EndpointName", value=endpoint.endpoint_name)
+        CfnOutput(self, "ConsumerName", value=consumer.function_name)
+
+
+app = App()
+here = Environment(
+    account=os.environ.get("CDK_DEFAULT_ACCOUNT", "111122223333"),
+    region=os.environ.get("CDK_DEFAULT_REGION", "us-west-2"),
+)
+network = Network(app, "Network", env=here)
+Assistant(app, "Assistant", vpc=network.vpc, env=here)
+app.synth()

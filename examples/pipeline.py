@@ -1,0 +1,94 @@
+"""CDK Pipelines with a bake stage: the endpoint goes to staging, is measured there, and then to production.
+
+In staging a gate fails the deployment when latency or answers get worse, and so the pipeline stops before production.
+Production bakes for an hour behind its alarms, and rolls itself back when one of them rings.
+
+    cdk deploy Pipeline --app "python examples/pipeline.py"
+
+deploys the pipeline, which deploys the rest; both stages share one artifact store, so production runs no job.
+"""
+
+import os
+
+from aws_cdk import App, Duration, Environment, Stack, Stage, pipelines
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from constructs_optim import (
+    Alarms,
+    AlarmSettings,
+    ArtifactStore,
+    Model,
+    OptimizedEndpoint,
+    Quantization,
+    UpdatePolicy,
+    Workload,
+)
+
+HERE = Environment(
+    account=os.environ.get("CDK_DEFAULT_ACCOUNT", "111122223333"),
+    region=os.environ.get("CDK_DEFAULT_REGION", "us-west-2"),
+)
+STORE = f"optimized-artifacts-of-chat-{HERE.account}"
+REPOSITORY = "my-organization/chat"
+CONNECTION = f"arn:aws:codeconnections:{HERE.region}:{HERE.account}:connection/11111111-2222-3333-4444-555555555555"
+
+
+class Artifacts(Stack):
+    """The store that both stages make and find artifacts in."""
+
+    def __init__(self, scope: Construct, id: str, *, env: Environment) -> None:
+        super().__init__(scope, id, env=env)
+        ArtifactStore(self, "Artifacts", bucket_name=STORE)
+
+
+class Chat(Stage):
+    """The same endpoint in each stage, as large and as careful as that one needs it."""
+
+    def __init__(self, scope: Construct, id: str, *, bakes: bool, env: Environment) -> None:
+        super().__init__(scope, id, env=env)
+        stack = Stack(self, "Chat")
+        store = ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Store", STORE))
+        endpoint = OptimizedEndpoint(
+            stack,
+            "Endpoint",
+            model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+            techniques=[Quantization.awq()],
+            instance_type="ml.g5.12xlarge",
+            artifact_store=store,
+            initial_instance_count=2,
+            alarms=Alarms(latency=AlarmSettings(threshold=20), error_rate=AlarmSettings(threshold=1)),
+            update_policy=UpdatePolicy.canary(percent=50, bake_time=Duration.minutes(60 if bakes else 5)),
+        )
+        if bakes:
+            endpoint.auto_scale(min_capacity=2, max_capacity=8).on_concurrency()
+        else:
+            evaluation = endpoint.evaluate(workload=Workload(concurrency=[1, 8]), instance_price_per_hour=7.09)
+            evaluation.require(p99_ttft_ms=2000, max_regression=0.05)
+
+
+class Pipeline(Stack):
+    """Staging, where the endpoint is measured, then a person's word, then production."""
+
+    def __init__(self, scope: Construct, id: str, *, env: Environment) -> None:
+        super().__init__(scope, id, env=env)
+        pipeline = pipelines.CodePipeline(
+            self,
+            "Pipeline",
+            synth=pipelines.ShellStep(
+                "Synth",
+                input=pipelines.CodePipelineSource.connection(REPOSITORY, "main", connection_arn=CONNECTION),
+                commands=["npm ci", "pip install -r requirements.txt", "npx cdk synth"],
+            ),
+        )
+        pipeline.add_stage(Chat(self, "Staging", bakes=False, env=env))
+        pipeline.add_stage(
+            Chat(self, "Production", bakes=True, env=env),
+            pre=[pipelines.ManualApprovalStep("Release", comment="Staging's evaluation is on its dashboard.")],
+        )
+
+
+app = App()
+Artifacts(app, "Artifacts", env=HERE)
+Pipeline(app, "Pipeline", env=HERE)
+app.synth()

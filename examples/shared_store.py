@@ -1,0 +1,67 @@
+"""One artifact store for all teams of an organization: what one team's job made, no other team pays for again.
+
+A platform account owns the store. Teams of other accounts make artifacts there and find those of the others: the first
+deployment of a recipe runs the job, whoever does it, and the endpoints of all teams serve what it wrote.
+
+    cdk deploy Platform Search Support --app "python examples/shared_store.py" -c search=... -c support=...
+"""
+
+import os
+
+from aws_cdk import App, CfnOutput, Environment, Stack
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from constructs_optim import ArtifactStore, Model, OptimizedEndpoint, Quantization
+
+app = App()
+region = os.environ.get("CDK_DEFAULT_REGION", "us-west-2")
+platform_account = os.environ.get("CDK_DEFAULT_ACCOUNT", "111122223333")
+search_account: str = app.node.try_get_context("search") or "444455556666"
+support_account: str = app.node.try_get_context("support") or "777788889999"
+STORE = f"artifacts-of-all-teams-{platform_account}-{region}"
+
+
+class Platform(Stack):
+    """The store, which the accounts of the teams may read and write."""
+
+    def __init__(self, scope: Construct, id: str, *, env: Environment) -> None:
+        super().__init__(scope, id, env=env)
+        key = kms.Key(self, "Key", enable_key_rotation=True, alias="artifacts-of-all-teams")
+        store = ArtifactStore(self, "Artifacts", bucket_name=STORE, encryption_key=key)
+        for account in (search_account, support_account):
+            store.share_with_account(account, read_only=False)
+        self.key_arn = key.key_arn
+        CfnOutput(self, "KeyArn", value=key.key_arn)
+
+
+class Team(Stack):
+    """A team's endpoint, of a recipe that other teams use as well."""
+
+    def __init__(self, scope: Construct, id: str, *, key_arn: str, env: Environment) -> None:
+        super().__init__(scope, id, env=env)
+        store = ArtifactStore.from_bucket(
+            s3.Bucket.from_bucket_name(self, "Store", STORE),
+            encryption_key=kms.Key.from_key_arn(self, "Key", key_arn),
+        )
+        endpoint = OptimizedEndpoint(
+            self,
+            "Assistant",
+            model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+            techniques=[Quantization.awq()],
+            instance_type="ml.g5.12xlarge",
+            artifact_store=store,
+        )
+        CfnOutput(self, "EndpointName", value=endpoint.endpoint_name)
+
+
+platform = Platform(app, "Platform", env=Environment(account=platform_account, region=region))
+# The key's ARN is the Platform stack's output, KeyArn: another account cannot import it.
+shared_key: str = (
+    app.node.try_get_context("key_arn")
+    or f"arn:aws:kms:{region}:{platform_account}:key/0a1b2c3d-1111-2222-3333-444455556666"
+)
+Team(app, "Search", key_arn=shared_key, env=Environment(account=search_account, region=region))
+Team(app, "Support", key_arn=shared_key, env=Environment(account=support_account, region=region))
+app.synth()

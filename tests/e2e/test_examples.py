@@ -1,0 +1,122 @@
+"""Every example, deployed with the real CDK CLI, and taken down again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constructs_optim.local.cloud import ACCOUNT, LocalCloud
+
+from .conftest import write_document
+from .stack import CHECKOUT, DeployedStack
+
+pytestmark = pytest.mark.exhaustive
+
+HUB = {
+    "huggingface-llm-mistral-7b": ("2.0.0",),
+    "meta-textgeneration-llama-3-1-8b": ("2.16.2",),
+    "meta-textgeneration-llama-3-70b-instruct": ("2.16.2",),
+    "meta-textgeneration-llama-3-8b": ("2.16.2",),
+}
+# What the examples take for granted.
+OBJECTS = {
+    "models-of-mine": ("assistant/model.safetensors", "batch/model.safetensors", "adapters/sql.tar.gz"),
+    "my-models": ("chat-12b/model.safetensors",),
+    "my-prompts": ("chat.jsonl",),
+    "prompts-of-mine": ("quality.jsonl",),
+    "sql-of-mine": ("train/train.jsonl", "validation/validation.jsonl"),
+    "chat-captures": (),
+    "jumpstart-cache-prod-us-west-2": ("model/model.safetensors",),
+}
+# The stacks in the order of their deployment; what is named in braces is an output of one before.
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "awq_with_draft.py": ("Drafted",),
+    "dashboards.py": ("Chat",),
+    "evaluation.py": ("Evaluated",),
+    "fast_load_to_zero.py": ("ToZero",),
+    "larger_stack.py": ("Network", "Assistant"),
+    "medusa.py": ("TextToSql",),
+    "neuron.py": ("Neuron",),
+    "pipeline.py": ("Artifacts", "Pipeline/Staging/Chat", "Pipeline/Production/Chat"),
+    "production.py": ("Production",),
+    "quickstart.py": ("Quickstart",),
+    "recommendation.py": ("Chat",),
+    "shared_store.py": ("Platform", "Search", "Support"),
+}
+# tests/e2e/test_sharing.py deploys it.
+ELSEWHERE = {"eagle_in_two_stacks.py"}
+# Stands for a training job's image: the real training code is in tests/e2e/test_medusa.py.
+IMAGE = """#!/bin/sh
+case "$1" in -m) ;; *) echo weights >model/model.safetensors ;; esac
+"""
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """A bootstrapped local cloud in which a day passes in minutes, with all that the examples refer to."""
+    hub, image = tmp_path_factory.mktemp("hub"), tmp_path_factory.mktemp("image")
+    for model_id, versions in HUB.items():
+        write_document(hub / model_id, versions)
+    (image / "python").write_text(IMAGE)
+    (image / "python").chmod(0o755)
+    with LocalCloud(
+        job_seconds=(0.3, 0.3), endpoint_seconds=0.2, time_scale=0.01, hub_folders=[hub], training_path=image
+    ) as running:
+        s3 = running.client("s3")
+        for bucket, keys in OBJECTS.items():
+            s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+            for key in keys:
+                body = json.dumps({"prompt": "How many?"}) if key.endswith("jsonl") else key
+                s3.put_object(Bucket=bucket, Key=key, Body=body.encode())
+        running.client("sns").create_topic(Name="pages")
+        trust = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}}]}
+        running.client("iam").create_role(
+            RoleName="chat-recommendations", AssumeRolePolicyDocument=json.dumps(trust), Path="/"
+        )
+        DeployedStack(running, tmp_path_factory.mktemp("bootstrap"), "Bootstrap").cdk("bootstrap")
+        yield running
+
+
+def test_no_example_is_left_out() -> None:
+    assert {path.name for path in (CHECKOUT / "examples").glob("*.py")} == {*EXAMPLES} | ELSEWHERE
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_is_deployed_serves_and_is_taken_down(cloud: LocalCloud, tmp_path: Path, example: str) -> None:
+    context = dict.fromkeys(("search", "support"), ACCOUNT)
+    stacks: list[DeployedStack] = []
+    for name in EXAMPLES[example]:
+        stack = DeployedStack(cloud, tmp_path, name, example=example, context=context)
+        stack.deploy()
+        stacks.append(stack)
+        if (key_arn := outputs(stack).get("KeyArn")) is not None:
+            context["key_arn"] = key_arn
+    endpoints = [found for stack in stacks for found in endpoints_of(stack)]
+    assert endpoints or example == "recommendation.py"
+    assert {found["EndpointStatus"] for found in endpoints} <= {"InService"}
+    for stack in reversed(stacks):
+        stack.destroy()
+
+
+def outputs(stack: DeployedStack) -> dict[str, str]:
+    found = stack.client("cloudformation").describe_stacks(StackName=physical_name(stack))["Stacks"][0]
+    return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", ())}
+
+
+def endpoints_of(stack: DeployedStack) -> list[dict[str, Any]]:
+    resources = stack.client("cloudformation").describe_stack_resources(StackName=physical_name(stack))
+    names = [
+        found["PhysicalResourceId"].rpartition("/")[2]
+        for found in resources["StackResources"]
+        if found["ResourceType"] == "AWS::SageMaker::Endpoint"
+    ]
+    return [stack.client("sagemaker").describe_endpoint(EndpointName=name) for name in names]
+
+
+def physical_name(stack: DeployedStack) -> str:
+    """A stage's stack is named without its pipeline."""
+    return "-".join(stack.name.split("/")[-2:])
