@@ -96,14 +96,12 @@ class TrainingJob:
             self._record.update(members)
 
     def enter(self, secondary: str, **members: Any) -> None:
-        """Move on to a secondary status. One that was asked to stop only ends, or uploads."""
+        """Move on to a secondary status. A job that is stopping only ends, or uploads before."""
         with self._lock:
             status, at = _STATUSES[secondary], now()
-            if self.stop_asked.is_set() and status == "InProgress":
+            if self._record.get("TrainingJobStatus") == "Stopping" and status not in ENDS:
                 if secondary != "Uploading":
                     return
-                status = "Stopping"
-            if self._record.get("TrainingJobStatus") == "Stopping" and status == "InProgress":
                 status = "Stopping"
             transitions = self._record["SecondaryStatusTransitions"]
             if transitions:

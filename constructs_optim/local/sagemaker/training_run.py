@@ -12,7 +12,8 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +33,8 @@ _LOOK_SECONDS = 0.05
 _TELL_SECONDS = 0.5
 _CHECKPOINT_SECONDS = 2.0
 _KILL_SECONDS = 5.0
+# One job at a time has several hosts: the code of each listens at the same port, and some of it on all addresses.
+_ADDRESSES = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -147,9 +150,12 @@ class TrainingRun:
     def _life(self) -> tuple[str, Record]:
         while True:
             self._wait_for_instances()
-            self._since = time.monotonic()
-            self._job.begin_training()
-            with tempfile.TemporaryDirectory(prefix="training-", ignore_cleanup_errors=True) as folder:
+            with (
+                self._addresses(),
+                tempfile.TemporaryDirectory(prefix="training-", ignore_cleanup_errors=True) as folder,
+            ):
+                self._since = time.monotonic()
+                self._job.begin_training()
                 try:
                     return self._attempt(hosts_of(self._request, Path(folder)))
                 except _Cut as cut:
@@ -168,6 +174,19 @@ class TrainingRun:
         while not self._is_warm and (time.monotonic() < ready or self._strikes("training_never_starts")):
             self._pause(_LOOK_SECONDS)
         self._pause(0)
+
+    @contextmanager
+    def _addresses(self) -> Iterator[None]:
+        """Have the addresses of several hosts, if the job has several."""
+        if self._request["ResourceConfig"]["InstanceCount"] == 1:
+            yield
+            return
+        while not _ADDRESSES.acquire(blocking=False):
+            self._pause(_LOOK_SECONDS)
+        try:
+            yield
+        finally:
+            _ADDRESSES.release()
 
     def _attempt(self, hosts: list[Host]) -> tuple[str, Record]:
         """From the inputs to the outputs, on one set of instances."""
