@@ -3,8 +3,8 @@
 Source: API reference, S3DataSource, OutputDataConfig, CheckpointConfig, TensorBoardOutputConfig; developer guide, "How
 Amazon SageMaker AI Provides Training Information". Reports of users have the words of the failures, and say that a key
 with an empty segment is not downloaded. Assumed, for no source says so: that a prefix which ends within a segment of a
-key keeps the whole segment, that S3DistributionType ShardedByS3Key deals the objects out in turn, and that checkpoints
-are never deleted from S3.
+key keeps the whole segment, that the segments ``.`` and ``..`` are refused like empty ones, that ShardedByS3Key deals
+the objects out in turn, and that checkpoints are never deleted from S3.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import os
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from ..authorization import Permission
 from .execution import ExecutionRoles, refusal
@@ -145,7 +145,7 @@ class TrainingFiles:
             if found.endswith("/"):
                 continue
             if found == uri:
-                yield found, PurePosixPath(found).name
+                yield found, found.rpartition("/")[2]
             elif uri.endswith("/") or found.startswith(f"{uri}/"):
                 yield found, found.removeprefix(f"{uri.rstrip('/')}/")
             else:
@@ -166,7 +166,7 @@ class TrainingFiles:
         for uri, name in found:
             if name.endswith("/") or not name:
                 continue
-            for part in ("//", "/../"):
+            for part in ("//", "/../", "/./"):
                 if part in f"/{name}/":
                     raise TransferFailed(
                         f"Data download failed:Failed to download data. S3 key:{uri} has an illegal char sub-sequence "
