@@ -346,6 +346,14 @@ def test_a_job_fails_with_the_reason_of_a_fault(cloud: LocalCloud) -> None:
     assert next(job for job in cloud.training_jobs() if job["name"] == training.name)["status"] == "Failed"
 
 
+def test_a_job_that_the_service_fails_begins_anew_as_often_as_its_retry_strategy_says(cloud: LocalCloud) -> None:
+    cloud.inject("training_fails", count=2)
+    training = Training(cloud, "open('model/answer', 'w').write('42')", RetryStrategy={"MaximumRetryAttempts": 1})
+    assert training.ended()["FailureReason"].startswith("InternalServerError:")
+    begun = ["Starting", "Downloading", "Training"]
+    assert training.statuses() == [*begun, "Restarting", *begun, "Failed"]
+
+
 def test_a_job_that_writes_nothing_completes_all_the_same(cloud: LocalCloud) -> None:
     cloud.inject("training_writes_nothing", count=1)
     training = Training(cloud, "open('model/answer', 'w').write('42')")

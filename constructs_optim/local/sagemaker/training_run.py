@@ -1,8 +1,9 @@
 """The life of one training job, in a thread of its own: instances, inputs, the code itself, outputs.
 
 Sources: API reference, StopTrainingJob and StoppingCondition (SIGTERM, and 120 seconds until the end; what is in
-``/opt/ml/model`` by then is uploaded); developer guide, "Managed Spot Training in Amazon SageMaker AI" (an interrupted
-job begins anew, with its checkpoints) and "How Amazon SageMaker AI Signals Algorithm Success and Failure".
+``/opt/ml/model`` by then is uploaded) and RetryStrategy (what the service fails is tried again); developer guide,
+"Managed Spot Training in Amazon SageMaker AI" (an interrupted job begins anew, with its checkpoints) and "How Amazon
+SageMaker AI Signals Algorithm Success and Failure".
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _LOOK_SECONDS = 0.05
 _TELL_SECONDS = 0.5
 _CHECKPOINT_SECONDS = 2.0
 _KILL_SECONDS = 5.0
+_INTERNAL_ERROR = "InternalServerError"
+_INTERNAL = f"{_INTERNAL_ERROR}: We encountered an internal error. Please try again."
 # One job at a time has several hosts: the code of each listens at the same port, and some of it on all addresses.
 _ADDRESSES = threading.Lock()
 
@@ -102,6 +105,7 @@ class TrainingRun:
         self._metrics = TrainingMetrics(algorithm.get("MetricDefinitions", []))
         self._log = TrainingLog(job.name, self._metrics, settings.telemetry)
         self._files = TrainingFiles(self._request, objects, roles)
+        self._retries: int = self._request.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0)
         limits = self._request["StoppingCondition"]
         self._longest = limits.get("MaxRuntimeInSeconds", MAX_RUNTIME_SECONDS)
         self._until = time.monotonic() + limits.get("MaxWaitTimeInSeconds", float("inf"))
@@ -134,7 +138,7 @@ class TrainingRun:
                 # Into the local cloud's log: the job's own reason is the service's.
                 traceback.print_exc()
             secondary, members = "Failed", {"FailureReason": _INTERNAL}
-        is_good = not members.get("FailureReason", "").startswith("InternalServerError")
+        is_good = not members.get("FailureReason", "").startswith(_INTERNAL_ERROR)
         self._log.tell()
         if metrics := self._metrics.final():
             members["FinalMetricDataList"] = metrics
@@ -161,10 +165,15 @@ class TrainingRun:
                 except _Cut as cut:
                     if cut.secondary != "Interrupted":
                         raise
+                    again = cut.secondary
+                except _Failed as failed:
+                    if self._retries == 0 or not str(failed).startswith(_INTERNAL_ERROR):
+                        raise
+                    self._retries, again = self._retries - 1, "Restarting"
                 finally:
                     self._kill()
                     self._had, self._since = self._had + time.monotonic() - self._since, float("nan")
-            self._job.enter("Interrupted")
+            self._job.enter(again)
             self._is_warm = False
             self._pause(_LOOK_SECONDS)
             self._job.enter("Starting")
@@ -199,6 +208,10 @@ class TrainingRun:
         self._files.download(hosts)
         self._pause(0)
         self._job.enter("Training")
+        while self._strikes("training_never_finishes"):
+            self._pause(_LOOK_SECONDS)
+        if fault := self._strikes("training_fails"):
+            raise _Failed(fault.reason or _INTERNAL)
         try:
             self._train(hosts)
         except _Cut as cut:
@@ -219,10 +232,6 @@ class TrainingRun:
 
     def _train(self, hosts: list[Host]) -> None:
         """Run the code on every host until it ends on all of them, or fails on one."""
-        while self._strikes("training_never_finishes"):
-            self._pause(_LOOK_SECONDS)
-        if fault := self._strikes("training_fails"):
-            raise _Failed(fault.reason or _INTERNAL)
         with self._processes_lock:
             if self._abandoned:
                 raise _Cut("Stopped")
@@ -300,6 +309,3 @@ class TrainingRun:
 
     def _strikes(self, fault: str) -> Fault | None:
         return self._faults.strikes(fault, path=self._job.name)
-
-
-_INTERNAL = "InternalServerError: We encountered an internal error. Please try again."
