@@ -8,14 +8,12 @@ SageMaker AI Signals Algorithm Success and Failure".
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..faults import Fault, Faults
@@ -25,10 +23,11 @@ from .records import Record
 from .training_files import TrainingFiles, TransferFailed
 from .training_host import Host, hosts_of
 from .training_job import LONGEST_REASON, TrainingJob, algorithm_error
-from .training_logs import NoTelemetry, Telemetry, TrainingLog
+from .training_logs import TrainingLog
 from .training_metrics import TrainingMetrics
 from .training_process import TrainingProcess
 from .training_requests import MAX_RUNTIME_SECONDS
+from .training_settings import TrainingSettings
 
 _LOOK_SECONDS = 0.05
 _TELL_SECONDS = 0.5
@@ -38,27 +37,6 @@ _INTERNAL_ERROR = "InternalServerError"
 _INTERNAL = f"{_INTERNAL_ERROR}: We encountered an internal error. Please try again."
 # One job at a time has several hosts: the code of each listens at the same port, and some of it on all addresses.
 _ADDRESSES = threading.Lock()
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """How training jobs are run.
-
-    Attributes:
-        path: the folder whose programs stand for those of a job's image. Default: that of this interpreter.
-        starting: how long a job waits for its instances, in seconds; one that reuses a warm pool does not.
-        stop_seconds: from SIGTERM to SIGKILL. AWS's: 120.
-        keep_alive_scale: what a second of a warm pool lasts.
-        cloud: variables that point the code's SDK at this cloud.
-        telemetry: where its logs and metrics go.
-    """
-
-    path: Path = Path(sys.executable).parent
-    starting: float = 3.0
-    stop_seconds: float = 120.0
-    keep_alive_scale: float = 1.0
-    cloud: Mapping[str, str] = field(default_factory=dict[str, str])
-    telemetry: Telemetry = field(default_factory=NoTelemetry)
 
 
 class _Cut(Exception):
