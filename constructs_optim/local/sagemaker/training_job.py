@@ -119,8 +119,8 @@ class TrainingJob:
         with self._lock:
             self._record.setdefault("TrainingStartTime", now())
 
-    def end(self, secondary: str, *, billed: float, **members: Any) -> None:
-        """Move on to its last status; ``billed`` is how many seconds it had its instances.
+    def end(self, secondary: str, *, unbilled: float, **members: Any) -> None:
+        """Move on to its last status; ``unbilled`` is how many seconds since its beginning it had no instances.
 
         One that completes although it was asked to stop is Stopped, as whoever asked expects.
         """
@@ -130,10 +130,11 @@ class TrainingJob:
             began: dt.datetime | None = self._record.get("TrainingStartTime")
             if began is not None:
                 at = now()
+                seconds = (at - began).total_seconds()
                 members |= {
                     "TrainingEndTime": at,
-                    "TrainingTimeInSeconds": math.ceil((at - began).total_seconds()),
-                    "BillableTimeInSeconds": math.ceil(billed),
+                    "TrainingTimeInSeconds": math.ceil(seconds),
+                    "BillableTimeInSeconds": math.ceil(seconds - unbilled),
                 }
             self.enter(secondary, **members)
 

@@ -87,8 +87,8 @@ class TrainingRun:
         limits = self._request["StoppingCondition"]
         self._longest = limits.get("MaxRuntimeInSeconds", MAX_RUNTIME_SECONDS)
         self._until = time.monotonic() + limits.get("MaxWaitTimeInSeconds", float("inf"))
-        # How long the instances were had, before the present ones and since when those are.
-        self._had, self._since = 0.0, float("nan")
+        # How long instances were had before the present ones, since when those are, and how long none were in between.
+        self._had, self._since, self._lacked = 0.0, float("nan"), 0.0
         self._processes: list[TrainingProcess] = []
         self._processes_lock, self._abandoned = threading.Lock(), False
 
@@ -120,7 +120,7 @@ class TrainingRun:
         self._log.tell()
         if metrics := self._metrics.final():
             members["FinalMetricDataList"] = metrics
-        self._job.end(secondary, billed=self._had, **members, **self._ended(is_good))
+        self._job.end(secondary, unbilled=self._lacked, **members, **self._ended(is_good))
 
     def abandon(self) -> None:
         """End its processes at once: the local cloud ends."""
@@ -131,7 +131,8 @@ class TrainingRun:
 
     def _life(self) -> tuple[str, Record]:
         while True:
-            self._wait_for_instances()
+            with self._lacking():
+                self._wait_for_instances()
             with (
                 self._addresses(),
                 tempfile.TemporaryDirectory(prefix="training-", ignore_cleanup_errors=True) as folder,
@@ -150,11 +151,21 @@ class TrainingRun:
                     self._retries, again = self._retries - 1, "Restarting"
                 finally:
                     self._kill()
-                    self._had, self._since = self._had + time.monotonic() - self._since, float("nan")
+            self._had, self._since = self._had + time.monotonic() - self._since, float("nan")
             self._job.enter(again)
             self._is_warm = False
             self._pause(_LOOK_SECONDS)
             self._job.enter("Starting")
+
+    @contextmanager
+    def _lacking(self) -> Iterator[None]:
+        """Count the time for which a job that had instances before has none."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            if self._had:
+                self._lacked += time.monotonic() - began
 
     def _wait_for_instances(self) -> None:
         ready = time.monotonic() + self._settings.starting
