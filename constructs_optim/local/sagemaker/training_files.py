@@ -3,8 +3,9 @@
 Source: API reference, S3DataSource, OutputDataConfig, CheckpointConfig, TensorBoardOutputConfig; developer guide, "How
 Amazon SageMaker AI Provides Training Information". Reports of users have the words of the failures, and say that a key
 with an empty segment is not downloaded. Assumed, for no source says so: that a prefix which ends within a segment of a
-key keeps the whole segment, that the segments ``.`` and ``..`` are refused like empty ones, that ShardedByS3Key deals
-the objects out in turn, and that checkpoints are never deleted from S3.
+key keeps the whole segment, that the segments ``.`` and ``..`` are refused like empty ones, that two objects of one
+name in a channel fail the job, that ShardedByS3Key deals the objects out in turn, and that checkpoints are never
+deleted from S3.
 """
 
 from __future__ import annotations
@@ -129,6 +130,10 @@ class TrainingFiles:
         found = list(self._listed(source))
         if not found:
             raise TransferFailed(f"Data download failed:{no_objects(source['S3Uri'], self._role, self._region)}")
+        by_name: dict[str, str] = {}
+        for uri, name in found:
+            if by_name.setdefault(name, uri) != uri:
+                raise TransferFailed(f"Data download failed:{by_name[name]} and {uri} would be the same file, {name}")
         sharded = source.get("S3DataDistributionType") == "ShardedByS3Key"
         for place, host in enumerate(hosts):
             folder = host.channel(channel["ChannelName"])
