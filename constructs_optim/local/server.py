@@ -32,7 +32,7 @@ from .s3_objects import S3Objects
 from .sagemaker.hub import Hub
 from .sagemaker.optimization_jobs import JobDurations
 from .sagemaker.service import SageMaker, Timing
-from .sagemaker.training_run import TrainingSettings
+from .sagemaker.training_settings import TrainingSettings
 from .sagemaker_runtime import SageMakerRuntime
 from .telemetry_records import CloudWatchTelemetry
 

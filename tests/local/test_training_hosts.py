@@ -73,6 +73,7 @@ def test_a_warm_pool_ends_when_its_time_is_over(cloud: LocalCloud) -> None:
         training.described()
 
 
+TWO = {"InstanceCount": 2}
 MEETING = """
     import json, os, pathlib, socket
     root = pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"])
@@ -97,14 +98,16 @@ def test_each_instance_runs_the_code_with_its_share_of_the_data(cloud: LocalClou
         s3.put_object(Bucket=BUCKET, Key=f"{place}/{key}", Body=b"")
     parts = channel("parts", f"s3://{BUCKET}/{place}/parts/", S3DataDistributionType="ShardedByS3Key")
     every = channel("all", f"s3://{BUCKET}/{place}/all/")
-    training = Training(cloud, MEETING, ResourceConfig={"InstanceCount": 2}, more_inputs=[parts, every])
+    training = Training(cloud, MEETING, ResourceConfig=TWO, more_inputs=[parts, every])
     job = training.ended()
     assert training.log(1) == ["this is 127.0.0.1"]
-    assert training.log(2) == ["this is 127.0.0.2"]
     if fails:
+        # The other would wait for ever.
         assert job["FailureReason"] == "AlgorithmError: 127.0.0.1 has a bad part, exit code: 2"
+        assert none_left(f"TRAINING_JOB_NAME={training.name}")
     else:
         assert job["TrainingJobStatus"] == "Completed"
+        assert training.log(2) == ["this is 127.0.0.2"]
         assert training.model("127.0.0.1") == "a c"
         assert training.model("127.0.0.2") == "b"
 
@@ -124,6 +127,18 @@ def test_an_isolated_container_knows_of_no_cloud_and_has_no_credentials(cloud: L
     training.completed()
     environment = json.loads(training.model("report.json"))["environment"]
     assert not [name for name in environment if name.startswith("AWS_")]
+
+
+@pytest.mark.skipif(not can_have_several(), reason="only Linux answers on all of 127.0.0.0/8")
+def test_jobs_of_several_instances_have_their_turn_for_their_code_listens_at_the_same_ports(cloud: LocalCloud) -> None:
+    first = Training(cloud, "import time; print('begun', flush=True); time.sleep(60)", ResourceConfig=TWO)
+    until(first.log, bool)
+    second, alone = Training(cloud, "", ResourceConfig=TWO), Training(cloud, "")
+    alone.completed()
+    assert second.statuses() == ["Starting"]
+    first.stop()
+    second.completed()
+    assert first.ended()["TrainingJobStatus"] == "Stopped"
 
 
 STRAYING = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import itertools
 import json
@@ -228,13 +229,12 @@ def test_an_interrupted_job_begins_anew_with_its_checkpoints(cloud: LocalCloud) 
     training = spot(cloud, COUNTING)
     until(lambda: training.keys(training.checkpoints), lambda found: found == ["001"])
     cloud.inject("training_interrupted", path=training.name, count=1)
-    job = training.completed()
+    training.completed()
     anew = ["Starting", "Downloading", "Training"]
     assert training.statuses() == [*anew, "Interrupted", *anew, "Uploading", "Completed"]
     assert training.model("steps") == "100"
     assert training.keys(training.checkpoints) == ["001", "100", "101"]
     assert [line for line in training.log() if "going" in line] == ["going on from 0", "going on from 100"]
-    assert job["BillableTimeInSeconds"] <= job["TrainingTimeInSeconds"]
 
 
 def spot(cloud: LocalCloud, code: str, **changed: Any) -> Training:
@@ -251,6 +251,19 @@ def spot(cloud: LocalCloud, code: str, **changed: Any) -> Training:
     )
     training.checkpoints = place
     return training
+
+
+def test_the_time_without_instances_is_not_billed(cloud: LocalCloud) -> None:
+    training = spot(cloud, COUNTING)
+    until(lambda: training.keys(training.checkpoints), bool)
+    cloud.inject("training_never_starts")
+    cloud.inject("training_interrupted", path=training.name, count=1)
+    since = until(training.described, lambda job: job["SecondaryStatusTransitions"][-2]["Status"] == "Interrupted")
+    began = since["SecondaryStatusTransitions"][-1]["StartTime"]
+    until(lambda: dt.datetime.now(dt.UTC) - began, lambda waited: waited > dt.timedelta(seconds=1.5))
+    cloud.clear_faults()
+    job = training.completed()
+    assert job["BillableTimeInSeconds"] < job["TrainingTimeInSeconds"]
 
 
 def test_a_job_that_is_not_on_spot_instances_is_not_interrupted(cloud: LocalCloud) -> None:
@@ -344,6 +357,14 @@ def test_a_job_fails_with_the_reason_of_a_fault(cloud: LocalCloud) -> None:
     assert training.ended()["FailureReason"].startswith("CapacityError:")
     assert training.keys(f"out/{training.name}/") == []
     assert next(job for job in cloud.training_jobs() if job["name"] == training.name)["status"] == "Failed"
+
+
+def test_a_job_that_the_service_fails_begins_anew_as_often_as_its_retry_strategy_says(cloud: LocalCloud) -> None:
+    cloud.inject("training_fails", count=2)
+    training = Training(cloud, "open('model/answer', 'w').write('42')", RetryStrategy={"MaximumRetryAttempts": 1})
+    assert training.ended()["FailureReason"].startswith("InternalServerError:")
+    begun = ["Starting", "Downloading", "Training"]
+    assert training.statuses() == [*begun, "Restarting", *begun, "Failed"]
 
 
 def test_a_job_that_writes_nothing_completes_all_the_same(cloud: LocalCloud) -> None:

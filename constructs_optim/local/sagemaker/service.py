@@ -30,7 +30,7 @@ from .recommendation_jobs import RecommendationJobs
 from .records import Record, Scope
 from .served_models import ServedModels
 from .training_jobs import TrainingJobs
-from .training_run import TrainingSettings
+from .training_settings import TrainingSettings
 
 Operation = Callable[[Record], Record]
 Price = Callable[[str], float | None]

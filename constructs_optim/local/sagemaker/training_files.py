@@ -3,8 +3,9 @@
 Source: API reference, S3DataSource, OutputDataConfig, CheckpointConfig, TensorBoardOutputConfig; developer guide, "How
 Amazon SageMaker AI Provides Training Information". Reports of users have the words of the failures, and say that a key
 with an empty segment is not downloaded. Assumed, for no source says so: that a prefix which ends within a segment of a
-key keeps the whole segment, that S3DistributionType ShardedByS3Key deals the objects out in turn, and that checkpoints
-are never deleted from S3.
+key keeps the whole segment, that the segments ``.`` and ``..`` are refused like empty ones, that two objects of one
+name in a channel fail the job, that ShardedByS3Key deals the objects out in turn, and that checkpoints are never
+deleted from S3.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import os
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from ..authorization import Permission
 from .execution import ExecutionRoles, refusal
@@ -129,6 +130,10 @@ class TrainingFiles:
         found = list(self._listed(source))
         if not found:
             raise TransferFailed(f"Data download failed:{no_objects(source['S3Uri'], self._role, self._region)}")
+        by_name: dict[str, str] = {}
+        for uri, name in found:
+            if by_name.setdefault(name, uri) != uri:
+                raise TransferFailed(f"Data download failed:{by_name[name]} and {uri} would be the same file, {name}")
         sharded = source.get("S3DataDistributionType") == "ShardedByS3Key"
         for place, host in enumerate(hosts):
             folder = host.channel(channel["ChannelName"])
@@ -145,7 +150,7 @@ class TrainingFiles:
             if found.endswith("/"):
                 continue
             if found == uri:
-                yield found, PurePosixPath(found).name
+                yield found, found.rpartition("/")[2]
             elif uri.endswith("/") or found.startswith(f"{uri}/"):
                 yield found, found.removeprefix(f"{uri.rstrip('/')}/")
             else:
@@ -166,7 +171,7 @@ class TrainingFiles:
         for uri, name in found:
             if name.endswith("/") or not name:
                 continue
-            for part in ("//", "/../"):
+            for part in ("//", "/../", "/./"):
                 if part in f"/{name}/":
                     raise TransferFailed(
                         f"Data download failed:Failed to download data. S3 key:{uri} has an illegal char sub-sequence "

@@ -20,7 +20,7 @@ from .records import Record
 ROOT = PurePosixPath("/opt/ml")
 CHECKPOINTS = "/opt/ml/checkpoints"
 TENSORBOARD = "/opt/ml/output/tensorboard"
-_MENTIONED = re.compile(r"(?<![\w./-])/opt/ml(?![\w-])")
+_MENTIONED = re.compile(r"(?<![\w./])/opt/ml(?![\w-])")
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

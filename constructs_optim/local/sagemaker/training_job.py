@@ -20,6 +20,7 @@ _STATUSES = {
     "Downloading": "InProgress",
     "Training": "InProgress",
     "Interrupted": "InProgress",
+    "Restarting": "InProgress",
     "Uploading": "InProgress",
     "Stopping": "Stopping",
     "Completed": "Completed",
@@ -33,6 +34,7 @@ _MESSAGES = {
     "Downloading": "Downloading input data",
     "Training": "Training image download completed. Training in progress.",
     "Interrupted": "The managed spot training instances were interrupted",
+    "Restarting": "Restarting the training job",
     "Uploading": "Uploading generated training model",
     "Stopping": "Stopping the training job",
     "Completed": "Training job completed",
@@ -96,14 +98,12 @@ class TrainingJob:
             self._record.update(members)
 
     def enter(self, secondary: str, **members: Any) -> None:
-        """Move on to a secondary status. One that was asked to stop only ends, or uploads."""
+        """Move on to a secondary status. A job that is stopping only ends, or uploads before."""
         with self._lock:
             status, at = _STATUSES[secondary], now()
-            if self.stop_asked.is_set() and status == "InProgress":
+            if self._record.get("TrainingJobStatus") == "Stopping" and status not in ENDS:
                 if secondary != "Uploading":
                     return
-                status = "Stopping"
-            if self._record.get("TrainingJobStatus") == "Stopping" and status == "InProgress":
                 status = "Stopping"
             transitions = self._record["SecondaryStatusTransitions"]
             if transitions:
@@ -119,8 +119,8 @@ class TrainingJob:
         with self._lock:
             self._record.setdefault("TrainingStartTime", now())
 
-    def end(self, secondary: str, *, billed: float, **members: Any) -> None:
-        """Move on to its last status; ``billed`` is how many seconds it had its instances.
+    def end(self, secondary: str, *, unbilled: float, **members: Any) -> None:
+        """Move on to its last status; ``unbilled`` is how many seconds since its beginning it had no instances.
 
         One that completes although it was asked to stop is Stopped, as whoever asked expects.
         """
@@ -130,10 +130,11 @@ class TrainingJob:
             began: dt.datetime | None = self._record.get("TrainingStartTime")
             if began is not None:
                 at = now()
+                seconds = (at - began).total_seconds()
                 members |= {
                     "TrainingEndTime": at,
-                    "TrainingTimeInSeconds": math.ceil((at - began).total_seconds()),
-                    "BillableTimeInSeconds": math.ceil(billed),
+                    "TrainingTimeInSeconds": math.ceil(seconds),
+                    "BillableTimeInSeconds": math.ceil(seconds - unbilled),
                 }
             self.enter(secondary, **members)
 

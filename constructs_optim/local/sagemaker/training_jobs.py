@@ -18,7 +18,8 @@ from .records import Record, Records, Scope, now
 from .training_files import no_objects
 from .training_job import ENDS, TrainingJob
 from .training_requests import MAX_RUNTIME_SECONDS, check
-from .training_run import TrainingRun, TrainingSettings
+from .training_run import TrainingRun
+from .training_settings import TrainingSettings
 from .training_warm_pools import WarmPools
 
 _DEFAULTS: Record = {

@@ -69,6 +69,6 @@ class TrainingProcess:
         output = self._process.stdout
         if output is None:
             return
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError), output:
             while line := output.readline(_LONGEST_LINE):
                 read(line.decode(errors="replace").rstrip("\r\n"))

@@ -83,6 +83,8 @@ def _local_problems(request: Record) -> Iterator[str]:
             f"{_LOCAL} runs no container image: AlgorithmSpecification must have ContainerEntrypoint, which it runs "
             "with the programs of this machine."
         )
+    if "AlgorithmName" in algorithm:
+        yield f"{_LOCAL} has no algorithms: AlgorithmSpecification must have TrainingImage."
     for member in ("ServerlessJobConfig", "MlflowConfig", "ModelPackageConfig"):
         if member in request:
             yield f"{_LOCAL} has no {member}."

@@ -1,19 +1,19 @@
 """The life of one training job, in a thread of its own: instances, inputs, the code itself, outputs.
 
 Sources: API reference, StopTrainingJob and StoppingCondition (SIGTERM, and 120 seconds until the end; what is in
-``/opt/ml/model`` by then is uploaded); developer guide, "Managed Spot Training in Amazon SageMaker AI" (an interrupted
-job begins anew, with its checkpoints) and "How Amazon SageMaker AI Signals Algorithm Success and Failure".
+``/opt/ml/model`` by then is uploaded) and RetryStrategy (what the service fails is tried again); developer guide,
+"Managed Spot Training in Amazon SageMaker AI" (an interrupted job begins anew, with its checkpoints) and "How Amazon
+SageMaker AI Signals Algorithm Success and Failure".
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..faults import Fault, Faults
@@ -23,36 +23,20 @@ from .records import Record
 from .training_files import TrainingFiles, TransferFailed
 from .training_host import Host, hosts_of
 from .training_job import LONGEST_REASON, TrainingJob, algorithm_error
-from .training_logs import NoTelemetry, Telemetry, TrainingLog
+from .training_logs import TrainingLog
 from .training_metrics import TrainingMetrics
 from .training_process import TrainingProcess
 from .training_requests import MAX_RUNTIME_SECONDS
+from .training_settings import TrainingSettings
 
 _LOOK_SECONDS = 0.05
 _TELL_SECONDS = 0.5
 _CHECKPOINT_SECONDS = 2.0
 _KILL_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """How training jobs are run.
-
-    Attributes:
-        path: the folder whose programs stand for those of a job's image. Default: that of this interpreter.
-        starting: how long a job waits for its instances, in seconds; one that reuses a warm pool does not.
-        stop_seconds: from SIGTERM to SIGKILL. AWS's: 120.
-        keep_alive_scale: what a second of a warm pool lasts.
-        cloud: variables that point the code's SDK at this cloud.
-        telemetry: where its logs and metrics go.
-    """
-
-    path: Path = Path(sys.executable).parent
-    starting: float = 3.0
-    stop_seconds: float = 120.0
-    keep_alive_scale: float = 1.0
-    cloud: Mapping[str, str] = field(default_factory=dict[str, str])
-    telemetry: Telemetry = field(default_factory=NoTelemetry)
+_INTERNAL_ERROR = "InternalServerError"
+_INTERNAL = f"{_INTERNAL_ERROR}: We encountered an internal error. Please try again."
+# One job at a time has several hosts: the code of each listens at the same port, and some of it on all addresses.
+_ADDRESSES = threading.Lock()
 
 
 class _Cut(Exception):
@@ -99,11 +83,12 @@ class TrainingRun:
         self._metrics = TrainingMetrics(algorithm.get("MetricDefinitions", []))
         self._log = TrainingLog(job.name, self._metrics, settings.telemetry)
         self._files = TrainingFiles(self._request, objects, roles)
+        self._retries: int = self._request.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0)
         limits = self._request["StoppingCondition"]
         self._longest = limits.get("MaxRuntimeInSeconds", MAX_RUNTIME_SECONDS)
         self._until = time.monotonic() + limits.get("MaxWaitTimeInSeconds", float("inf"))
-        # How long the instances were had, before the present ones and since when those are.
-        self._had, self._since = 0.0, float("nan")
+        # How long instances were had before the present ones, since when those are, and how long none were in between.
+        self._had, self._since, self._lacked = 0.0, float("nan"), 0.0
         self._processes: list[TrainingProcess] = []
         self._processes_lock, self._abandoned = threading.Lock(), False
 
@@ -131,11 +116,11 @@ class TrainingRun:
                 # Into the local cloud's log: the job's own reason is the service's.
                 traceback.print_exc()
             secondary, members = "Failed", {"FailureReason": _INTERNAL}
-        is_good = not members.get("FailureReason", "").startswith("InternalServerError")
+        is_good = not members.get("FailureReason", "").startswith(_INTERNAL_ERROR)
         self._log.tell()
         if metrics := self._metrics.final():
             members["FinalMetricDataList"] = metrics
-        self._job.end(secondary, billed=self._had, **members, **self._ended(is_good))
+        self._job.end(secondary, unbilled=self._lacked, **members, **self._ended(is_good))
 
     def abandon(self) -> None:
         """End its processes at once: the local cloud ends."""
@@ -146,28 +131,60 @@ class TrainingRun:
 
     def _life(self) -> tuple[str, Record]:
         while True:
-            self._wait_for_instances()
-            self._since = time.monotonic()
-            self._job.begin_training()
-            with tempfile.TemporaryDirectory(prefix="training-", ignore_cleanup_errors=True) as folder:
+            with self._lacking():
+                self._wait_for_instances()
+            with (
+                self._addresses(),
+                tempfile.TemporaryDirectory(prefix="training-", ignore_cleanup_errors=True) as folder,
+            ):
+                self._since = time.monotonic()
+                self._job.begin_training()
                 try:
                     return self._attempt(hosts_of(self._request, Path(folder)))
                 except _Cut as cut:
                     if cut.secondary != "Interrupted":
                         raise
+                    again = cut.secondary
+                except _Failed as failed:
+                    if self._retries == 0 or not str(failed).startswith(_INTERNAL_ERROR):
+                        raise
+                    self._retries, again = self._retries - 1, "Restarting"
                 finally:
                     self._kill()
-                    self._had, self._since = self._had + time.monotonic() - self._since, float("nan")
-            self._job.enter("Interrupted")
+            self._had, self._since = self._had + time.monotonic() - self._since, float("nan")
+            self._job.enter(again)
             self._is_warm = False
             self._pause(_LOOK_SECONDS)
             self._job.enter("Starting")
+
+    @contextmanager
+    def _lacking(self) -> Iterator[None]:
+        """Count the time for which a job that had instances before has none."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            if self._had:
+                self._lacked += time.monotonic() - began
 
     def _wait_for_instances(self) -> None:
         ready = time.monotonic() + self._settings.starting
         while not self._is_warm and (time.monotonic() < ready or self._strikes("training_never_starts")):
             self._pause(_LOOK_SECONDS)
         self._pause(0)
+
+    @contextmanager
+    def _addresses(self) -> Iterator[None]:
+        """Have the addresses of several hosts, if the job has several."""
+        if self._request["ResourceConfig"]["InstanceCount"] == 1:
+            yield
+            return
+        while not _ADDRESSES.acquire(blocking=False):
+            self._pause(_LOOK_SECONDS)
+        try:
+            yield
+        finally:
+            _ADDRESSES.release()
 
     def _attempt(self, hosts: list[Host]) -> tuple[str, Record]:
         """From the inputs to the outputs, on one set of instances."""
@@ -180,6 +197,10 @@ class TrainingRun:
         self._files.download(hosts)
         self._pause(0)
         self._job.enter("Training")
+        while self._strikes("training_never_finishes"):
+            self._pause(_LOOK_SECONDS)
+        if fault := self._strikes("training_fails"):
+            raise _Failed(fault.reason or _INTERNAL)
         try:
             self._train(hosts)
         except _Cut as cut:
@@ -200,10 +221,6 @@ class TrainingRun:
 
     def _train(self, hosts: list[Host]) -> None:
         """Run the code on every host until it ends on all of them, or fails on one."""
-        while self._strikes("training_never_finishes"):
-            self._pause(_LOOK_SECONDS)
-        if fault := self._strikes("training_fails"):
-            raise _Failed(fault.reason or _INTERNAL)
         with self._processes_lock:
             if self._abandoned:
                 raise _Cut("Stopped")
@@ -281,6 +298,3 @@ class TrainingRun:
 
     def _strikes(self, fault: str) -> Fault | None:
         return self._faults.strikes(fault, path=self._job.name)
-
-
-_INTERNAL = "InternalServerError: We encountered an internal error. Please try again."
