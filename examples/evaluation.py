@@ -36,7 +36,7 @@ evaluation = chat.evaluate(
 # What misses this, or is more than 5 % worse than what it replaces, is rolled back.
 evaluation.require(
     p99_ttft_ms=2000,
-    min_output_tokens_per_second=100,
+    min_output_tokens_per_second=20,
     max_regression=0.05,
     quality=QualityRequirement("s3://prompts-of-mine/quality.jsonl", max_difference=0.15),
 )

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.local
 KEY = artifact_key("of the command line")
 MEMBERS = {
     "name",
+    "kind",
     "status",
     "instance_type",
     "attempt",

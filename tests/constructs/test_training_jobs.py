@@ -117,7 +117,7 @@ def test_the_execution_role_reads_code_and_data_and_keeps_checkpoints(chain: dic
     assert code["Action"] == ["s3:GetObject"]
     assert ".zip" in json.dumps(code["Resource"])
     (data,) = statements(chain, "ReadSource")
-    assert json.dumps(data["Resource"]).endswith('s3:::data/sql/train/*"]]}')
+    assert json.dumps(data["Resource"]).endswith('"data/sql/train/*"]]}')
     (checkpoints,) = statements(chain, "Checkpoints")
     assert json.dumps(checkpoints["Resource"]).endswith('/checkpoints/*"]]}')
 

@@ -66,7 +66,7 @@ class DeployedStack:
                 *(text for name, value in self.context.items() for text in ("--context", f"{name}={value}")),
                 "--output",
                 # One CLI at a time reads an assembly, and some tests run two.
-                tempfile.mkdtemp(prefix=self.name, dir=self.output),
+                tempfile.mkdtemp(prefix=self.name.replace("/", "-"), dir=self.output),
                 *arguments,
             ],
             cwd=CHECKOUT,

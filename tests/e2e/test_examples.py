@@ -22,6 +22,9 @@ HUB = {
     "meta-textgeneration-llama-3-70b-instruct": ("2.16.2",),
     "meta-textgeneration-llama-3-8b": ("2.16.2",),
 }
+GATES = ("GatedBucket", "HostingEulaUri")
+# Where the hub's document of the local cloud says that the model is.
+PREPACKED = "meta-textgeneration/meta-textgeneration-llama-2-70b/artifacts/inference-prepack/v1.0.0"
 # What the examples take for granted.
 OBJECTS = {
     "models-of-mine": ("assistant/model.safetensors", "batch/model.safetensors", "adapters/sql.tar.gz"),
@@ -30,7 +33,7 @@ OBJECTS = {
     "prompts-of-mine": ("quality.jsonl",),
     "sql-of-mine": ("train/train.jsonl", "validation/validation.jsonl"),
     "chat-captures": (),
-    "jumpstart-cache-prod-us-west-2": ("model/model.safetensors",),
+    "jumpstart-cache-prod-us-west-2": (f"{PREPACKED}/model.safetensors",),
 }
 # The stacks in the order of their deployment; what is named in braces is an output of one before.
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -61,6 +64,10 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     hub, image = tmp_path_factory.mktemp("hub"), tmp_path_factory.mktemp("image")
     for model_id, versions in HUB.items():
         write_document(hub / model_id, versions)
+    # Mistral's licence asks for nothing; the document that stands for all is Llama's.
+    for path in (hub / "huggingface-llm-mistral-7b").iterdir():
+        document = json.loads(path.read_text())
+        path.write_text(json.dumps({name: value for name, value in document.items() if name not in GATES}))
     (image / "python").write_text(IMAGE)
     (image / "python").chmod(0o755)
     with LocalCloud(

@@ -10,7 +10,7 @@ from typing import Any
 from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.runtime import job_watcher
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim, Owner
-from constructs_optim.runtime.sagemaker_jobs import SageMakerJobs, job_name
+from constructs_optim.runtime.sagemaker_jobs import TRAINING, SageMakerJobs, job_name
 
 from ..local.conftest import ROLE, until
 
@@ -64,6 +64,27 @@ class Store:
             **changed,
         }
         assert SageMakerJobs(self.sagemaker).create(request)
+        return name
+
+    def training(self, key: str, attempt: int = 1) -> str:
+        """Start a training job for the attempt, which takes its time; its name."""
+        name = job_name(self.bucket, key, attempt)
+        self.put("models/llama/model.safetensors", b"weights")
+        source = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{self.bucket}/models/llama/"}
+        request = {
+            "TrainingJobName": name,
+            "RoleArn": ROLE,
+            "AlgorithmSpecification": {
+                "ContainerEntrypoint": ["sleep", "600"],
+                "TrainingImage": "1.dkr.ecr.us-west-2.amazonaws.com/pytorch:1",
+                "TrainingInputMode": "File",
+            },
+            "InputDataConfig": [{"ChannelName": "model", "DataSource": {"S3DataSource": source}}],
+            "OutputDataConfig": {"S3OutputPath": self.records.model_uri(key, attempt), "CompressionType": "NONE"},
+            "ResourceConfig": {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 10},
+            "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+        }
+        assert SageMakerJobs(self.sagemaker, TRAINING).create(request)
         return name
 
     def ended(self, key: str, attempt: int = 1) -> dict[str, Any]:

@@ -38,6 +38,22 @@ def test_a_stores_job_is_listed_with_its_artifact_and_owners(store: Store, inven
     assert job.instance_type == "ml.g5.12xlarge"
 
 
+def test_a_training_job_is_listed_and_stopped_like_any_other(store: Store, inventory: ArtifactInventory) -> None:
+    store.claimed(KEY, owner("Chat"))
+    name = store.training(KEY)
+    job = listed(store, inventory)[name]
+    assert (job.kind, job.status) == ("training job", "INPROGRESS")
+    described = describe_job(store.sagemaker, name)
+    assert described is not None
+    assert described.instance_type == "ml.g5.xlarge", "the service's list has none"
+    assert job.owners == (owner("Chat"),)
+    only = {found.name for found in list_jobs(store.sagemaker, statuses=[JobStatus.in_progress])}
+    assert name in only
+    assert name not in {found.name for found in list_jobs(store.sagemaker, statuses=[JobStatus.starting])}
+    stop_job(store.sagemaker, name)
+    assert [look.status for look in watch_job(store.sagemaker, name, poll_seconds=0.1)][-1] == "STOPPED"
+
+
 def test_a_job_that_runs_for_nobody_is_orphaned(store: Store, inventory: ArtifactInventory) -> None:
     left = store.running(KEY)
     unclaimed = store.job(OTHER)
