@@ -29,7 +29,7 @@ def templates_of(name: str, out: Path) -> dict[str, dict[str, Any]]:
 
 
 def shown(template: dict[str, Any]) -> dict[str, Any]:
-    """The template without what changes with the handlers' code, which a pipeline names in the steps that publish it."""
+    """The template without what changes with the handlers' code, which a pipeline names where it publishes it."""
     if resources(template, "AWS::CodePipeline::Pipeline"):
         template = json.loads(re.sub(r"\b[0-9a-f]{64}\b", "<hash>", json.dumps(template)))
     return masked(template)
