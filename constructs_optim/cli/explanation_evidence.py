@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from botocore.exceptions import ClientError
 
-from constructs_optim.explanation.artifact_jobs import JobFacts
+from constructs_optim.explanation.artifact_jobs import JobFacts, parts_of, runs_on
 from constructs_optim.explanation.assembly import StackTemplate
 from constructs_optim.explanation.evidence import (
     PastJob,
@@ -21,7 +21,7 @@ from constructs_optim.explanation.evidence import (
     Stored,
     StoredArtifact,
 )
-from constructs_optim.explanation.hosted_endpoints import ARTIFACT, JOB
+from constructs_optim.explanation.hosted_endpoints import ARTIFACT, JOBS
 from constructs_optim.explanation.template import Resource, Template
 from constructs_optim.operations.artifacts import Artifact
 from constructs_optim.operations.deployed_templates import DeployedTemplates
@@ -87,7 +87,7 @@ class Evidence:
 
     def of(self, stack: StackTemplate) -> StackEvidence:
         """What is known of a stack."""
-        jobs = Template(stack.template).of_type(JOB, ARTIFACT)
+        jobs = Template(stack.template).of_type(*JOBS, ARTIFACT)
         stores = {job.logical_id: found for job in jobs if (found := self._store_of(stack, job)) is not None}
         return StackEvidence(self._prices_of(stack, jobs), stores)
 
@@ -167,7 +167,7 @@ def _past_job(artifact: Artifact) -> PastJob | None:
     return PastJob(
         model_id=str(described.get("Model", "")).partition(" ")[0],
         techniques=tuple(str(each) for each in described.get("Techniques") or ()),
-        parts=frozenset(name for each in request.get("OptimizationConfigs") or () for name in each),
-        instance_type=str(request.get("DeploymentInstanceType", "")),
+        parts=parts_of(request),
+        instance_type=runs_on(request) or "",
         seconds=float(seconds),
     )

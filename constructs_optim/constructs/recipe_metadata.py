@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 from aws_cdk import CfnResource, Token
 
 from constructs_optim.recipe import Plan
-from constructs_optim.recipe.plan_data import OptimizationJobPlan
 
 if TYPE_CHECKING:
+    from constructs_optim.recipe.plan_data import JobPlan
+
     from .hosted_model import HostedModel
 
 METADATA_KEY = "constructs-optim"
 """Under which a resource's ``Metadata`` has it. What is known only at deployment is left out."""
 
 
-def describe_job(resource: CfnResource, plan: Plan, job: OptimizationJobPlan) -> None:
+def describe_job(resource: CfnResource, plan: Plan, job: JobPlan) -> None:
     """Say what a job is part of, and what it makes."""
     made = {"Recipe": plan.summary, "Job": job.name}
     resource.add_metadata(METADATA_KEY, made | _key(job.artifact_key))

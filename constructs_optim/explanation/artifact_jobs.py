@@ -10,7 +10,7 @@ from typing import Any
 from constructs_optim.recipe.keys import artifact_key
 
 from .evidence import PastJob, Prices, StackEvidence, StoreContents, Stored, StoredArtifact
-from .hosted_endpoints import ARTIFACT, METADATA_KEY, recipes_of
+from .hosted_endpoints import ARTIFACT, METADATA_KEY, TRAINING_JOB, recipes_of
 from .template import Resource, literal, number, text_of
 from .words import between, money, short_key, span
 
@@ -66,20 +66,25 @@ class JobFacts:
             return said or literal(properties.get("ArtifactKey"))
         source = properties.get("Source") or {}
         version, recipe_key = literal(source.get("Version")), literal(properties.get("RecipeKey"))
-        if source.get("Kind") != "hub" or version is None or recipe_key is None:
+        # What else a job reads is part of its key, and known only when its files are looked at.
+        if source.get("Kind") != "hub" or version is None or recipe_key is None or properties.get("Reads"):
             return None
         return artifact_key(recipe_key, f"hub:{source.get('HubName')}/{source.get('ModelId')}@{version}")
 
     @property
     def is_training(self) -> bool:
         """Whether it is a training job, as opposed to an optimization job."""
-        return "ResourceConfig" in self._request
+        return self.resource.type == TRAINING_JOB
 
     @property
     def instance_type(self) -> str | None:
         """What the job runs on. An optimization job's request has no other than the one that serves."""
-        found = self._request.get("DeploymentInstanceType") or self._resources.get("InstanceType")
-        return literal(found)
+        return runs_on(self._request)
+
+    @property
+    def is_spot(self) -> bool:
+        """Whether it takes spot capacity."""
+        return self._request.get("EnableManagedSpotTraining") is True
 
     @property
     def instance_count(self) -> int:
@@ -88,8 +93,8 @@ class JobFacts:
 
     @property
     def parts(self) -> frozenset[str]:
-        """What it does, by the names of its request's members: a chain's jobs have one description."""
-        return frozenset(name for each in self._request.get("OptimizationConfigs") or () for name in each)
+        """What it does, by its request: a chain's jobs have one description."""
+        return parts_of(self._request)
 
     @property
     def max_seconds(self) -> int | None:
@@ -106,7 +111,7 @@ class JobFacts:
     def decides(self) -> tuple[Any, ...]:
         """What another artifact follows from, where the key is not known."""
         given = self.resource.properties
-        return given.get("RecipeKey"), given.get("Source"), given.get("ArtifactKey")
+        return tuple(given.get(name) for name in ("RecipeKey", "Source", "Reads", "ArtifactKey"))
 
     @property
     def _request(self) -> Mapping[str, Any]:
@@ -138,6 +143,7 @@ class Estimate:
     max_seconds: int | None
     price_per_hour: float | None
     price_basis: str
+    is_spot: bool = False
 
     def cost(self, seconds: float | None) -> float | None:
         """What that much time costs; None where time or price is not known."""
@@ -161,7 +167,7 @@ class Estimate:
             return ""
         cost = self.cost(self.max_seconds)
         priced = f" and {money(cost)}, by the {self.price_basis}" if cost is not None else ""
-        return f"; at most {span(self.max_seconds)}{priced}"
+        return f"; at most {span(self.max_seconds)}{priced}{'; spot capacity costs less' if self.is_spot else ''}"
 
     @property
     def _unpriced(self) -> str:
@@ -184,6 +190,18 @@ class Outlook:
         found = self.after or self.before
         assert found is not None  # noqa: S101 - an outlook is on something
         return found
+
+
+def parts_of(request: Mapping[str, Any]) -> frozenset[str]:
+    """What a job does: the members of an optimization job's configurations, or what a training job runs."""
+    training = request.get("AlgorithmSpecification") or {}
+    configured = [name for each in request.get("OptimizationConfigs") or () for name in each]
+    return frozenset([*configured, *(text_of(each) for each in training.get("ContainerArguments") or ())])
+
+
+def runs_on(request: Mapping[str, Any]) -> str | None:
+    """The instance type in a job's request."""
+    return literal(request.get("DeploymentInstanceType") or (request.get("ResourceConfig") or {}).get("InstanceType"))
 
 
 def outlook(before: JobFacts | None, after: JobFacts | None, evidence: StackEvidence) -> Outlook:
@@ -285,6 +303,7 @@ def _estimate(after: JobFacts, evidence: StackEvidence, store: StoreContents | N
         max_seconds=after.max_seconds,
         price_per_hour=price,
         price_basis=basis,
+        is_spot=after.is_spot,
     )
 
 
@@ -299,13 +318,12 @@ def _price(after: JobFacts, prices: Prices) -> tuple[float | None, str]:
     name = after.instance_type
     if name is None:
         return None, ""
-    if after.is_training and name in prices.training:
-        return prices.training[name] * after.instance_count, f"training price of {name}"
-    if not after.is_training and name in prices.optimization:
+    if after.is_training:
+        found = prices.training.get(name)
+        return (found * after.instance_count, f"training price of {name}") if found is not None else (None, "")
+    if name in prices.optimization:
         return prices.optimization[name], f"price of jobs on {name}"
     if name in prices.hosting:
         # The price list has no component of optimization jobs that could be verified.
-        return prices.hosting[
-            name
-        ] * after.instance_count, f"hosting price of {name}, which stands in for the job's own"
+        return prices.hosting[name], f"hosting price of {name}, which stands in for the job's own"
     return None, ""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .template import text_of
+
 _NESTED = "AWS::CloudFormation::Stack"
 # What the CDK writes where an app leaves account or region to the deployment.
 _UNKNOWN = {"unknown-account", "unknown-region"}
@@ -58,6 +60,7 @@ def read_assembly(folder: Path) -> list[StackTemplate]:
 
 
 def _stacks(folder: Path) -> Iterator[StackTemplate]:
+    uploaded = _uploaded(folder)
     for artifact_id, artifact in _object(folder / "manifest.json").get("artifacts", {}).items():
         properties = artifact.get("properties", {})
         match artifact.get("type"):
@@ -73,27 +76,40 @@ def _stacks(folder: Path) -> Iterator[StackTemplate]:
                     region=region,
                 )
                 yield stack
-                yield from _nested(folder, stack)
+                yield from _nested(uploaded, stack)
             case _:
                 pass
 
 
-def _nested(folder: Path, parent: StackTemplate) -> Iterator[StackTemplate]:
+def _nested(files: Mapping[str, Path], parent: StackTemplate) -> Iterator[StackTemplate]:
     for logical_id, resource in parent.template.get("Resources", {}).items():
-        # Only the CDK's own nested stacks have their templates beside them.
-        file = resource.get("Metadata", {}).get("aws:asset:path")
-        if resource.get("Type") != _NESTED or file is None or not (folder / file).is_file():
+        if resource.get("Type") != _NESTED:
+            continue
+        # Only the CDK's own nested stacks have their templates here: an asset, uploaded under this name.
+        name = text_of(resource.get("Properties", {}).get("TemplateURL")).rpartition("/")[2]
+        if name not in files:
             continue
         stack = StackTemplate(
             path=f"{parent.path}/{logical_id}",
             stack_name=parent.stack_name,
-            template=_object(folder / file),
+            template=_object(files[name]),
             account=parent.account,
             region=parent.region,
             parents=(*parent.parents, logical_id),
         )
         yield stack
-        yield from _nested(folder, stack)
+        yield from _nested(files, stack)
+
+
+def _uploaded(folder: Path) -> dict[str, Path]:
+    """The files of the assembly's assets, by the names they are uploaded under."""
+    return {
+        destination["objectKey"].rpartition("/")[2]: folder / asset["source"]["path"]
+        for manifest in sorted(folder.glob("*.assets.json"))
+        for asset in _object(manifest).get("files", {}).values()
+        for destination in asset["destinations"].values()
+        if "path" in asset["source"]
+    }
 
 
 def _environment(text: str) -> tuple[str | None, str | None]:

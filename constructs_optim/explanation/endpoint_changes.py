@@ -9,7 +9,7 @@ from functools import cached_property
 from .artifact_jobs import JobFacts, Outlook, outlook
 from .capacity import Capacity, MonthlyCost, capacities, monthly_cost
 from .evidence import StackEvidence
-from .hosted_endpoints import JOB, HostedEndpoint, recipes_of
+from .hosted_endpoints import JOBS, HostedEndpoint, recipes_of
 from .permission_changes import PermissionChange
 from .report import Change, RecipeChange
 from .resource_changes import Action, ResourceChange
@@ -100,7 +100,7 @@ class EndpointChanges:
         return [
             change
             for change in self.parts.values()
-            if change.action in (Action.replace, Action.may_replace) and change.resource.type != JOB
+            if change.action in (Action.replace, Action.may_replace) and change.resource.type not in JOBS
         ]
 
     @cached_property

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from .capacity import HOURS_A_MONTH, Capacity, scaled_range
 from .endpoint_changes import EndpointChanges, Move, component_name
-from .hosted_endpoints import COMPONENT, CONFIGURATION, ENDPOINT, JOB, MODELS, WAITING
+from .hosted_endpoints import COMPONENT, CONFIGURATION, ENDPOINT, JOBS, MODELS, WAITING
 from .report import RecipeChange, Sentence, Topic
 from .resource_changes import Action, ResourceChange
 from .template import number, text_of
@@ -134,7 +134,7 @@ def _cause(changes: EndpointChanges, name: str) -> str:
     found = changes.changes.get(name)
     if found is None:
         return name
-    if found.resource.type == JOB:
+    if found.resource.type in JOBS:
         return "what its artifact's job answers"
     kind = _KINDS.get(found.resource.type)
     return f"the {kind}" if kind is not None else found.resource.label
@@ -195,7 +195,7 @@ def _settings(changes: EndpointChanges) -> Iterator[str]:
         return
     for change in changes.parts.values():
         kind = _KINDS.get(change.resource.type)
-        if change.resource.type == JOB:
+        if change.resource.type in JOBS:
             yield from _job_settings(changes, change)
         elif kind is None or change.action is Action.refuse:
             continue

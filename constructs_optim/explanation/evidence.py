@@ -31,7 +31,7 @@ class StoredArtifact:
 class PastJob:
     """A job that completed: what it was of, on what it ran, and for how long.
 
-    ``parts`` are the names of its request's members, for instance ``ModelQuantizationConfig``.
+    ``parts`` tell what it did, for instance ``ModelQuantizationConfig``.
     """
 
     model_id: str

@@ -12,7 +12,7 @@ from .endpoint_sentences import sentences
 from .evidence import StackEvidence
 from .hosted_endpoints import (
     ARTIFACT,
-    JOB,
+    JOBS,
     HostedEndpoint,
     hosted_endpoints,
     jobs_of_no_endpoint,
@@ -113,7 +113,9 @@ def _artifacts(
     listed = list(endpoints)
     old = apart(before, [each.before for each in listed if each.before is not None])
     new = apart(after, [each.after for each in listed if each.after is not None])
-    served = {name for each in listed for name, change in each.parts.items() if change.resource.type in (JOB, ARTIFACT)}
+    served = {
+        name for each in listed for name, change in each.parts.items() if change.resource.type in (*JOBS, ARTIFACT)
+    }
     for name in dict.fromkeys([*new, *old]):
         # One that an endpoint serves on one side alone is that endpoint's to tell of.
         if name not in served:

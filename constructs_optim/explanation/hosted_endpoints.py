@@ -13,7 +13,8 @@ ENDPOINT = "AWS::SageMaker::Endpoint"
 CONFIGURATION = "AWS::SageMaker::EndpointConfig"
 COMPONENT = "AWS::SageMaker::InferenceComponent"
 MODELS = ("AWS::SageMaker::Model", MODEL_OF_A_CUSTOM_RESOURCE)
-JOB, ARTIFACT = "Custom::OptimizationJob", "Custom::OptimizedArtifact"
+TRAINING_JOB, ARTIFACT = "Custom::TrainingJob", "Custom::OptimizedArtifact"
+JOBS = ("Custom::OptimizationJob", TRAINING_JOB)
 WAITING = ("AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitConditionHandle")
 _SCALABLE_TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 _SCALING_POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
@@ -91,7 +92,7 @@ def hosted_endpoints(template: Template) -> list[HostedEndpoint]:
 def jobs_of_no_endpoint(template: Template, endpoints: Iterable[HostedEndpoint]) -> list[Resource]:
     """The jobs, and references to artifacts, that no endpoint of the template serves."""
     served = {job.logical_id for endpoint in endpoints for job in endpoint.all_jobs}
-    return [job for job in template.of_type(JOB, ARTIFACT) if job.logical_id not in served]
+    return [job for job in template.of_type(*JOBS, ARTIFACT) if job.logical_id not in served]
 
 
 def recipes_of(resource: Resource | None) -> list[str]:
@@ -158,7 +159,7 @@ def _jobs(template: Template, models: Iterable[Resource]) -> tuple[Resource, ...
             if following.logical_id not in found:
                 found.add(following.logical_id)
                 left.append(following)
-    return tuple(job for job in template.of_type(JOB, ARTIFACT) if job.logical_id in found)
+    return tuple(job for job in template.of_type(*JOBS, ARTIFACT) if job.logical_id in found)
 
 
 def _leading_to_jobs(template: Template, resource: Resource) -> Iterator[Resource]:
@@ -167,7 +168,7 @@ def _leading_to_jobs(template: Template, resource: Resource) -> Iterator[Resourc
         names |= dict.fromkeys(resource.depends_on)
     for name in names:
         other = template.resources.get(name)
-        if other is not None and other.type in (JOB, ARTIFACT, *WAITING):
+        if other is not None and other.type in (*JOBS, ARTIFACT, *WAITING):
             yield other
 
 

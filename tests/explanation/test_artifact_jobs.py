@@ -149,10 +149,12 @@ def test_a_training_job_is_priced_as_one_by_all_its_instances() -> None:
         "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
     }
     prices = Prices({"ml.p5.48xlarge": 60.0}, training={"ml.p5.48xlarge": 50.0})
-    found = looked(facts(Request=request), StackEvidence(prices))
+    declared = {**job(Request={**request, "EnableManagedSpotTraining": True})["Job"], "Type": "Custom::TrainingJob"}
+    found = looked(JobFacts(Resource("Job", declared)), StackEvidence(prices))
     assert found.estimate is not None
     assert found.estimate.cost(3600) == 100
     assert "training job" in found.sentence
+    assert "at most 1 h and $100, by the training price of ml.p5.48xlarge; spot capacity" in found.estimate.words
 
 
 @pytest.mark.parametrize(

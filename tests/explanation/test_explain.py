@@ -216,7 +216,7 @@ def test_each_artifact_of_a_chain_is_told_of(synthesis: Synthesis) -> None:
     (found,) = report.endpoints
     # What the first job makes is what the endpoint served until now.
     assert outcomes(found) == ["stays", "decided_at_deployment"]
-    assert [job.artifact_key for job in found.jobs][0] == KEY_OF_THE_HEADLINE
+    assert found.jobs[0].artifact_key == KEY_OF_THE_HEADLINE
     assert "The inference component its own component is created." in said(report, "replacement")
 
 
