@@ -115,8 +115,8 @@ def test_jobs_of_the_same_kind_say_how_long_it_takes_and_what_it_costs() -> None
     found = looked(facts(), with_store(None, PAST, replace(PAST, seconds=6000), replace(PAST, model_id="mistral")))
     assert found.estimate is not None
     assert found.estimate.words == (
-        "About 1 h 12 min to 1 h 40 min, for $8.40 to $11.67, as 2 jobs of the same kind took; at most 10 h and $70.00, "
-        "by the hosting price of ml.g5.12xlarge, which stands in for the job's own."
+        "About 1 h 12 min to 1 h 40 min, for $8.40 to $11.67, as 2 jobs of the same kind took; at most 10 h and "
+        "$70.00, by the hosting price of ml.g5.12xlarge, which stands in for the job's own."
     )
 
 
@@ -132,7 +132,8 @@ def test_a_price_that_is_not_known_is_said_not_to_be() -> None:
     found = looked(facts(), with_store(None, PAST, prices=Prices()))
     assert found.estimate is not None
     assert found.estimate.words == (
-        "About 1 h 12 min, as 1 job of the same kind took; at most 10 h. What it costs is not known: no price was given."
+        "About 1 h 12 min, as 1 job of the same kind took; at most 10 h. What it costs is not known: no price was "
+        "given."
     )
 
 
