@@ -11,7 +11,7 @@ from .hosted_endpoints import COMPONENT, CONFIGURATION, ENDPOINT, JOBS, MODELS, 
 from .report import RecipeChange, Sentence, Topic
 from .resource_changes import Action, ResourceChange
 from .template import number, text_of
-from .update_policies import Strategy
+from .update_policies import Strategy, update_policy
 from .value_differences import value_differences
 from .words import between, listed, money
 
@@ -204,11 +204,29 @@ def _settings(changes: EndpointChanges) -> Iterator[str]:
                 verb = "added" if change.action is Action.create else "removed"
                 yield f"{kind} {change.resource.label} is {verb}.".capitalize()
         else:
-            found = value_differences(change)
+            policy = _policy_change(changes, change)
+            if policy is not None:
+                yield policy
+            found = value_differences(change, () if policy is None else ("DeploymentConfig",))
             if found:
                 yield f"{_first_up(kind)} {change.resource.label}: {'; '.join(found)}."
             for name in change.attributes:
                 yield f"{_first_up(kind)} {change.resource.label}: {name} changes."
+
+
+def _policy_change(changes: EndpointChanges, change: ResourceChange) -> str | None:
+    """How it moves over from now on, where that is what changes."""
+    if "DeploymentConfig" not in change.properties or changes.before is None or changes.after is None:
+        return None
+    policies = [
+        update_policy(endpoint.template, resource)
+        for endpoint, resource in ((changes.before, change.before), (changes.after, change.after))
+        if resource is not None
+    ]
+    old, new = (f"{policy.words}. {policy.rollback_words}" for policy in policies)
+    if old == new:
+        return None
+    return f"Updates of {change.resource.label} go by {new} Before: by {old}"
 
 
 def _job_settings(changes: EndpointChanges, change: ResourceChange) -> Iterator[str]:

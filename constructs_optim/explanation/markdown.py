@@ -80,7 +80,13 @@ def _overview(report: Report) -> Iterator[str]:
 
 def listed_outcomes(endpoint: EndpointReport) -> str:
     """What becomes of an endpoint's artifacts, each outcome once."""
-    return ", ".join(dict.fromkeys(_OUTCOMES[job.outcome] for job in endpoint.jobs)) or "none"
+    return ", ".join(dict.fromkeys(_outcome(job) for job in endpoint.jobs)) or "none"
+
+
+def _outcome(job: JobReport) -> str:
+    # Only a job has a longest time; what is referred to by its key has none.
+    found_out = job.outcome == "decided_at_deployment"
+    return "by its key" if found_out and job.max_seconds is None else _OUTCOMES[job.outcome]
 
 
 def cost_in_short(endpoint: EndpointReport) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from .resource_changes import ResourceChange
@@ -12,10 +12,11 @@ _LONGEST = 80
 _MOST = 8
 
 
-def value_differences(change: ResourceChange) -> list[str]:
+def value_differences(change: ResourceChange, without: Collection[str] = ()) -> list[str]:
     """The values that change, ``Request.StoppingCondition.MaxRuntimeInSeconds: 36000 becomes 7200``, at most eight.
 
-    Left out is what only refers to another resource: that one is told of. Long values are left out by name alone.
+    Left out is what only refers to another resource: that one is told of. Of long values the name alone is told.
+    ``without``: properties that are told of elsewhere.
     """
     if change.before is None or change.after is None:
         return []
@@ -23,6 +24,7 @@ def value_differences(change: ResourceChange) -> list[str]:
         dict.fromkeys(
             text
             for name in change.properties
+            if name not in without
             for text in _between(name, change.before.properties.get(name), change.after.properties.get(name))
         )
     )

@@ -15,11 +15,11 @@ from constructs_optim.explanation.report import Report
 from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.local.price_list import hourly_price
 
+from ..explanation.schemas import DOCUMENTED, of_reports
 from ..explanation.templates import chat, job, resource, role, scaled, stack, written
 from ..local.conftest import until
 from ..operations.stores import Store, artifact_key, owner
 
-ROOT = Path(__file__).parent.parent.parent
 WIDER = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
 
 
@@ -84,8 +84,8 @@ def test_json_is_the_report_and_nothing_else(before: Path, after: Path, prices: 
 
 
 def test_the_documented_schema_is_that_of_the_report() -> None:
-    documented = (ROOT / "docs" / "explain.schema.json").read_text(encoding="utf-8")
-    assert json.loads(documented) == Report.model_json_schema(mode="serialization")
+    documented = json.loads(DOCUMENTED.read_text(encoding="utf-8"))
+    assert documented == of_reports(), "python -m tests.explanation.schemas writes it anew"
 
 
 @pytest.mark.parametrize(("what", "status"), [("change", 1), ("job", 1), ("permissions", 1), ("interruption", 0)])

@@ -157,6 +157,8 @@ def test_another_recipe_is_another_artifact_model_and_configuration_behind_the_s
         "The endpoint itself stays, with its name.",
         "The endpoint updates by a rolling update in batches of 25 %, each watched for 5 min.",
         "The number of instances stays as scaling has set it.",
+        "Updates of Llama70B go by a rolling update in batches of 25 %, each watched for 5 min.",
+        "Before: by blue/green, all at once: a second fleet of the same size takes all traffic;",
         "1 to 4 instances of ml.p5.48xlarge (scaling); before: 1 to 4 instances of ml.g5.12xlarge (scaling).",
         "$46,209 a month at the least capacity and $184,836 at the most (730 hours on demand, prices of a test). "
         "Before: $5,176 to $20,703.",
