@@ -15,7 +15,14 @@ from rich.table import Table
 
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.explain import explain
-from constructs_optim.explanation.markdown import by_topic, cost_in_short, counted_statements, listed_outcomes, markdown
+from constructs_optim.explanation.markdown import (
+    by_topic,
+    cost_in_short,
+    counted_statements,
+    is_news,
+    listed_outcomes,
+    markdown,
+)
 from constructs_optim.explanation.permission_words import permission_row
 from constructs_optim.explanation.report import EndpointReport, JobReport, PermissionReport, Report, StackReport
 
@@ -166,7 +173,7 @@ def _print_stack(stack: StackReport) -> None:
     where = f" in {stack.region}" if stack.region is not None else ""
     console.print(f"[bold]Stack {escape(stack.name)}: {stack.change}{where}[/]", highlight=False)
     for endpoint in stack.endpoints:
-        if endpoint.change == "unchanged":
+        if endpoint.change == "unchanged" and not is_news(endpoint):
             say(f"  {endpoint.name} is unchanged: {listed_outcomes(endpoint)}, {cost_in_short(endpoint)} a month.")
         else:
             console.print(_endpoint(endpoint))
@@ -177,6 +184,8 @@ def _print_stack(stack: StackReport) -> None:
         say(counted_statements(stack.permissions))
     for resource in stack.resources:
         say(f"  {resource.name} ({resource.type}) {resource.sentence}.")
+    if stack.outputs:
+        say(f"  Outputs that change: {', '.join(stack.outputs)}.")
 
 
 def _print_artifact(job: JobReport) -> None:

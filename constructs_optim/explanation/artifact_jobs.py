@@ -19,7 +19,8 @@ class Outcome(StrEnum):
     """What becomes of a job or of a reference to an artifact.
 
     ``stays``: it is as it was. ``decided_at_deployment``: the store was not asked, or the key is not known yet.
-    ``missing``: it is referred to and not there, so the deployment fails. ``removed``: nothing of the stack wants it.
+    ``missing``: it is referred to and not there, so the deployment fails. ``lost``: nobody asks for it anew, and its
+    store has it no more. ``removed``: nothing of the stack wants it.
     """
 
     stays = "stays"
@@ -28,6 +29,7 @@ class Outcome(StrEnum):
     new_job = "new_job"
     decided_at_deployment = "decided_at_deployment"
     missing = "missing"
+    lost = "lost"
     removed = "removed"
 
 
@@ -204,13 +206,16 @@ def runs_on(request: Mapping[str, Any]) -> str | None:
     return literal(request.get("DeploymentInstanceType") or (request.get("ResourceConfig") or {}).get("InstanceType"))
 
 
-def outlook(before: JobFacts | None, after: JobFacts | None, evidence: StackEvidence) -> Outlook:
+def outlook(
+    before: JobFacts | None, after: JobFacts | None, evidence: StackEvidence, *, is_asked_for: bool = True
+) -> Outlook:
     """What a deployment does, by all that is known.
 
     Args:
         before: as the template has it that is there; None for one that is new.
         after: as the template has it that is wanted; None for one that is removed.
         evidence: prices, and the store where it was looked into.
+        is_asked_for: whether CloudFormation asks for it anew: not where its resource is as it was.
     """
     if after is None:
         assert before is not None  # noqa: S101 - one of the two is there
@@ -218,6 +223,8 @@ def outlook(before: JobFacts | None, after: JobFacts | None, evidence: StackEvid
             before, None, Outcome.removed, f"{_artifact(before)} is not used any more; it stays in its store."
         )
     store = evidence.stores.get(after.resource.logical_id)
+    if not is_asked_for:
+        return Outlook(before, after, *_untouched(after, store))
     if after.is_reference:
         return _referred(before, after, store)
     outcome, sentence = _decided(before, after, store)
@@ -225,6 +232,20 @@ def outlook(before: JobFacts | None, after: JobFacts | None, evidence: StackEvid
         sentence = f"Another one than before ({_artifact(before)[:1].lower()}{_artifact(before)[1:]}). {sentence}"
     open_ended = outcome in (Outcome.new_job, Outcome.decided_at_deployment)
     return Outlook(before, after, outcome, sentence, _estimate(after, evidence, store) if open_ended else None)
+
+
+def _untouched(after: JobFacts, store: StoreContents | None) -> tuple[Outcome, str]:
+    """What becomes of an artifact that nobody asks for anew, also where it is no longer what it was."""
+    named, key = _artifact(after), after.artifact_key
+    found = store.artifacts.get(key) if store is not None and key is not None else None
+    if store is None or key is None or (found is not None and found.state is Stored.ready):
+        return Outcome.stays, f"{named} stays as it is: no job runs."
+    what = f"{found.state} ({found.detail})" if found is not None else "not there"
+    return (
+        Outcome.lost,
+        f"{named} is {what} in the store {store.bucket}, and no job runs, since its resource does not change: new "
+        "instances cannot load it. Any change of the resource, for instance of a tag, has it made anew.",
+    )
 
 
 def _decided(before: JobFacts | None, after: JobFacts, store: StoreContents | None) -> tuple[Outcome, str]:

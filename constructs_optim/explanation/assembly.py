@@ -115,7 +115,11 @@ def _uploaded(folder: Path) -> dict[str, Path]:
 def _environment(text: str) -> tuple[str | None, str | None]:
     """Account and region of ``aws://<account>/<region>``."""
     account, _, region = text.removeprefix("aws://").partition("/")
-    return (None if part in _UNKNOWN or not part else part for part in (account, region))  # type: ignore[return-value]
+    return _known(account), _known(region)
+
+
+def _known(part: str) -> str | None:
+    return part if part and part not in _UNKNOWN else None
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -92,7 +92,10 @@ class EndpointChanges:
     def outlooks(self) -> list[Outlook]:
         """What is done for its artifacts."""
         old, new = (_jobs(each) for each in (self.before, self.after))
-        return [outlook(old.get(name), new.get(name), self.evidence) for name in dict.fromkeys([*new, *old])]
+        return [
+            outlook(old.get(name), new.get(name), self.evidence, is_asked_for=name in self.changes)
+            for name in dict.fromkeys([*new, *old])
+        ]
 
     @cached_property
     def replaced(self) -> list[ResourceChange]:

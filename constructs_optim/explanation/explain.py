@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from .artifact_jobs import JobFacts, Outlook, outlook
 from .assembly import StackTemplate
@@ -86,10 +86,13 @@ def _stack(
         EndpointChanges(was, will, changes, permissions, evidence)
         for was, will in pairs(*(hosted_endpoints(each) if each is not None else [] for each in (old, new)))
     ]
-    apart = list(_artifacts(old, new, endpoints, evidence))
+    apart = list(_artifacts(old, new, endpoints, changes, evidence))
     told = {name for each in endpoints for name in each.parts}
     told |= {found.facts.resource.logical_id for found in apart}
-    change: Change = "changed" if changes or permissions else "unchanged"
+    outputs = [(each.content.get("Outputs") or {}) if each is not None else {} for each in (old, new)]
+    names = dict.fromkeys([*outputs[1], *outputs[0]])
+    differing = [name for name in names if outputs[0].get(name) != outputs[1].get(name)]
+    change: Change = "changed" if changes or permissions or differing else "unchanged"
     return StackReport(
         name=shown.path,
         region=shown.region,
@@ -98,11 +101,16 @@ def _stack(
         artifacts=tuple(_job(found) for found in apart),
         permissions=tuple(_permission(each) for each in permissions),
         resources=tuple(other_resources(changes, told)),
+        outputs=tuple(differing),
     )
 
 
 def _artifacts(
-    before: Template | None, after: Template | None, endpoints: Iterable[EndpointChanges], evidence: StackEvidence
+    before: Template | None,
+    after: Template | None,
+    endpoints: Iterable[EndpointChanges],
+    changes: Mapping[str, ResourceChange],
+    evidence: StackEvidence,
 ) -> Iterator[Outlook]:
     """The jobs, and references to artifacts, that no endpoint of the stack serves: before or after."""
 
@@ -119,7 +127,7 @@ def _artifacts(
     for name in dict.fromkeys([*new, *old]):
         # One that an endpoint serves on one side alone is that endpoint's to tell of.
         if name not in served:
-            yield outlook(old.get(name), new.get(name), evidence)
+            yield outlook(old.get(name), new.get(name), evidence, is_asked_for=name in changes)
 
 
 def _endpoint(stack: StackTemplate, changes: EndpointChanges) -> EndpointReport:

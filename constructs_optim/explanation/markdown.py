@@ -29,6 +29,7 @@ _OUTCOMES = {
     "new_job": "**new job**",
     "decided_at_deployment": "reuse or new job",
     "missing": "**artifact is missing**",
+    "lost": "**artifact is lost**",
     "removed": "not used any more",
 }
 _FOLDED_FROM = 8
@@ -59,7 +60,7 @@ def _lines(report: Report) -> Iterator[str]:
     if not report.has_changes:
         yield "Nothing changes."
         yield ""
-    elif report.endpoints:
+    if report.endpoints and (report.has_changes or any(is_news(endpoint) for endpoint in report.endpoints)):
         yield from _overview(report)
     for stack in report.stacks:
         yield from _stack(stack)
@@ -101,9 +102,7 @@ def cost_in_short(endpoint: EndpointReport) -> str:
 
 def _stack(stack: StackReport) -> Iterator[str]:
     where = f" in {stack.region}" if stack.region is not None else ""
-    if stack.change == "unchanged" and not any(endpoint.jobs for endpoint in stack.endpoints):
-        return
-    told = [endpoint for endpoint in stack.endpoints if endpoint.change != "unchanged" or _is_news(endpoint)]
+    told = [endpoint for endpoint in stack.endpoints if endpoint.change != "unchanged" or is_news(endpoint)]
     for endpoint in told:
         yield from _endpoint(endpoint, where)
     same = [endpoint.name for endpoint in stack.endpoints if endpoint not in told]
@@ -119,9 +118,12 @@ def _stack(stack: StackReport) -> Iterator[str]:
         yield from _permissions(stack)
     if stack.resources:
         yield from _resources(stack)
+    if stack.outputs:
+        yield f"Outputs of {_escaped(stack.name)} that change: {_escaped(', '.join(stack.outputs))}."
+        yield ""
 
 
-def _is_news(endpoint: EndpointReport) -> bool:
+def is_news(endpoint: EndpointReport) -> bool:
     """Whether an endpoint that does not change has an artifact that is not as it was."""
     return any(job.outcome not in ("stays", "decided_at_deployment") for job in endpoint.jobs)
 

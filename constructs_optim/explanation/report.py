@@ -37,7 +37,9 @@ class JobReport(_Data):
     recipe: str
     artifact_key: str | None = Field(description="64 hexadecimal digits; null where known at deployment.")
     artifact_key_before: str | None
-    outcome: Literal["stays", "reuse", "join_running_job", "new_job", "decided_at_deployment", "missing", "removed"]
+    outcome: Literal[
+        "stays", "reuse", "join_running_job", "new_job", "decided_at_deployment", "missing", "lost", "removed"
+    ]
     instance_type: str | None
     max_seconds: int | None
     estimated_seconds: tuple[float, float] | None = Field(
@@ -158,6 +160,7 @@ class StackReport(_Data):
     artifacts: tuple[JobReport, ...] = Field(description="Of jobs and references that no endpoint of the stack serves.")
     permissions: tuple[PermissionReport, ...]
     resources: tuple[ResourceReport, ...]
+    outputs: tuple[str, ...] = Field(description="The names of the stack's outputs that are added, removed or changed.")
 
 
 class Report(_Data):

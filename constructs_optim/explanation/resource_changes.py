@@ -21,6 +21,15 @@ from .template import Resource, Template, references
 MODEL_OF_A_CUSTOM_RESOURCE = "Custom::OptimizedModel"
 # Its handler makes another model for another definition: SageMaker has no way to change one (runtime/model_handler.py).
 _ALWAYS_REPLACED = frozenset({MODEL_OF_A_CUSTOM_RESOURCE})
+# How a handler is asked, and what it changes in place.
+_OF_THE_REQUEST = frozenset({"ServiceTimeout", "ServiceToken", "Tags"})
+# What this library's custom resources answer follows from these alone (runtime/job_handler.py, artifact_handler.py).
+_DECIDE_THE_ANSWER = {
+    name: frozenset({"ArtifactKey", "Bucket", "Reads", "RecipeKey", "Source", "WaitHandle"})
+    for name in ("Custom::OptimizationJob", "Custom::TrainingJob", "Custom::OptimizedArtifact")
+}
+# What the CDK notes for itself; `cdk diff` leaves it out as well.
+_NOTES = frozenset({"AWS::CDK::Metadata"})
 _NEVER_UPDATED = frozenset({"AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitConditionHandle"})
 _CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
 # Parts of a declaration, besides its properties, that say what becomes of a resource.
@@ -105,6 +114,7 @@ def compare(before: Template | None, after: Template | None, *, deployed: bool =
             found[name] = ResourceChange(gone, None, Action.keep if gone.is_kept else Action.remove)
     if before is not None and after is not None:
         _follow(found, before, after)
+    found = {name: change for name, change in found.items() if change.resource.type not in _NOTES}
     order = {name: place for place, name in enumerate([*new, *(name for name in old if name not in new)])}
     return dict(sorted(found.items(), key=lambda item: order[item[0]]))
 
@@ -133,7 +143,7 @@ def _replacing(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The changed properties that replace it for certain, and those that may."""
     if after.type in _ALWAYS_REPLACED:
-        return changed, ()
+        return tuple(name for name in changed if name not in _OF_THE_REQUEST), ()
     certain, perhaps = [], []
     for path in _paths(after.type):
         parts = path.removeprefix("?").split("/")
@@ -183,7 +193,7 @@ class _Follower:
                 continue
             if source.action in (Action.replace, Action.may_replace):
                 yield source.is_certain and source.is_replaced, found.target
-            elif source.action is Action.update and source.resource.type.startswith(_CUSTOM):
+            elif source.action is Action.update and _may_answer_otherwise(source):
                 yield False, found.target
 
     def _with(
@@ -192,7 +202,8 @@ class _Follower:
         was = change or ResourceChange(
             resource, resource, Action.update, is_certain=False, is_known=_is_known(resource.type)
         )
-        cannot = resource.type in _ALWAYS_REPLACED or any(path.split("/")[0] == name for path in _paths(resource.type))
+        by_definition = resource.type in _ALWAYS_REPLACED and name not in _OF_THE_REQUEST
+        cannot = by_definition or any(path.split("/")[0] == name for path in _paths(resource.type))
         action = was.action
         if cannot and action is not Action.replace:
             action = Action.replace if certain else Action.may_replace
@@ -204,6 +215,14 @@ class _Follower:
             causes=tuple(dict.fromkeys([*was.causes, cause])),
             is_certain=was.is_certain or certain,
         )
+
+
+def _may_answer_otherwise(change: ResourceChange) -> bool:
+    """Whether a custom resource that is updated in place may have other attributes then."""
+    name = change.resource.type
+    if name in _DECIDE_THE_ANSWER:
+        return bool(_DECIDE_THE_ANSWER[name] & set(change.properties))
+    return name.startswith(_CUSTOM) and not set(change.properties) <= _OF_THE_REQUEST
 
 
 def _follow(found: dict[str, ResourceChange], before: Template, after: Template) -> None:

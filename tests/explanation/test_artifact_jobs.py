@@ -80,8 +80,19 @@ def test_without_a_store_the_deployment_finds_out() -> None:
 def test_an_artifact_that_is_as_it_was_needs_no_job() -> None:
     assert looked(facts(), StackEvidence(), facts()).outcome is Outcome.stays
     assert looked(facts(), with_store(Stored.ready), facts()).outcome is Outcome.stays
-    # That it was deployed does not mean that it is still there.
+    # That it was made does not mean that it is still there, when CloudFormation asks for it anew.
     assert looked(facts(), with_store(None), facts()).outcome is Outcome.new_job
+
+
+def test_what_nobody_asks_for_anew_runs_no_job_whatever_the_store_has() -> None:
+    there = outlook(facts(), facts(), with_store(Stored.ready), is_asked_for=False)
+    assert (there.outcome, there.sentence) == (Outcome.stays, "Artifact aaaaaaaaaaaa stays as it is: no job runs.")
+    gone = outlook(facts(), facts(), with_store(None), is_asked_for=False)
+    assert gone.outcome is Outcome.lost
+    assert "is not there in the store ml-artifacts, and no job runs" in gone.sentence
+    lost = outlook(reference(), reference(), with_store(Stored.damaged), is_asked_for=False)
+    assert lost.outcome is Outcome.lost
+    assert "is damaged (so it is) in the store ml-artifacts" in lost.sentence
 
 
 def test_another_artifact_names_the_one_before() -> None:

@@ -12,7 +12,7 @@ from aws_cdk import aws_s3 as s3
 
 from constructs_optim import Model, OptimizedEndpoint, Quantization, Sharding, UpdatePolicy
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
-from constructs_optim.explanation.evidence import Prices, StackEvidence
+from constructs_optim.explanation.evidence import Prices, StackEvidence, StoreContents
 from constructs_optim.explanation.explain import explain
 from constructs_optim.explanation.markdown import MARKER, markdown
 from constructs_optim.explanation.report import EndpointReport, Report
@@ -289,6 +289,24 @@ def test_how_a_job_would_run_is_a_setting_and_what_it_makes_stays() -> None:
     report = explain([stack(after)], [stack(chat())], against="main")
     assert "Artifact aaaaaaaaaaaa stays as it is" in said(report, "artifact")
     assert "MaxRuntimeInSeconds: 36000 becomes 7200" in said(report, "settings")
+
+
+def test_an_unchanged_endpoint_whose_artifact_is_lost_is_told_of_all_the_same() -> None:
+    lost = StackEvidence(stores={"Job": StoreContents("ml-artifacts", {})})
+    report = explain([stack(chat())], [stack(chat())], against="what is deployed", evidence_of=lambda each: lost)
+    assert not report.has_changes
+    text = markdown(report)
+    assert "| Chat/Endpoint | unchanged | **artifact is lost** |" in text
+    assert "is not there in the store ml-artifacts, and no job runs" in text
+
+
+def test_outputs_are_a_change_as_well() -> None:
+    after = StackTemplate("Chat", "Chat", {"Resources": chat(), "Outputs": {"Key": {"Value": "a"}}})
+    report = explain([after], [stack(chat())], against="main")
+    assert report.has_changes
+    assert report.stacks[0].outputs == ("Key",)
+    assert report.endpoints[0].change == "unchanged"
+    assert "Outputs of Chat that change: Key." in markdown(report)
 
 
 def test_a_wait_condition_that_would_have_to_be_updated_is_warned_of() -> None:

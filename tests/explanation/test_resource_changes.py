@@ -137,6 +137,24 @@ def test_what_a_custom_resource_answers_may_change_with_it() -> None:
     assert not found["Endpoint"].is_certain
 
 
+def test_how_a_handler_is_asked_and_tags_change_nothing_that_it_answers() -> None:
+    def resources(tag: str) -> dict[str, Any]:
+        tags = [{"Key": "team", "Value": tag}]
+        variant = {"ContainerStartupHealthCheckTimeoutInSeconds": attribute("Job", "ContainerStartupTimeout")}
+        return {
+            "Job": resource("Custom::OptimizationJob", RecipeKey="a", Tags=tags),
+            "Config": resource("AWS::SageMaker::EndpointConfig", ProductionVariants=[variant]),
+            "Model": resource("Custom::OptimizedModel", Image="lmi:1", Tags=tags),
+            "Next": resource("AWS::SageMaker::EndpointConfig", ProductionVariants=[attribute("Model", "ModelName")]),
+        }
+
+    assert actions(resources("a"), resources("b")) == {"Job": Action.update, "Model": Action.update}
+
+
+def test_what_the_cdk_notes_for_itself_is_no_change() -> None:
+    assert actions({}, {"Notes": resource("AWS::CDK::Metadata", Analytics="v2")}) == {}
+
+
 def test_another_default_of_a_parameter_or_value_of_a_mapping_may_change_what_takes_it() -> None:
     def of(default: str, account: str, **more: Any) -> Template:
         return Template(
