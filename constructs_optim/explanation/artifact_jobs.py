@@ -12,7 +12,7 @@ from constructs_optim.recipe.keys import artifact_key
 from .evidence import PastJob, Prices, StackEvidence, StoreContents, Stored, StoredArtifact
 from .hosted_endpoints import ARTIFACT, METADATA_KEY, TRAINING_JOB, recipes_of
 from .template import Resource, literal, number, text_of
-from .words import between, money, short_key, span
+from .words import between, listed, money, short_key, span
 
 
 class Outcome(StrEnum):
@@ -104,10 +104,19 @@ class JobFacts:
         return number((self._request.get("StoppingCondition") or {}).get("MaxRuntimeInSeconds"))
 
     @property
-    def source(self) -> str:
-        """What it reads, for readers."""
-        given = self.resource.properties.get("Source") or {}
-        return text_of(given.get("S3Uri") or given.get("ModelId") or "its source")
+    def decided_by(self) -> str:
+        """What the artifact's key follows from, where it is known only at deployment."""
+        properties = self.resource.properties
+        source = properties.get("Source") or {}
+        reads = [source, *(properties.get("Reads") or ())]
+        places = [literal(each.get("S3Uri")) for each in reads if "S3Uri" in each]
+        if source.get("Kind") == "artifact":
+            return "the artifact of the job before it"
+        if source.get("Kind") == "hub" and literal(source.get("Version")) is None:
+            return f"the newest version of {text_of(source.get('ModelId'))}"
+        if any(place is None for place in places):
+            return "what is before it in the deployment"
+        return f"the files below {listed([place for place in places if place is not None]) or 'its source'}"
 
     @property
     def decides(self) -> tuple[Any, ...]:
@@ -258,8 +267,8 @@ def _decided(before: JobFacts | None, after: JobFacts, store: StoreContents | No
         if key is None:
             return (
                 Outcome.decided_at_deployment,
-                f"Reuse or a new {job}: the deployment finds out. The artifact's key follows from the files below "
-                f"{after.source}, which are looked at then.",
+                f"Reuse or a new {job}: the deployment finds out. The artifact's key follows from {after.decided_by}, "
+                "which is looked at then.",
             )
         return (
             Outcome.decided_at_deployment,

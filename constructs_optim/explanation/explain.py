@@ -10,13 +10,7 @@ from .capacity import Capacity, MonthlyCost
 from .endpoint_changes import EndpointChanges, pairs
 from .endpoint_sentences import sentences
 from .evidence import StackEvidence
-from .hosted_endpoints import (
-    ARTIFACT,
-    JOBS,
-    HostedEndpoint,
-    hosted_endpoints,
-    jobs_of_no_endpoint,
-)
+from .hosted_endpoints import HostedEndpoint, hosted_endpoints, jobs_of_no_endpoint
 from .permission_changes import PermissionChange, Statement, permission_changes
 from .report import (
     CapacityReport,
@@ -31,7 +25,7 @@ from .report import (
     StatementReport,
     UpdateReport,
 )
-from .resource_changes import Action, ResourceChange, compare
+from .resource_changes import Action, ResourceChange, compare, same_value
 from .stack_resources import other_resources
 from .template import Template
 
@@ -64,9 +58,10 @@ def explain(
     for path, stack in old.items():
         if path in paths:
             continue
-        if stack.parents:
+        # A nested stack goes when its parent's template no longer has it; where the parent is left, so is what it has.
+        if any(path.startswith(f"{other}/") for other in paths if stack.parents):
             stacks.append(_stack(stack, None, evidence_of(stack), deployed=deployed))
-        else:
+        elif not stack.parents:
             said.append(
                 f"The stack {path} is in {against} alone. A deployment leaves it as it is, endpoints and all: "
                 "`cdk destroy` deletes it."
@@ -91,7 +86,7 @@ def _stack(
     told |= {found.facts.resource.logical_id for found in apart}
     outputs = [(each.content.get("Outputs") or {}) if each is not None else {} for each in (old, new)]
     names = dict.fromkeys([*outputs[1], *outputs[0]])
-    differing = [name for name in names if outputs[0].get(name) != outputs[1].get(name)]
+    differing = [name for name in names if not same_value(*(each.get(name) for each in outputs), deployed=deployed)]
     change: Change = "changed" if changes or permissions or differing else "unchanged"
     return StackReport(
         name=shown.path,
@@ -122,10 +117,14 @@ def _artifacts(
     old = apart(before, [each.before for each in listed if each.before is not None])
     new = apart(after, [each.after for each in listed if each.after is not None])
     served = {
-        name for each in listed for name, change in each.parts.items() if change.resource.type in (*JOBS, ARTIFACT)
+        job.logical_id
+        for each in listed
+        for endpoint in (each.before, each.after)
+        if endpoint is not None
+        for job in endpoint.all_jobs
     }
     for name in dict.fromkeys([*new, *old]):
-        # One that an endpoint serves on one side alone is that endpoint's to tell of.
+        # One that an endpoint serves, on one side at least, is that endpoint's to tell of.
         if name not in served:
             yield outlook(old.get(name), new.get(name), evidence, is_asked_for=name in changes)
 

@@ -119,6 +119,11 @@ def compare(before: Template | None, after: Template | None, *, deployed: bool =
     return dict(sorted(found.items(), key=lambda item: order[item[0]]))
 
 
+def same_value(before: Any, after: Any, *, deployed: bool = False) -> bool:
+    """Whether two values of templates are the same to CloudFormation; ``deployed`` as for :func:`compare`."""
+    return _equal(before, after, _as_cloudformation_gives_back if deployed else _same)
+
+
 def _compared(before: Resource, after: Resource, read: Callable[[Any], Any]) -> ResourceChange | None:
     if before.type != after.type:
         return ResourceChange(before, after, Action.refuse)

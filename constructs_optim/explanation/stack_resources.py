@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from .hosted_endpoints import WAITING
 from .report import ResourceReport
 from .resource_changes import Action, ResourceChange
 from .words import listed
@@ -16,7 +17,7 @@ _POLICY_PROPERTIES = frozenset(
 def other_resources(changes: Mapping[str, ResourceChange], told: Collection[str]) -> Iterator[ResourceReport]:
     """The resources that change and are not ``told`` of elsewhere; of policies the permissions tell."""
     for name, change in changes.items():
-        if name in told or _is_policy_alone(change):
+        if name in told or _is_policy_alone(change) or _is_of_a_job(change):
             continue
         yield ResourceReport(
             name=change.resource.label,
@@ -36,6 +37,11 @@ def _is_policy_alone(change: ResourceChange) -> bool:
         and bool(change.properties)
         and set(change.properties) <= _POLICY_PROPERTIES
     )
+
+
+def _is_of_a_job(change: ResourceChange) -> bool:
+    """Whether it is what a job is waited for by, which comes and goes with the job's artifact."""
+    return change.resource.type in WAITING and change.action in (Action.create, Action.remove)
 
 
 def _sentence(change: ResourceChange) -> str:

@@ -113,6 +113,27 @@ def test_a_key_that_the_files_decide_is_not_made_up() -> None:
     assert looked(facts(None), with_store(Stored.ready), facts(None)).outcome is Outcome.stays
 
 
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"Source": {"Kind": "hub", "ModelId": "llama"}}, "the newest version of llama,"),
+        ({"Source": {"Kind": "artifact", "S3Uri": {"Ref": "Other"}}}, "the artifact of the job before it,"),
+        ({"Source": {"Kind": "s3", "S3Uri": {"Ref": "Other"}}}, "what is before it in the deployment,"),
+        (
+            {
+                "Source": {"Kind": "hub", "ModelId": "llama", "Version": "1"},
+                "Reads": [{"S3Uri": "s3://train/"}, {"S3Uri": "s3://validation/"}],
+            },
+            "the files below s3://train/ and s3://validation/,",
+        ),
+    ],
+)
+def test_what_the_key_follows_from_is_named(properties: dict[str, Any], said: str) -> None:
+    found = looked(facts(None, **properties), StackEvidence())
+    assert found.outcome is Outcome.decided_at_deployment
+    assert f"follows from {said}" in found.sentence
+
+
 def test_a_template_without_metadata_has_its_key_and_recipe_all_the_same() -> None:
     source = {"Kind": "hub", "HubName": "SageMakerPublicHub", "ModelId": "llama", "Version": "1.0.0"}
     declared = job(RecipeKey="r", Source=source)["Job"]

@@ -18,7 +18,7 @@ from constructs_optim.explanation.markdown import MARKER, markdown
 from constructs_optim.explanation.report import EndpointReport, Report
 
 from ..constructs.stacks import ENVIRONMENT, KEY_OF_THE_HEADLINE, endpoint
-from .templates import KEY, OTHER_KEY, chat, role, scaled, stack, written
+from .templates import KEY, OTHER_KEY, chat, job, role, scaled, stack, written
 
 Build = Callable[[Stack], object]
 PRICES = StackEvidence(Prices({"ml.g5.12xlarge": 7.09, "ml.p5.48xlarge": 63.3}, source="prices of a test"))
@@ -262,6 +262,19 @@ def test_stages_and_nested_stacks_are_read_with_the_stacks_they_are_in(tmp_path:
     assert [each.change for each in gone.endpoints] == ["removed"]
 
 
+def test_a_nested_stack_of_a_stack_that_is_left_as_it_is_stays_with_it() -> None:
+    nested = StackTemplate("Old/Inner", "Old", {"Resources": chat()}, parents=("Inner",))
+    report = explain([stack(chat())], [stack(chat()), stack({}, path="Old"), nested], against="main")
+    assert [each.name for each in report.stacks] == ["Chat"]
+    assert len(report.notes) == 1
+
+
+def test_a_job_that_an_endpoint_begins_to_serve_is_told_of_with_the_endpoint() -> None:
+    report = explain([stack(chat())], [stack(job())], against="main")
+    assert report.stacks[0].artifacts == ()
+    assert [each.outcome for each in report.endpoints[0].jobs] == ["stays"]
+
+
 def test_a_stack_that_the_app_no_longer_has_is_left_as_it_is() -> None:
     report = explain([stack(chat())], [stack(chat()), stack(chat(), path="Old")], against="main")
     assert not report.endpoints[0].is_interrupted
@@ -327,8 +340,6 @@ def test_a_kept_endpoint_goes_on_costing_money() -> None:
 
 
 def test_jobs_that_no_endpoint_of_the_stack_serves_are_told_of_by_themselves() -> None:
-    from .templates import job
-
     report = explain([stack(job(key=OTHER_KEY, generation="2"))], [stack(job())], against="main")
     (only,) = report.stacks
     assert [each.outcome for each in only.artifacts] == ["decided_at_deployment"]
