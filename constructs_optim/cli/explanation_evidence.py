@@ -11,7 +11,6 @@ from typing import Any
 import typer
 from botocore.exceptions import ClientError
 
-from constructs_optim.explanation.artifact_jobs import JobFacts, parts_of, runs_on
 from constructs_optim.explanation.assembly import StackTemplate
 from constructs_optim.explanation.evidence import (
     PastJob,
@@ -22,6 +21,7 @@ from constructs_optim.explanation.evidence import (
     StoredArtifact,
 )
 from constructs_optim.explanation.hosted_endpoints import ARTIFACT, JOBS
+from constructs_optim.explanation.job_facts import JobFacts, parts_of, runs_on
 from constructs_optim.explanation.template import Resource, Template
 from constructs_optim.operations.artifacts import Artifact
 from constructs_optim.operations.deployed_templates import DeployedTemplates

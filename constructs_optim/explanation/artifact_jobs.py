@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from constructs_optim.recipe.keys import artifact_key
-
-from .evidence import PastJob, Prices, StackEvidence, StoreContents, Stored, StoredArtifact
-from .hosted_endpoints import ARTIFACT, METADATA_KEY, TRAINING_JOB, recipes_of
-from .template import Resource, literal, number, text_of
-from .words import between, listed, money, short_key, span
+from .evidence import StackEvidence, StoreContents, Stored, StoredArtifact
+from .job_estimates import Estimate, estimate
+from .job_facts import JobFacts
+from .words import short_key
 
 
 class Outcome(StrEnum):
@@ -34,158 +30,6 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class JobFacts:
-    """A job of a template, or a reference to an artifact that another stack makes."""
-
-    resource: Resource
-
-    @property
-    def is_reference(self) -> bool:
-        """Whether no job of this stack makes the artifact."""
-        return self.resource.type == ARTIFACT
-
-    @property
-    def recipe(self) -> str:
-        """The recipe in one line; from the job's description where a release before metadata made the template."""
-        if found := recipes_of(self.resource):
-            return found[0]
-        model, techniques, instance = self.described
-        return f"{model}: {' + '.join(techniques)}, {instance}"
-
-    @property
-    def described(self) -> tuple[str, tuple[str, ...], str]:
-        """Model with version, techniques, and the instance type it is for."""
-        given = self.resource.properties.get("Description") or {}
-        techniques = tuple(text_of(each) for each in given.get("Techniques") or ())
-        return text_of(given.get("Model", "")), techniques, text_of(given.get("InstanceType", ""))
-
-    @property
-    def artifact_key(self) -> str | None:
-        """The artifact's key where it is known before the deployment."""
-        properties = self.resource.properties
-        said = literal((self.resource.metadata.get(METADATA_KEY) or {}).get("ArtifactKey"))
-        if said is not None or self.is_reference:
-            return said or literal(properties.get("ArtifactKey"))
-        source = properties.get("Source") or {}
-        version, recipe_key = literal(source.get("Version")), literal(properties.get("RecipeKey"))
-        # What else a job reads is part of its key, and known only when its files are looked at.
-        if source.get("Kind") != "hub" or version is None or recipe_key is None or properties.get("Reads"):
-            return None
-        return artifact_key(recipe_key, f"hub:{source.get('HubName')}/{source.get('ModelId')}@{version}")
-
-    @property
-    def is_training(self) -> bool:
-        """Whether it is a training job, as opposed to an optimization job."""
-        return self.resource.type == TRAINING_JOB
-
-    @property
-    def instance_type(self) -> str | None:
-        """What the job runs on. An optimization job's request has no other than the one that serves."""
-        return runs_on(self._request)
-
-    @property
-    def is_spot(self) -> bool:
-        """Whether it takes spot capacity."""
-        return self._request.get("EnableManagedSpotTraining") is True
-
-    @property
-    def instance_count(self) -> int:
-        """How many instances it takes."""
-        return number(self._resources.get("InstanceCount")) or 1
-
-    @property
-    def parts(self) -> frozenset[str]:
-        """What it does, by its request: a chain's jobs have one description."""
-        return parts_of(self._request)
-
-    @property
-    def max_seconds(self) -> int | None:
-        """How long it may run."""
-        return number((self._request.get("StoppingCondition") or {}).get("MaxRuntimeInSeconds"))
-
-    @property
-    def decided_by(self) -> str:
-        """What the artifact's key follows from, where it is known only at deployment."""
-        properties = self.resource.properties
-        source = properties.get("Source") or {}
-        reads = [source, *(properties.get("Reads") or ())]
-        places = [literal(each.get("S3Uri")) for each in reads if "S3Uri" in each]
-        if source.get("Kind") == "artifact":
-            return "the artifact of the job before it"
-        if source.get("Kind") == "hub" and literal(source.get("Version")) is None:
-            return f"the newest version of {text_of(source.get('ModelId'))}"
-        if any(place is None for place in places):
-            return "what is before it in the deployment"
-        return f"the files below {listed([place for place in places if place is not None]) or 'its source'}"
-
-    @property
-    def decides(self) -> tuple[Any, ...]:
-        """What another artifact follows from, where the key is not known."""
-        given = self.resource.properties
-        return tuple(given.get(name) for name in ("RecipeKey", "Source", "Reads", "ArtifactKey"))
-
-    @property
-    def _request(self) -> Mapping[str, Any]:
-        return self.resource.properties.get("Request") or {}
-
-    @property
-    def _resources(self) -> Mapping[str, Any]:
-        return self._request.get("ResourceConfig") or {}
-
-    def makes_what(self, other: JobFacts) -> bool:
-        """Whether it makes, in the same store, the artifact that ``other`` makes."""
-        if text_of(self.resource.properties.get("Bucket")) != text_of(other.resource.properties.get("Bucket")):
-            return False
-        keys = self.artifact_key, other.artifact_key
-        return keys[0] == keys[1] if None not in keys else self.decides == other.decides
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """How long a job takes, and what it costs in US dollars.
-
-    ``low_seconds`` and ``high_seconds`` are those of ``based_on`` jobs of the same kind that completed; None where
-    there was none. ``price_basis`` says what the price per hour is of.
-    """
-
-    low_seconds: float | None
-    high_seconds: float | None
-    based_on: int
-    max_seconds: int | None
-    price_per_hour: float | None
-    price_basis: str
-    is_spot: bool = False
-
-    def cost(self, seconds: float | None) -> float | None:
-        """What that much time costs; None where time or price is not known."""
-        return None if seconds is None or self.price_per_hour is None else seconds / 3600 * self.price_per_hour
-
-    @property
-    def words(self) -> str:
-        """Time and cost as sentences."""
-        most = self._most
-        if self.low_seconds is None or self.high_seconds is None:
-            return f"How long it takes is not known{most}.{self._unpriced}"
-        took = between(span(self.low_seconds), span(self.high_seconds))
-        costs = [self.cost(seconds) for seconds in (self.low_seconds, self.high_seconds)]
-        cost = f", for {between(*(money(each) for each in costs if each is not None))}" if None not in costs else ""
-        jobs = "1 job of the same kind" if self.based_on == 1 else f"{self.based_on} jobs of the same kind"
-        return f"About {took}{cost}, as {jobs} took{most}.{self._unpriced}"
-
-    @property
-    def _most(self) -> str:
-        if self.max_seconds is None:
-            return ""
-        cost = self.cost(self.max_seconds)
-        priced = f" and {money(cost)}, by the {self.price_basis}" if cost is not None else ""
-        return f"; at most {span(self.max_seconds)}{priced}{'; spot capacity costs less' if self.is_spot else ''}"
-
-    @property
-    def _unpriced(self) -> str:
-        return " What it costs is not known: no price was given." if self.price_per_hour is None else ""
-
-
-@dataclass(frozen=True)
 class Outlook:
     """What a deployment does for one artifact. ``estimate`` is of the job that runs, or may run."""
 
@@ -201,18 +45,6 @@ class Outlook:
         found = self.after or self.before
         assert found is not None  # noqa: S101 - an outlook is on something
         return found
-
-
-def parts_of(request: Mapping[str, Any]) -> frozenset[str]:
-    """What a job does: the members of an optimization job's configurations, or what a training job runs."""
-    training = request.get("AlgorithmSpecification") or {}
-    configured = [name for each in request.get("OptimizationConfigs") or () for name in each]
-    return frozenset([*configured, *(text_of(each) for each in training.get("ContainerArguments") or ())])
-
-
-def runs_on(request: Mapping[str, Any]) -> str | None:
-    """The instance type in a job's request."""
-    return literal(request.get("DeploymentInstanceType") or (request.get("ResourceConfig") or {}).get("InstanceType"))
 
 
 def outlook(
@@ -240,7 +72,7 @@ def outlook(
     if before is not None and not after.makes_what(before):
         sentence = f"Another one than before ({_artifact(before)[:1].lower()}{_artifact(before)[1:]}). {sentence}"
     open_ended = outcome in (Outcome.new_job, Outcome.decided_at_deployment)
-    return Outlook(before, after, outcome, sentence, _estimate(after, evidence, store) if open_ended else None)
+    return Outlook(before, after, outcome, sentence, estimate(after, evidence, store) if open_ended else None)
 
 
 def _untouched(after: JobFacts, store: StoreContents | None) -> tuple[Outcome, str]:
@@ -321,39 +153,3 @@ def _referred(before: JobFacts | None, after: JobFacts, store: StoreContents | N
 def _artifact(facts: JobFacts) -> str:
     key = facts.artifact_key
     return f"Artifact {short_key(key)}" if key is not None else "The artifact"
-
-
-def _estimate(after: JobFacts, evidence: StackEvidence, store: StoreContents | None) -> Estimate:
-    took = sorted(job.seconds for job in (store.past_jobs if store is not None else ()) if _is_alike(after, job))
-    price, basis = _price(after, evidence.prices)
-    return Estimate(
-        low_seconds=took[0] if took else None,
-        high_seconds=took[-1] if took else None,
-        based_on=len(took),
-        max_seconds=after.max_seconds,
-        price_per_hour=price,
-        price_basis=basis,
-        is_spot=after.is_spot,
-    )
-
-
-def _is_alike(after: JobFacts, job: PastJob) -> bool:
-    """Whether a job that completed did the same, on the same instance type, with any version of the same model."""
-    model, techniques, _ = after.described
-    wanted = (model.partition(" ")[0], techniques, after.parts, after.instance_type)
-    return (job.model_id, job.techniques, job.parts, job.instance_type) == wanted
-
-
-def _price(after: JobFacts, prices: Prices) -> tuple[float | None, str]:
-    name = after.instance_type
-    if name is None:
-        return None, ""
-    if after.is_training:
-        found = prices.training.get(name)
-        return (found * after.instance_count, f"training price of {name}") if found is not None else (None, "")
-    if name in prices.optimization:
-        return prices.optimization[name], f"price of jobs on {name}"
-    if name in prices.hosting:
-        # The price list has no component of optimization jobs that could be verified.
-        return prices.hosting[name], f"hosting price of {name}, which stands in for the job's own"
-    return None, ""

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from .artifact_jobs import JobFacts, Outlook, outlook
+from .artifact_jobs import Outlook, outlook
 from .capacity import Capacity, MonthlyCost, capacities, monthly_cost
 from .evidence import StackEvidence
 from .hosted_endpoints import JOBS, HostedEndpoint, recipes_of
+from .job_facts import JobFacts
 from .permission_changes import PermissionChange
 from .report import Change, RecipeChange
 from .resource_changes import Action, ResourceChange

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from .artifact_jobs import JobFacts, Outlook, outlook
+from .artifact_jobs import Outlook, outlook
 from .assembly import StackTemplate
 from .capacity import Capacity, MonthlyCost
 from .endpoint_changes import EndpointChanges, pairs
 from .endpoint_sentences import sentences
 from .evidence import StackEvidence
 from .hosted_endpoints import HostedEndpoint, hosted_endpoints, jobs_of_no_endpoint
+from .job_facts import JobFacts
 from .permission_changes import PermissionChange, Statement, permission_changes
 from .report import (
     CapacityReport,

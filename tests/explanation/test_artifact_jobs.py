@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.explanation.artifact_jobs import JobFacts, Outcome, Outlook, outlook
+from constructs_optim.explanation.artifact_jobs import Outcome, Outlook, outlook
 from constructs_optim.explanation.evidence import (
     PastJob,
     Prices,
@@ -16,6 +16,7 @@ from constructs_optim.explanation.evidence import (
     Stored,
     StoredArtifact,
 )
+from constructs_optim.explanation.job_facts import JobFacts
 from constructs_optim.explanation.template import Resource
 from constructs_optim.recipe.keys import artifact_key
 
