@@ -184,7 +184,7 @@ def _print_stack(stack: StackReport) -> None:
         say(counted_statements(stack.permissions))
     for resource in stack.resources:
         say(f"  {resource.name} ({resource.type}) {resource.sentence}.")
-    if stack.outputs:
+    if stack.outputs and stack.change == "changed":
         say(f"  Outputs that change: {', '.join(stack.outputs)}.")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from botocore.exceptions import ClientError
 
-from constructs_optim.explanation.assembly import StackTemplate
+from constructs_optim.explanation.assembly import ExplanationError, StackTemplate
 from constructs_optim.explanation.evidence import (
     PastJob,
     Prices,
@@ -76,8 +76,20 @@ class Evidence:
         self.notes: list[str] = []
 
     def deployed(self, stacks: Sequence[StackTemplate]) -> list[StackTemplate]:
-        """The stacks as they are deployed; without those that are not there."""
-        assert self._deployed is not None  # noqa: S101 - the command gave an account
+        """The stacks as they are deployed; without those that are not there.
+
+        Raises:
+            ExplanationError: for stacks of other accounts, which these credentials do not show.
+        """
+        assert self._account is not None  # noqa: S101 - the command gave one
+        assert self._deployed is not None  # noqa: S101 - there is an account
+        elsewhere = [stack for stack in stacks if self._is_elsewhere(stack)]
+        if elsewhere:
+            named = ", ".join(f"{stack.path} ({stack.account})" for stack in elsewhere)
+            raise ExplanationError(
+                f"the credentials are of account {self._account.id}, and these stacks are of others: {named}. Choose "
+                "stacks of one account with --stack, and its credentials with --profile"
+            )
         found = []
         for stack in stacks:
             template = self._deployed.template(stack.stack_name, stack.region, stack.parents)
@@ -113,8 +125,14 @@ class Evidence:
             return Prices()
         return Prices(hosting, training, source=f"AWS Price List of {region}")
 
+    def _is_elsewhere(self, stack: StackTemplate) -> bool:
+        return self._account is not None and stack.account not in (None, self._account.id)
+
     def _store_of(self, stack: StackTemplate, job: Resource) -> StoreContents | None:
         if self._store is None or self._account is None:
+            return None
+        if self._store == DEPLOYED and self._is_elsewhere(stack):
+            self._note(f"The stores of {stack.path} were not looked into: it is of account {stack.account}.")
             return None
         if self._store != DEPLOYED:
             return self._contents_of(self._store)

@@ -158,7 +158,8 @@ def component_name(endpoint: HostedEndpoint, resource: Resource) -> str:
     """A component as readers know it: its place in the endpoint."""
     own = endpoint.resource.label
     name = resource.label.removeprefix(own).strip("/")
-    return name.removesuffix("Component").strip("/") or "its own component"
+    # The one of the endpoint's own model has no name but this.
+    return name.removesuffix("Component").strip("/") or resource.label
 
 
 def _recipes(endpoint: HostedEndpoint) -> dict[str, str]:

@@ -118,7 +118,7 @@ def _stack(stack: StackReport) -> Iterator[str]:
         yield from _permissions(stack)
     if stack.resources:
         yield from _resources(stack)
-    if stack.outputs:
+    if stack.outputs and stack.change == "changed":
         yield f"Outputs of {_escaped(stack.name)} that change: {_escaped(', '.join(stack.outputs))}."
         yield ""
 

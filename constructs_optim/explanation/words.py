@@ -8,8 +8,8 @@ _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def money(dollars: float) -> str:
-    """``$7.09``, and ``$5,176`` from 100 dollars on."""
-    return f"${dollars:,.2f}" if abs(dollars) < 100 else f"${dollars:,.0f}"
+    """``$7.09``; without cents where there is nothing, and from 100 dollars on: ``$0``, ``$5,176``."""
+    return f"${dollars:,.2f}" if 0 < abs(dollars) < 100 else f"${dollars:,.0f}"
 
 
 def span(seconds: float) -> str:

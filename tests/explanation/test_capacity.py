@@ -10,6 +10,7 @@ from constructs_optim.explanation.capacity import Capacity, capacities, monthly_
 from constructs_optim.explanation.hosted_endpoints import HostedEndpoint, hosted_endpoints
 from constructs_optim.explanation.template import Resource, Template
 from constructs_optim.explanation.update_policies import Strategy, update_policy
+from constructs_optim.explanation.words import money, span
 
 from .templates import chat, resource, scaled, serving, template
 
@@ -75,6 +76,16 @@ def test_a_price_that_is_missing_is_named_and_not_made_up() -> None:
 
 def test_no_instances_cost_nothing_whatever_one_would() -> None:
     assert monthly_cost([Capacity(("ml.g5.12xlarge",), 0, 2, "scaling")], {}).least == 0
+
+
+@pytest.mark.parametrize(("dollars", "said"), [(0, "$0"), (7.09, "$7.09"), (70.9, "$70.90"), (5175.7, "$5,176")])
+def test_money_has_cents_where_they_matter(dollars: float, said: str) -> None:
+    assert money(dollars) == said
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0, "0 s"), (4320, "1 h 12 min"), (36_000, "10 h"), (432_000, "5 d")])
+def test_a_time_is_told_by_its_two_largest_units(seconds: float, said: str) -> None:
+    assert span(seconds) == said
 
 
 CAPACITY = {"Type": "CAPACITY_PERCENT", "Value": 25}

@@ -219,7 +219,7 @@ def test_each_artifact_of_a_chain_is_told_of(synthesis: Synthesis) -> None:
     # What the first job makes is what the endpoint served until now.
     assert outcomes(found) == ["stays", "decided_at_deployment"]
     assert found.jobs[0].artifact_key == KEY_OF_THE_HEADLINE
-    assert "The inference component its own component is created." in said(report, "replacement")
+    assert "The inference component Llama70BComponent is created." in said(report, "replacement")
 
 
 def test_components_are_told_apart_with_their_recipes_copies_and_updates(synthesis: Synthesis) -> None:
