@@ -223,9 +223,16 @@ def _policy_change(changes: EndpointChanges, change: ResourceChange) -> str | No
         for endpoint, resource in ((changes.before, change.before), (changes.after, change.after))
         if resource is not None
     ]
-    old, new = (f"{policy.words}. {policy.rollback_words}" for policy in policies)
-    if old == new:
+    before, after = policies
+    if before == after:
         return None
+    # What watches an update is told of where that changes as well.
+    watched = before.alarms != after.alarms
+    old, new = (f"{each.words}. {each.rollback_words}" if watched else f"{each.words}." for each in policies)
+    own = change.logical_id == changes.endpoint.logical_id
+    name = "" if own else component_name(changes.after, change.resource)
+    if any(move.happens and move.of == name for move in changes.moves):
+        return f"Until now, updates of {change.resource.label} went by {old}"
     return f"Updates of {change.resource.label} go by {new} Before: by {old}"
 
 

@@ -157,8 +157,8 @@ def test_another_recipe_is_another_artifact_model_and_configuration_behind_the_s
         "The endpoint itself stays, with its name.",
         "The endpoint updates by a rolling update in batches of 25 %, each watched for 5 min.",
         "The number of instances stays as scaling has set it.",
-        "Updates of Llama70B go by a rolling update in batches of 25 %, each watched for 5 min.",
-        "Before: by blue/green, all at once: a second fleet of the same size takes all traffic;",
+        "Until now, updates of Llama70B went by blue/green, all at once: a second fleet of the same size takes all "
+        "traffic; the old fleet stays for 10 min after that.",
         "1 to 4 instances of ml.p5.48xlarge (scaling); before: 1 to 4 instances of ml.g5.12xlarge (scaling).",
         "$46,209 a month at the least capacity and $184,836 at the most (730 hours on demand, prices of a test). "
         "Before: $5,176 to $20,703.",
@@ -320,6 +320,22 @@ def test_outputs_are_a_change_as_well() -> None:
     assert report.stacks[0].outputs == ("Key",)
     assert report.endpoints[0].change == "unchanged"
     assert "Outputs of Chat that change: Key." in markdown(report)
+
+
+def test_another_way_to_move_over_is_told_of_without_a_move_and_with_what_watches_it() -> None:
+    after = chat()
+    size = {"Type": "INSTANCE_COUNT", "Value": 1}
+    after["Endpoint"]["Properties"]["DeploymentConfig"] = {
+        "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "errors"}]},
+        "RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": 60},
+    }
+    report = explain([stack(after)], [stack(chat())], against="main")
+    assert said(report, "settings") == (
+        "Updates of Endpoint go by a rolling update in batches of 1 instance, each watched for 1 min. The alarm errors "
+        "rolls it back. Before: by blue/green, all at once: a second fleet of the same size takes all traffic. No "
+        "alarm rolls it back."
+    )
+    assert "no update of the endpoint moves traffic" in said(report, "update")
 
 
 def test_a_wait_condition_that_would_have_to_be_updated_is_warned_of() -> None:
