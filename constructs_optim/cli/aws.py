@@ -36,7 +36,8 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _CONFIG = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=5, read_timeout=30)
 
 
-def _bucket_name(value: str | None) -> str | None:
+def bucket_name(value: str | None) -> str | None:
+    """An option's value, if it may be a bucket's name."""
     if value is not None and not _BUCKET.fullmatch(value):
         raise typer.BadParameter(f"{value!r} is no bucket name; for s3://artifacts/... give artifacts")
     return value
@@ -44,8 +45,8 @@ def _bucket_name(value: str | None) -> str | None:
 
 Region = Annotated[str | None, typer.Option(help="The AWS region; by default the profile's or AWS_REGION.")]
 Profile = Annotated[str | None, typer.Option(help="The profile of ~/.aws/config; by default AWS_PROFILE.")]
-Bucket = Annotated[str, typer.Option(help="The artifact store's bucket.", callback=_bucket_name)]
-OptionalBucket = Annotated[str | None, typer.Option(help="The artifact store's bucket.", callback=_bucket_name)]
+Bucket = Annotated[str, typer.Option(help="The artifact store's bucket.", callback=bucket_name)]
+OptionalBucket = Annotated[str | None, typer.Option(help="The artifact store's bucket.", callback=bucket_name)]
 
 
 class Account:

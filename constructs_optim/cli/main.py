@@ -9,6 +9,7 @@ from .catalog import catalog_command
 from .dashboard import dashboard_app
 from .endpoint import endpoint_app
 from .evaluate import evaluate_command
+from .explain import explain_command
 from .jobs import jobs_app
 from .medusa import medusa_app
 from .plan import plan_command
@@ -37,6 +38,7 @@ except ModuleNotFoundError as missing:
 app.command("plan")(plan_command)
 app.command("recommend")(recommend_command)
 app.command("catalog")(catalog_command)
+app.command("explain")(explain_command)
 app.command("evaluate")(evaluate_command)
 app.add_typer(jobs_app, name="jobs", help="The account's optimization and training jobs: list, watch, stop.")
 app.add_typer(artifacts_app, name="artifacts", help="A store's artifacts: list, show, verify, prune.")

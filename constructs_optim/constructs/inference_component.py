@@ -27,6 +27,7 @@ from .hosted_model import HostedModel
 from .model_source import object_arn
 from .permissions import Statement
 from .physical_names import physical_name
+from .recipe_metadata import describe_hosted
 from .scaling_target import ComponentTarget
 from .served_model import ServedModel
 from .update_policy import component_deployment_config
@@ -129,6 +130,7 @@ class InferenceComponent(EvaluatedEndpoint, EndpointMetrics, Resource):
         self._resource = sagemaker.CfnInferenceComponent(
             self, "Resource", runtime_config={"copyCount": needs[0].copies}, **definition
         )
+        describe_hosted(self._resource, hosted)
 
     @property
     def _literally_served(self) -> ServedModel:

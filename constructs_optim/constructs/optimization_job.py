@@ -22,6 +22,7 @@ from .execution_role import execution_statements, granted_role
 from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
+from .recipe_metadata import describe_job
 from .stack_plan import plan_for, shown
 from .tagged_resource import TaggedResource
 
@@ -182,6 +183,7 @@ class OptimizationJob(Construct):
             type=f"Custom::{job.kind}",
             properties=self._properties(job, handle, wait_seconds),
         )
+        describe_job(resource, self.plan, job)
         if isinstance(job.source, ArtifactSource):
             resource.add_metadata("cfn-lint", SIGNALLED_VALUES)
         if isinstance(job.source, HubSource):

@@ -21,6 +21,7 @@ from .execution_role import execution_statements, granted_role
 from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
+from .recipe_metadata import describe_recipe
 from .stack_plan import plan_for, shown
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class OptimizedArtifact(Construct):
         resource = CfnResource(
             self, "Resource", type="Custom::OptimizedArtifact", properties=self._properties(artifact_key, service)
         )
+        describe_recipe(resource, self.plan, artifact_key)
         if granted.policy is not None:
             # What serves the artifact depends on this resource, and so starts when its role may read.
             resource.node.add_dependency(granted.policy)

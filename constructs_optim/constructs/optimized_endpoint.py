@@ -47,6 +47,7 @@ from .instance_pool import Pool
 from .network import Network, make_connectable, shared_security_groups
 from .optimization_service import OptimizationService
 from .physical_names import physical_name
+from .recipe_metadata import describe_hosted
 from .refusal import refuse
 from .scaling_target import AsyncVariantTarget, VariantTarget
 from .served_model import ServedModel
@@ -260,6 +261,8 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             endpoint_config_name=self._config.attr_endpoint_config_name,
             endpoint_name=self._literal_name,
         )
+        for described in (self._config, self._endpoint):
+            describe_hosted(described, self._models)
         self._components = ComponentHosting(
             self._hosting,
             self._options,

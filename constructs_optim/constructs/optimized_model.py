@@ -16,6 +16,7 @@ from .model_source import StartupTimeouts
 from .optimization_job import SIGNALLED_VALUES, OptimizationJob
 from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
+from .recipe_metadata import describe_recipe
 from .tagged_resource import TaggedResource
 
 
@@ -68,7 +69,7 @@ def _native(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArti
         },
         vpc_config=network.to_property("securityGroupIds") if network is not None else None,
     )
-    _explain_to_cfn_lint(model, artifact)
+    _explain(model, artifact)
     return DeclaredModel(model, model.attr_model_name, artifact.startup_timeouts)
 
 
@@ -92,11 +93,13 @@ def _custom(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArti
         **({"VpcConfig": network.to_property("SecurityGroupIds")} if network is not None else {}),
     }
     model = TaggedResource(scope, id, type="Custom::OptimizedModel", properties=properties, tags=container.tags)
-    _explain_to_cfn_lint(model, artifact)
+    _explain(model, artifact)
     of_hub = isinstance(container.model, HubSource)
     return DeclaredModel(model, model.ref, StartupTimeouts.of_hub(model) if of_hub else artifact.startup_timeouts)
 
 
-def _explain_to_cfn_lint(model: CfnResource, artifact: OptimizationJob | OptimizedArtifact) -> None:
+def _explain(model: CfnResource, artifact: OptimizationJob | OptimizedArtifact) -> None:
+    """To reviewers, and to cfn-lint."""
+    describe_recipe(model, artifact.plan, artifact.artifact_key if artifact.plan.jobs else None)
     if isinstance(artifact, OptimizationJob):
         model.add_metadata("cfn-lint", SIGNALLED_VALUES)

@@ -14,9 +14,9 @@ from constructs_optim.runtime.price_terms import hourly_prices
 API_REGION = "us-east-1"
 """The Query API has endpoints in few regions; each knows the prices of all."""
 
-_HOSTING = "Hosting"
-# By the endpoint that was asked and the region: what was found, once a process.
-_known: dict[tuple[str, str], Mapping[str, float]] = {}
+_HOSTING, _TRAINING = "Hosting", "Training"
+# By the endpoint that was asked, the region and what runs: what was found, once a process.
+_known: dict[tuple[str, str, str], Mapping[str, float]] = {}
 
 
 def hosting_prices_per_hour(pricing: Any, region: str) -> Mapping[str, float]:
@@ -32,10 +32,12 @@ def hosting_prices_per_hour(pricing: Any, region: str) -> Mapping[str, float]:
     Raises:
         botocore.exceptions.ClientError: where the account may not ask.
     """
-    place = (str(pricing.meta.endpoint_url), region)
-    if place not in _known:
-        _known[place] = _asked(pricing, region)
-    return _known[place]
+    return _remembered(pricing, region, _HOSTING)
+
+
+def training_prices_per_hour(pricing: Any, region: str) -> Mapping[str, float]:
+    """The same for training jobs."""
+    return _remembered(pricing, region, _TRAINING)
 
 
 def hosting_price_per_hour(pricing: Any, instance_type: str, region: str) -> float | None:
@@ -47,8 +49,15 @@ def hosting_price_per_hour(pricing: Any, instance_type: str, region: str) -> flo
     return hosting_prices_per_hour(pricing, region).get(instance_type)
 
 
-def _asked(pricing: Any, region: str) -> dict[str, float]:
-    fields = {"regionCode": region, "component": _HOSTING}
+def _remembered(pricing: Any, region: str, component: str) -> Mapping[str, float]:
+    place = (str(pricing.meta.endpoint_url), region, component)
+    if place not in _known:
+        _known[place] = _asked(pricing, region, component)
+    return _known[place]
+
+
+def _asked(pricing: Any, region: str, component: str) -> dict[str, float]:
+    fields = {"regionCode": region, "component": component}
     pages = pricing.get_paginator("get_products").paginate(
         ServiceCode="AmazonSageMaker",
         Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in fields.items()],

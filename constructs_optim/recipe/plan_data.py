@@ -231,6 +231,16 @@ class Plan(_Data):
         return without_tokens(canonical(self.container.model_dump(mode="json")))
 
     @property
+    def summary(self) -> str:
+        """The recipe in one line, for reviewers."""
+        described = self.description
+        techniques = " + ".join(described["Techniques"]) or "as it is"
+        return (
+            f"{described['Model']}: {techniques}, {self.instance_type}, "
+            f"tensor parallel degree {self.tensor_parallel_degree}"
+        )
+
+    @property
     def description(self) -> dict[str, Any]:
         """What people call it: model, techniques and instance type, as the manifest keeps them."""
         source = self.source

@@ -8,8 +8,12 @@ from collections.abc import Callable
 
 import pytest
 from botocore.exceptions import ClientError
+from typer.testing import CliRunner
 
+from constructs_optim.cli.main import app
+from constructs_optim.explanation.report import Report
 from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.price_list import hourly_price
 
 from .conftest import BUCKET
 from .stack import DeployedStack
@@ -82,6 +86,31 @@ def test_a_change_of_the_scaling_touches_only_the_scaling_and_its_limits_on_the_
 ) -> None:
     changed = re.findall(r"\[[-+~]\] ((?:AWS|Custom)::\S+)", chat.changed(max_capacity=8).diff())
     assert changed == ["AWS::CloudWatch::Dashboard", "AWS::ApplicationAutoScaling::ScalableTarget"]
+
+
+def test_what_a_change_would_do_is_explained_by_what_is_deployed(
+    chat: DeployedStack, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = set(chat.output.iterdir())
+    chat.changed(group_size=32, max_capacity=8).cdk("synth", "--quiet")
+    (assembly,) = set(chat.output.iterdir()) - there
+    for name, value in cloud.environment().items():
+        monkeypatch.setenv(name, value)
+    asked = ["--against", "deployed", "--store", "deployed", "--prices", "aws", "--format", "json"]
+    result = CliRunner().invoke(app, ["explain", str(assembly), *asked])
+    assert result.exit_code == 0, result.output
+    (endpoint,) = Report.model_validate_json(result.stdout).endpoints
+    assert (endpoint.change, endpoint.is_interrupted) == ("changed", False)
+    (job,) = endpoint.jobs
+    assert (job.outcome, job.artifact_key_before) == ("new_job", chat.artifact_key)
+    assert {part.type for part in endpoint.replaced if part.certain} == {
+        "AWS::SageMaker::Model",
+        "AWS::SageMaker::EndpointConfig",
+    }
+    assert [update.happens for update in endpoint.updates] == [True]
+    assert [(one.least, one.most) for one in (*endpoint.capacity_before, *endpoint.capacity)] == [(1, 4), (1, 8)]
+    assert endpoint.monthly_cost is not None
+    assert endpoint.monthly_cost.most == pytest.approx(8 * 730 * (hourly_price("ml.g5.12xlarge") or 0))
 
 
 def test_a_second_stack_with_the_same_recipe_reuses_the_artifact(

@@ -85,6 +85,17 @@ def test_the_description_says_what_people_call_it() -> None:
     }
 
 
+def test_the_summary_is_the_recipe_in_one_line_without_tokens() -> None:
+    assert planned().summary == (
+        "meta-textgeneration-llama-3-70b-instruct 2.16.2: AWQ INT4 (group size 128), ml.g5.12xlarge, "
+        "tensor parallel degree 4"
+    )
+    techniques = [Quantization.awq(), SpeculativeDecoding.sagemaker_draft()]
+    assert "128) + SageMaker draft model, ml.g5" in planned(techniques=techniques).summary
+    of_a_token = planned(model=Model.s3("s3://${Token[B.1]}/m/"), identity=lambda uri: "b").summary
+    assert of_a_token.startswith("a model in S3: AWQ INT4")
+
+
 def test_no_token_gets_into_the_description() -> None:
     assert "Token" not in json.dumps(
         planned(model=Model.s3("s3://${Token[B.1]}/m/"), identity=lambda uri: "b").description

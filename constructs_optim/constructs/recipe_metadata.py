@@ -1,0 +1,45 @@
+"""What a reviewer reads beside an optimized resource: its recipe in one line, and its artifact's key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from aws_cdk import CfnResource, Token
+
+from constructs_optim.recipe import Plan
+
+if TYPE_CHECKING:
+    from constructs_optim.recipe.plan_data import JobPlan
+
+    from .hosted_model import HostedModel
+
+METADATA_KEY = "constructs-optim"
+"""Under which a resource's ``Metadata`` has it. What is known only at deployment is left out."""
+
+
+def describe_job(resource: CfnResource, plan: Plan, job: JobPlan) -> None:
+    """Say what a job is part of, and what it makes."""
+    made = {"Recipe": plan.summary, "Job": job.name}
+    resource.add_metadata(METADATA_KEY, made | _key(job.artifact_key))
+
+
+def describe_recipe(resource: CfnResource, plan: Plan, given_key: str | None = None) -> None:
+    """Say what a resource serves, by the key that was given where one was."""
+    resource.add_metadata(METADATA_KEY, _recipe(plan, given_key))
+
+
+def describe_hosted(resource: CfnResource, models: Sequence[HostedModel]) -> None:
+    """Say what an endpoint, its configuration or a component serves: nothing for one without models of its own."""
+    recipes = [_recipe(one.plan, one.artifact_key) for one in models]
+    if recipes:
+        resource.add_metadata(METADATA_KEY, recipes[0] if len(recipes) == 1 else {"Pools": recipes})
+
+
+def _recipe(plan: Plan, given_key: str | None) -> dict[str, Any]:
+    known = given_key is not None and not Token.is_unresolved(given_key)
+    return {"Recipe": plan.summary, **_key(given_key if known else plan.artifact_key)}
+
+
+def _key(artifact_key: str | None) -> dict[str, str]:
+    return {"ArtifactKey": artifact_key} if artifact_key is not None else {}

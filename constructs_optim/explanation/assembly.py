@@ -1,0 +1,134 @@
+"""The templates of a synthesized app: of every stage, stack and nested stack.
+
+Source: the cloud assembly's own manifest (npm package ``@aws-cdk/cloud-assembly-schema``), which the CDK writes as
+``manifest.json`` into its output folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .template import text_of
+
+_NESTED = "AWS::CloudFormation::Stack"
+# What the CDK writes where an app leaves account or region to the deployment.
+_UNKNOWN = {"unknown-account", "unknown-region"}
+
+
+class ExplanationError(ValueError):
+    """There is nothing to explain, or it cannot be read: the text says what, and what would work."""
+
+
+@dataclass(frozen=True)
+class StackTemplate:
+    """A stack of an app.
+
+    Attributes:
+        path: what tells it from the app's other stacks: ``Prod/Chat`` for a stack of a stage, with the nested stack's
+            logical id after it for one of those.
+        stack_name: CloudFormation's name for it; of a nested stack, which has none before it is there, its parent's.
+        template: its template.
+        account: where it goes, 12 digits; None where the deployment decides.
+        region: likewise, for instance ``us-west-2``.
+        parents: for a nested stack, its logical id in its parent, and so on from the outermost inwards.
+    """
+
+    path: str
+    stack_name: str
+    template: Mapping[str, Any]
+    account: str | None = None
+    region: str | None = None
+    parents: tuple[str, ...] = field(default=())
+
+
+def read_assembly(folder: Path) -> list[StackTemplate]:
+    """The stacks of the app that ``cdk synth`` wrote to ``folder``, in the manifest's order.
+
+    Raises:
+        ExplanationError: where there is no app, or a file of it cannot be read.
+    """
+    if not (folder / "manifest.json").is_file():
+        raise ExplanationError(
+            f"{folder} has no manifest.json, so it is no synthesized app: run `cdk synth` first, or name the folder "
+            "that it wrote (cdk.out by default)"
+        )
+    return list(_stacks(folder))
+
+
+def _stacks(folder: Path) -> Iterator[StackTemplate]:
+    uploaded = _uploaded(folder)
+    for artifact_id, artifact in _object(folder / "manifest.json").get("artifacts", {}).items():
+        properties = artifact.get("properties", {})
+        match artifact.get("type"):
+            case "cdk:cloud-assembly":
+                yield from _stacks(folder / properties["directoryName"])
+            case "aws:cloudformation:stack":
+                account, region = _environment(artifact.get("environment", ""))
+                stack = StackTemplate(
+                    path=artifact.get("displayName", artifact_id),
+                    stack_name=properties.get("stackName", artifact_id),
+                    template=_object(folder / properties["templateFile"]),
+                    account=account,
+                    region=region,
+                )
+                yield stack
+                yield from _nested(uploaded, stack)
+            case _:
+                pass
+
+
+def _nested(files: Mapping[str, Path], parent: StackTemplate) -> Iterator[StackTemplate]:
+    for logical_id, resource in parent.template.get("Resources", {}).items():
+        if resource.get("Type") != _NESTED:
+            continue
+        # Only the CDK's own nested stacks have their templates here: an asset, uploaded under this name.
+        name = text_of(resource.get("Properties", {}).get("TemplateURL")).rpartition("/")[2]
+        if name not in files:
+            continue
+        stack = StackTemplate(
+            path=f"{parent.path}/{logical_id}",
+            stack_name=parent.stack_name,
+            template=_object(files[name]),
+            account=parent.account,
+            region=parent.region,
+            parents=(*parent.parents, logical_id),
+        )
+        yield stack
+        yield from _nested(files, stack)
+
+
+def _uploaded(folder: Path) -> dict[str, Path]:
+    """The files of the assembly's assets, by the names they are uploaded under."""
+    return {
+        destination["objectKey"].rpartition("/")[2]: folder / asset["source"]["path"]
+        for manifest in sorted(folder.glob("*.assets.json"))
+        for asset in _object(manifest).get("files", {}).values()
+        for destination in asset["destinations"].values()
+        if "path" in asset["source"]
+    }
+
+
+def _environment(text: str) -> tuple[str | None, str | None]:
+    """Account and region of ``aws://<account>/<region>``."""
+    account, _, region = text.removeprefix("aws://").partition("/")
+    return _known(account), _known(region)
+
+
+def _known(part: str) -> str | None:
+    return part if part and part not in _UNKNOWN else None
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ExplanationError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ExplanationError(f"{path} is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ExplanationError(f"{path} holds no JSON object")
+    return content

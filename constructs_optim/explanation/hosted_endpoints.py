@@ -1,0 +1,179 @@
+"""The endpoints of a template, each with all that belongs to it: configuration, models, jobs, components, scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .resource_changes import MODEL_OF_A_CUSTOM_RESOURCE
+from .template import Resource, Template, literal
+
+ENDPOINT = "AWS::SageMaker::Endpoint"
+CONFIGURATION = "AWS::SageMaker::EndpointConfig"
+COMPONENT = "AWS::SageMaker::InferenceComponent"
+MODELS = ("AWS::SageMaker::Model", MODEL_OF_A_CUSTOM_RESOURCE)
+TRAINING_JOB, ARTIFACT = "Custom::TrainingJob", "Custom::OptimizedArtifact"
+JOBS = ("Custom::OptimizationJob", TRAINING_JOB)
+WAITING = ("AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitConditionHandle")
+_SCALABLE_TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
+_SCALING_POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
+_CAPACITY = "Custom::ComponentCapacity"
+METADATA_KEY = "constructs-optim"
+
+
+@dataclass(frozen=True)
+class HostedComponent:
+    """An inference component; ``target`` scales it, where it is scaled."""
+
+    resource: Resource
+    models: tuple[Resource, ...]
+    jobs: tuple[Resource, ...]
+    target: Resource | None
+
+    @property
+    def is_adapter(self) -> bool:
+        """Whether it is a LoRA adapter of another component."""
+        specification = self.resource.properties.get("Specification")
+        return isinstance(specification, dict) and "BaseInferenceComponentName" in specification
+
+
+@dataclass(frozen=True)
+class HostedEndpoint:
+    """An endpoint of a template. ``jobs`` make, or refer to, the artifacts of its own models, in their order."""
+
+    template: Template
+    resource: Resource
+    configuration: Resource | None
+    models: tuple[Resource, ...]
+    jobs: tuple[Resource, ...]
+    components: tuple[HostedComponent, ...]
+    target: Resource | None
+    beside: tuple[Resource, ...]
+
+    @property
+    def logical_id(self) -> str:
+        """The endpoint's."""
+        return self.resource.logical_id
+
+    @property
+    def name(self) -> str | None:
+        """The name that requests give; None for one that CloudFormation chooses."""
+        return literal(self.resource.properties.get("EndpointName"))
+
+    @property
+    def variants(self) -> list[dict[str, Any]]:
+        """The production variants of its configuration."""
+        given = self.configuration.properties.get("ProductionVariants") if self.configuration is not None else None
+        return [variant for variant in given or () if isinstance(variant, dict)]
+
+    @property
+    def all_jobs(self) -> tuple[Resource, ...]:
+        """Those of its own models and of its components, each once."""
+        listed = [*self.jobs, *(job for component in self.components for job in component.jobs)]
+        return tuple({job.logical_id: job for job in listed}.values())
+
+    @property
+    def parts(self) -> dict[str, Resource]:
+        """Everything that belongs to it, by logical id."""
+        found = [self.resource, *self.models, *self.all_jobs, *self.beside]
+        if self.configuration is not None:
+            found.append(self.configuration)
+        for component in self.components:
+            found += [component.resource, *component.models]
+        return {resource.logical_id: resource for resource in found}
+
+
+def hosted_endpoints(template: Template) -> list[HostedEndpoint]:
+    """The endpoints, in the template's order."""
+    return [_endpoint(template, resource) for resource in template.of_type(ENDPOINT)]
+
+
+def jobs_of_no_endpoint(template: Template, endpoints: Iterable[HostedEndpoint]) -> list[Resource]:
+    """The jobs, and references to artifacts, that no endpoint of the template serves."""
+    served = {job.logical_id for endpoint in endpoints for job in endpoint.all_jobs}
+    return [job for job in template.of_type(*JOBS, ARTIFACT) if job.logical_id not in served]
+
+
+def recipes_of(resource: Resource | None) -> list[str]:
+    """The recipes that a resource's metadata has, one line each: several where it has instance pools."""
+    if resource is None:
+        return []
+    said = resource.metadata.get(METADATA_KEY) or {}
+    return [str(each["Recipe"]) for each in said.get("Pools") or [said] if "Recipe" in each]
+
+
+def _endpoint(template: Template, resource: Resource) -> HostedEndpoint:
+    configurations = template.referred(resource.properties.get("EndpointConfigName"), CONFIGURATION)
+    configuration = configurations[0] if configurations else None
+    models = tuple(template.referred(configuration.properties, *MODELS)) if configuration is not None else ()
+    components = tuple(
+        _component(template, each)
+        for each in template.of_type(COMPONENT)
+        if template.referred(each.properties.get("EndpointName"), ENDPOINT) == [resource]
+    )
+    jobs = _jobs(template, models)
+    targets = [
+        target
+        for target in template.of_type(_SCALABLE_TARGET)
+        if resource in template.referred(target.properties.get("ResourceId"), ENDPOINT)
+    ]
+    scaled = [*targets, *(component.target for component in components if component.target is not None)]
+    ids = {target.logical_id for target in scaled}
+    policies = [policy for policy in template.of_type(_SCALING_POLICY) if policy.references & ids]
+    every_job = {job.logical_id for job in (*jobs, *(job for component in components for job in component.jobs))}
+    waiting = [each for each in template.of_type(*WAITING) if _waits_for(template, each, every_job)]
+    named = {component.resource.logical_id for component in components}
+    capacities = [each for each in template.of_type(_CAPACITY) if each.properties.get("ComponentLogicalId") in named]
+    return HostedEndpoint(
+        template,
+        resource,
+        configuration,
+        models,
+        jobs,
+        components,
+        targets[0] if targets else None,
+        (*scaled, *policies, *waiting, *capacities),
+    )
+
+
+def _component(template: Template, resource: Resource) -> HostedComponent:
+    models = tuple(template.referred(resource.properties, *MODELS))
+    target = next(
+        (
+            each
+            for each in template.of_type(_SCALABLE_TARGET)
+            if resource in template.referred(each.properties.get("ResourceId"), COMPONENT)
+        ),
+        None,
+    )
+    return HostedComponent(resource, models, _jobs(template, models), target)
+
+
+def _jobs(template: Template, models: Iterable[Resource]) -> tuple[Resource, ...]:
+    """What makes the models' artifacts, in the template's order, which is the order of a chain."""
+    found: set[str] = set()
+    left = list(models)
+    while left:
+        for following in _leading_to_jobs(template, left.pop()):
+            if following.logical_id not in found:
+                found.add(following.logical_id)
+                left.append(following)
+    return tuple(job for job in template.of_type(*JOBS, ARTIFACT) if job.logical_id in found)
+
+
+def _leading_to_jobs(template: Template, resource: Resource) -> Iterator[Resource]:
+    names = dict.fromkeys(sorted(resource.references))
+    if resource.type in WAITING:
+        names |= dict.fromkeys(resource.depends_on)
+    for name in names:
+        other = template.resources.get(name)
+        if other is not None and other.type in (*JOBS, ARTIFACT, *WAITING):
+            yield other
+
+
+def _waits_for(template: Template, resource: Resource, jobs: set[str]) -> bool:
+    """Whether a wait condition is met by one of the jobs, or a handle is given to one."""
+    if set(resource.depends_on) & jobs:
+        return True
+    return any(resource.logical_id in template.resources[job].references for job in jobs)

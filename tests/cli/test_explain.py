@@ -1,0 +1,262 @@
+"""``constructs-optim explain``: what it prints, what it asks AWS, and what its exit status says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from constructs_optim.cli import explain as explain_module
+from constructs_optim.cli.main import app
+from constructs_optim.explanation.report import Report
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.price_list import hourly_price
+
+from ..explanation.schemas import DOCUMENTED, of_reports
+from ..explanation.templates import chat, job, resource, role, scaled, stack, written
+from ..local.conftest import until
+from ..operations.stores import Store, artifact_key, owner
+
+WIDER = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
+
+
+def explained(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["explain", *(str(argument) for argument in arguments)])
+
+
+def reported(*arguments: object) -> Report:
+    result = explained(*arguments, "--format", "json")
+    assert result.exit_code == 0, result.output
+    return Report.model_validate_json(result.stdout)
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> Path:
+    return written(tmp_path / "before", stack(chat(Target=scaled(1, 2))))
+
+
+@pytest.fixture
+def after(tmp_path: Path) -> Path:
+    changed = chat(generation="2", key="b" * 64, Target=scaled(1, 4), Role=role(WIDER))
+    return written(tmp_path / "after", stack(changed))
+
+
+@pytest.fixture
+def prices(tmp_path: Path) -> Path:
+    path = tmp_path / "prices.json"
+    path.write_text('{"ml.g5.12xlarge": 7.09}')
+    return path
+
+
+def test_a_change_is_explained_in_words_without_asking_aws(
+    before: Path, after: Path, prices: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(explain_module, "Account")
+    result = explained(after, "--against", before, "--prices", prices)
+    assert result.exit_code == 0, result.output
+    for said in (
+        "Chat/Endpoint: changed",
+        "Another one than before (artifact aaaaaaaaaaaa).",
+        "The endpoint config is replaced: ProductionVariants changes with the model",
+        "The endpoint updates by blue/green, all at once",
+        "1 to 4 instances of ml.g5.12xlarge (scaling); before: 1 to 2",
+        "$5,176 a month at the least capacity and $20,703 at the most (730 hours on demand, prices of prices.json).",
+        "1 statement added; it lets somebody do more.",
+    ):
+        assert said in result.stdout, result.stdout
+
+
+def test_markdown_begins_with_what_a_workflow_finds_its_comment_by(before: Path, after: Path) -> None:
+    result = explained(after, "--against", before, "--format", "markdown")
+    assert result.stdout.startswith("<!-- constructs-optim explain -->\n## What this deployment does\n")
+    assert "| + | Role | added | Allow | `s3:*` | `*` |  |" in result.stdout
+
+
+def test_json_is_the_report_and_nothing_else(before: Path, after: Path, prices: Path) -> None:
+    result = explained(after, "--against", before, "--prices", prices, "--format", "json")
+    report = Report.model_validate_json(result.stdout)
+    assert report.endpoints[0].monthly_cost is not None
+    assert report.endpoints[0].monthly_cost.most == 20702.8
+    assert report.endpoints[0].jobs[0].outcome == "decided_at_deployment"
+
+
+def test_the_documented_schema_is_that_of_the_report() -> None:
+    documented = json.loads(DOCUMENTED.read_text(encoding="utf-8"))
+    assert documented == of_reports(), "python -m tests.explanation.schemas writes it anew"
+
+
+@pytest.mark.parametrize(("what", "status"), [("change", 1), ("job", 1), ("permissions", 1), ("interruption", 0)])
+def test_the_exit_status_says_what_was_asked_for(what: str, status: int, before: Path, after: Path) -> None:
+    assert explained(after, "--against", before, "--fail-on", what).exit_code == status
+    assert explained(before, "--against", before, "--fail-on", what).exit_code == 0
+
+
+def test_an_endpoint_that_is_removed_interrupts(before: Path, tmp_path: Path) -> None:
+    left = written(tmp_path / "left", stack(job()))
+    result = explained(left, "--against", before, "--fail-on", "interruption", "--fail-on", "permissions")
+    assert result.exit_code == 1
+    assert "is deleted: requests to it fail from then on." in result.stdout
+
+
+def test_stacks_are_chosen_by_their_names(tmp_path: Path) -> None:
+    both = written(tmp_path, stack(chat(), path="Prod/Chat"), stack(chat(), path="Test/Chat"))
+    assert [each.name for each in reported(both).stacks] == ["Prod/Chat", "Test/Chat"]
+    assert [each.name for each in reported(both, "--stack", "Prod/*").stacks] == ["Prod/Chat"]
+    result = explained(both, "--stack", "Chat")
+    assert result.exit_code == 2
+    assert "has no stack Chat; its stacks are: Prod/Chat, Test/Chat" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "run `cdk synth` first"),
+        (["{after}", "--against", "nowhere"], "run `cdk synth` first"),
+        (["{after}", "--prices", "nowhere"], "cannot be read"),
+        (["{after}", "--store", "s3://bucket/"], "no bucket name"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_said_in_a_sentence(arguments: list[str], message: str, after: Path) -> None:
+    result = explained(*(argument.format(after=after) for argument in arguments))
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"ml.g5.12xlarge": "7"}', '{"hosting": {"ml.g5.12xlarge": -1}}'])
+def test_prices_that_are_none_are_refused(content: str, after: Path, prices: Path) -> None:
+    prices.write_text(content)
+    result = explained(after, "--prices", prices)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_jobs_and_hosting_may_have_prices_of_their_own(after: Path, prices: Path) -> None:
+    prices.write_text('{"hosting": {"ml.g5.12xlarge": 7}, "optimization": {"ml.g5.12xlarge": 5}}')
+    (found,) = reported(after, "--prices", prices).endpoints
+    assert (found.jobs[0].price_per_hour, found.jobs[0].max_cost) == (5, 50)
+    assert found.monthly_cost is not None
+    assert found.monthly_cost.least == 5110
+
+
+@pytest.mark.local
+def test_a_store_tells_reuse_from_a_new_job_and_from_one_that_runs(store: Store, tmp_path: Path) -> None:
+    ready, running, missing = (
+        artifact_key(name) for name in ("explained ready", "explained running", "explained none")
+    )
+    store.made(ready)
+    store.running(running, owner())
+    stacks = [stack(chat(key=key), path=name) for name, key in (("A", ready), ("B", running), ("C", missing))]
+    report = reported(written(tmp_path, *stacks), "--store", store.bucket)
+    assert [each.jobs[0].outcome for each in report.endpoints] == ["reuse", "join_running_job", "new_job"]
+    assert f"is not in the store {store.bucket}." in report.endpoints[2].jobs[0].sentences[0]
+
+
+@pytest.mark.local
+def test_jobs_of_the_same_kind_in_the_store_say_how_long_one_takes(store: Store, tmp_path: Path, prices: Path) -> None:
+    store.made(artifact_key("explained duration"))
+    described = {"Model": "meta-textgeneration-llama-2-70b 5.0.0", "Techniques": ["AWQ INT4 (group size 128)"]}
+    resources = chat(key=artifact_key("explained next version"))
+    resources["Job"]["Properties"]["Description"] = described
+    (found,) = reported(written(tmp_path, stack(resources)), "--store", store.bucket, "--prices", prices).endpoints
+    assert found.jobs[0].estimate_based_on == 1
+    assert found.jobs[0].estimated_seconds is not None
+    assert found.jobs[0].estimated_cost is not None
+    assert "as 1 job of the same kind took; at most 10 h and $70.90" in found.jobs[0].sentences[1]
+
+
+@pytest.fixture
+def deployed(store: Store) -> Any:
+    """Creates a stack on the cloud; it is deleted when the test ends."""
+    cloudformation = store.cloud.client("cloudformation")
+    names: list[str] = []
+
+    def create(name: str, resources: dict[str, Any]) -> None:
+        cloudformation.create_stack(StackName=name, TemplateBody=json.dumps({"Resources": resources}))
+        names.append(name)
+        status = until(
+            lambda: cloudformation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"],
+            lambda found: not found.endswith("_IN_PROGRESS"),
+        )
+        assert status == "CREATE_COMPLETE"
+
+    yield create
+    for name in names:
+        cloudformation.delete_stack(StackName=name)
+
+
+@pytest.mark.local
+def test_what_is_deployed_is_what_it_is_compared_with(deployed: Any, tmp_path: Path) -> None:
+    queue = resource("AWS::SQS::Queue", DelaySeconds=5)
+    deployed("Explained", {"Queue": queue})
+    changed = {"Queue": resource("AWS::SQS::Queue", DelaySeconds=9), "Topic": resource("AWS::SNS::Topic")}
+    folder = written(tmp_path, stack(changed, path="Explained"), stack(chat(), path="NotThere"))
+    report = reported(folder, "--against", "deployed")
+    there, new = report.stacks
+    assert (there.change, [(each.name, each.action) for each in there.resources]) == (
+        "changed",
+        [("Queue", "update"), ("Topic", "create")],
+    )
+    assert (new.change, new.endpoints[0].change) == ("new", "new")
+    same = written(tmp_path / "same", stack({"Queue": queue}, path="Explained"))
+    assert not reported(same, "--against", "deployed").has_changes
+
+
+@pytest.mark.local
+def test_the_store_of_a_job_is_found_in_the_deployed_stack(store: Store, deployed: Any, tmp_path: Path) -> None:
+    bucket = {"Bucket": resource("AWS::S3::Bucket")}
+    deployed("ExplainedStore", bucket)
+    resources = {**bucket, **chat(bucket={"Ref": "Bucket"})}
+    folder = written(
+        tmp_path,
+        stack(resources, path="ExplainedStore"),
+        stack({**bucket, **chat(bucket={"Ref": "Bucket"})}, path="NewStore"),
+        stack(chat(bucket={"Ref": "Parameter"}), path="Elsewhere"),
+    )
+    report = reported(folder, "--store", "deployed")
+    first, second, third = report.jobs
+    assert first.outcome == "new_job"
+    assert "is not in the store explainedstore-bucket" in first.sentences[0]
+    assert "is not in the store that this deployment creates." in second.sentences[0]
+    assert third.outcome == "decided_at_deployment"
+    assert any("The store of Job in Elsewhere was not found" in note for note in report.notes)
+
+
+@pytest.mark.local
+def test_a_stack_of_another_account_is_not_taken_for_one_that_is_not_deployed(store: Store, tmp_path: Path) -> None:
+    there = replace(stack(chat()), account="111122223333")
+    folder = written(tmp_path, there)
+    result = explained(folder, "--against", "deployed")
+    assert result.exit_code == 2
+    assert "of account 000000000000, and these stacks are of others: Chat (111122223333)" in result.stderr
+    report = reported(folder, "--store", "deployed")
+    assert report.jobs[0].outcome == "decided_at_deployment"
+    assert "The stores of Chat were not looked into: it is of account 111122223333." in report.notes
+
+
+@pytest.mark.local
+def test_the_price_list_is_asked_for_the_region_of_each_stack(store: Store, tmp_path: Path) -> None:
+    folder = written(tmp_path, stack(chat()), stack(chat(), path="Far", region="eu-west-1"))
+    near, far = reported(folder, "--prices", "aws").endpoints
+    price = hourly_price("ml.g5.12xlarge")
+    assert price is not None
+    assert near.monthly_cost is not None
+    assert far.monthly_cost is not None
+    assert near.monthly_cost.most == round(price * 730, 2)
+    assert (far.monthly_cost.most or 0) > (near.monthly_cost.most or 0)
+    assert "AWS Price List of us-west-2" in near.sentences[-1].text
+
+
+@pytest.mark.local
+def test_prices_that_may_not_be_asked_for_are_missing_and_the_rest_is_told(
+    store: Store, cloud: LocalCloud, tmp_path: Path
+) -> None:
+    cloud.inject("access_denied", operation="GetProducts")
+    folder = written(tmp_path, stack(chat(), region="ap-northeast-1"))
+    report = reported(folder, "--prices", "aws")
+    assert report.endpoints[0].monthly_cost is not None
+    assert report.endpoints[0].monthly_cost.most is None
+    assert any("AWS denies pricing:GetProducts" in note for note in report.notes)

@@ -1,0 +1,169 @@
+"""How many instances there may be, what they cost, and how an endpoint moves over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from constructs_optim.explanation.capacity import Capacity, capacities, monthly_cost
+from constructs_optim.explanation.hosted_endpoints import HostedEndpoint, hosted_endpoints
+from constructs_optim.explanation.template import Resource, Template
+from constructs_optim.explanation.update_policies import Strategy, update_policy
+from constructs_optim.explanation.words import money, span
+
+from .templates import chat, resource, scaled, serving, template
+
+
+def endpoint(**resources: Any) -> HostedEndpoint:
+    (found,) = hosted_endpoints(template(**resources))
+    return found
+
+
+def variant(**properties: Any) -> HostedEndpoint:
+    return endpoint(**serving(**properties))
+
+
+def test_an_endpoint_that_is_not_scaled_has_its_initial_instances() -> None:
+    (found,) = capacities(variant(InitialInstanceCount="3"))
+    assert (found.range, found.words) == ((3, 3), "3 instances of ml.g5.12xlarge (not scaled)")
+
+
+def test_scaling_sets_the_range() -> None:
+    (found,) = capacities(endpoint(**chat(Target=scaled(0, 4))))
+    assert found.words == "0 to 4 instances of ml.g5.12xlarge (scaling)"
+
+
+def test_schedules_widen_the_range_and_are_named() -> None:
+    actions = [
+        {"ScheduledActionName": "Night", "ScalableTargetAction": {"MinCapacity": 0, "MaxCapacity": 1}},
+        {"ScheduledActionName": "Rush", "ScalableTargetAction": {"MaxCapacity": 9}},
+    ]
+    (found,) = capacities(endpoint(**chat(Target=scaled(2, 4, ScheduledActions=actions))))
+    assert found.words == "0 to 9 instances of ml.g5.12xlarge (scaling, with the schedules Night, Rush)"
+
+
+def test_instances_of_components_are_in_the_managed_range() -> None:
+    managed = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": 2}
+    (found,) = capacities(variant(ManagedInstanceScaling=managed))
+    assert found.range == (0, 2)
+
+
+def test_a_number_that_is_known_at_deployment_is_said_to_be() -> None:
+    (found,) = capacities(endpoint(**chat(Target=scaled(1, {"Ref": "Most"}))))
+    assert found.range == (1, None)
+    assert found.words.startswith("1 to a number known at deployment instances")
+    assert monthly_cost([found], {"ml.g5.12xlarge": 1.0}).most is None
+
+
+def test_a_month_has_730_hours() -> None:
+    cost = monthly_cost([Capacity(("ml.g5.12xlarge",), 1, 4, "scaling")], {"ml.g5.12xlarge": 7.09})
+    assert (round(cost.least or 0, 2), round(cost.most or 0, 2)) == (5175.7, 20702.8)
+
+
+def test_pools_cost_between_the_cheapest_and_the_dearest_type() -> None:
+    pools = [{"InstanceType": "ml.p5.48xlarge", "Priority": 1}, {"InstanceType": "ml.g5.12xlarge", "Priority": 2}]
+    (found,) = capacities(variant(InstancePools=pools, InstanceType=None, InitialInstanceCount=2))
+    assert found.types == ("ml.p5.48xlarge", "ml.g5.12xlarge")
+    cost = monthly_cost([found], {"ml.p5.48xlarge": 60.0, "ml.g5.12xlarge": 7.0})
+    assert (cost.least, cost.most) == (2 * 7 * 730, 2 * 60 * 730)
+
+
+def test_a_price_that_is_missing_is_named_and_not_made_up() -> None:
+    cost = monthly_cost([Capacity(("ml.p5.48xlarge", "ml.g5.12xlarge"), 1, 2, "scaling")], {"ml.g5.12xlarge": 7.0})
+    assert (cost.least, cost.most, cost.unpriced) == (None, None, ("ml.p5.48xlarge",))
+
+
+def test_no_instances_cost_nothing_whatever_one_would() -> None:
+    assert monthly_cost([Capacity(("ml.g5.12xlarge",), 0, 2, "scaling")], {}).least == 0
+
+
+@pytest.mark.parametrize(("dollars", "said"), [(0, "$0"), (7.09, "$7.09"), (70.9, "$70.90"), (5175.7, "$5,176")])
+def test_money_has_cents_where_they_matter(dollars: float, said: str) -> None:
+    assert money(dollars) == said
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0, "0 s"), (4320, "1 h 12 min"), (36_000, "10 h"), (432_000, "5 d")])
+def test_a_time_is_told_by_its_two_largest_units(seconds: float, said: str) -> None:
+    assert span(seconds) == said
+
+
+CAPACITY = {"Type": "CAPACITY_PERCENT", "Value": 25}
+ALARMS = {"Alarms": [{"AlarmName": {"Ref": "Errors"}}, {"AlarmName": "latency"}]}
+
+
+@pytest.mark.parametrize(
+    ("config", "strategy", "words"),
+    [
+        (
+            {"RollingUpdatePolicy": {"MaximumBatchSize": CAPACITY, "WaitIntervalInSeconds": 600}},
+            Strategy.rolling,
+            "a rolling update in batches of 25 %, each watched for 10 min",
+        ),
+        (
+            {"RollingUpdatePolicy": {"MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}},
+            Strategy.rolling,
+            "a rolling update in batches of 1 instance",
+        ),
+        (
+            {
+                "BlueGreenUpdatePolicy": {
+                    "TerminationWaitInSeconds": 600,
+                    "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0},
+                }
+            },
+            Strategy.all_at_once,
+            "blue/green, all at once: a second fleet of the same size takes all traffic; the old fleet stays for 10 "
+            "min after that",
+        ),
+        (
+            {
+                "BlueGreenUpdatePolicy": {
+                    "TrafficRoutingConfiguration": {
+                        "Type": "CANARY",
+                        "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 50},
+                        "WaitIntervalInSeconds": 90,
+                    }
+                }
+            },
+            Strategy.canary,
+            "blue/green, canary: a second fleet takes 50 % first, is watched for 90 s, and then the rest",
+        ),
+        (
+            {
+                "BlueGreenUpdatePolicy": {
+                    "TrafficRoutingConfiguration": {
+                        "Type": "LINEAR",
+                        "LinearStepSize": CAPACITY,
+                        "WaitIntervalInSeconds": 3600,
+                    }
+                }
+            },
+            Strategy.linear,
+            "blue/green, linear: a second fleet takes the traffic in steps of 25 %, each watched for 1 h",
+        ),
+        (
+            None,
+            Strategy.all_at_once,
+            "blue/green, all at once: a second fleet of the same size takes all traffic",
+        ),
+    ],
+)
+def test_the_way_an_endpoint_moves_is_told_in_words(
+    config: dict[str, Any] | None, strategy: Strategy, words: str
+) -> None:
+    given = {"DeploymentConfig": {**config, "AutoRollbackConfiguration": ALARMS}} if config is not None else {}
+    made = Template(
+        {
+            "Resources": {
+                "Errors": resource("AWS::CloudWatch::Alarm", AlarmName="chat-errors"),
+                "Endpoint": resource("AWS::SageMaker::Endpoint", **given),
+            }
+        }
+    )
+    found = update_policy(made, Resource("Endpoint", made.content["Resources"]["Endpoint"]))
+    assert (found.strategy, found.words) == (strategy, words)
+    if config is not None:
+        assert found.rollback_words == "Any of the alarms chat-errors or latency rolls it back."
+    else:
+        assert found.rollback_words == "No alarm rolls it back."

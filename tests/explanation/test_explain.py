@@ -1,0 +1,403 @@
+"""Apps synthesized before and after a change, and what is said of deploying it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Duration, NestedStack, Stack, Stage
+from aws_cdk import aws_s3 as s3
+
+from constructs_optim import Model, OptimizedEndpoint, Quantization, Sharding, UpdatePolicy
+from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
+from constructs_optim.explanation.evidence import Prices, StackEvidence, StoreContents
+from constructs_optim.explanation.explain import explain
+from constructs_optim.explanation.markdown import MARKER, markdown
+from constructs_optim.explanation.report import EndpointReport, Report
+
+from ..constructs.stacks import ENVIRONMENT, KEY_OF_THE_HEADLINE, endpoint
+from .templates import KEY, OTHER_KEY, chat, job, role, scaled, stack, written
+
+Build = Callable[[Stack], object]
+PRICES = StackEvidence(Prices({"ml.g5.12xlarge": 7.09, "ml.p5.48xlarge": 63.3}, source="prices of a test"))
+
+
+def headline(scope: Stack, *, most: int = 4, **changed: Any) -> OptimizedEndpoint:
+    made = endpoint(scope, **changed)
+    made.auto_scale(max_capacity=most).on_concurrency(target=8)
+    return made
+
+
+class Synthesis:
+    """Synthesizes each app once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[Build, list[StackTemplate]] = {}
+
+    def of(self, build: Build) -> list[StackTemplate]:
+        if build not in self._made:
+            folder = self._folder / str(len(self._made))
+            app = App(outdir=str(folder))
+            build(Stack(app, "Chat", env=ENVIRONMENT))
+            app.synth()
+            self._made[build] = read_assembly(folder)
+        return self._made[build]
+
+    def change(self, before: Build, after: Build) -> Report:
+        return explain(self.of(after), self.of(before), against="main", evidence_of=lambda each: PRICES)
+
+
+@pytest.fixture(scope="module")
+def synthesis(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    return Synthesis(tmp_path_factory.mktemp("apps"))
+
+
+def said(report: Report, topic: str) -> str:
+    """What is said of the only endpoint."""
+    (found,) = report.endpoints
+    return "\n".join(sentence.text for sentence in found.sentences if sentence.topic == topic)
+
+
+def outcomes(found: EndpointReport) -> list[str]:
+    return [job.outcome for job in found.jobs]
+
+
+def on_another_instance(scope: Stack) -> None:
+    changed = {
+        "techniques": [Quantization.fp8()],
+        "instance_type": "ml.p5.48xlarge",
+        "update_policy": UpdatePolicy.rolling(percent=25, bake_time=Duration.minutes(5)),
+    }
+    headline(scope, **changed)
+
+
+def with_more_instances(scope: Stack) -> None:
+    headline(scope, most=8)
+
+
+def with_another_name(scope: Stack) -> None:
+    headline(scope, endpoint_name="chat-of-next-year")
+
+
+def with_a_bucket_to_read(scope: Stack) -> None:
+    s3.Bucket.from_bucket_name(scope, "Prompts", "prompts").grant_read(headline(scope))
+
+
+def beside_another(scope: Stack) -> None:
+    headline(scope)
+    endpoint(scope, "Second", techniques=[Quantization.awq(group_size=64)])
+
+
+def sharded(scope: Stack) -> None:
+    endpoint(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
+
+
+def of_components(scope: Stack) -> None:
+    shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.12xlarge", max_instance_count=2)
+    awq = Quantization.awq(tensor_parallel_degree=2)
+    shared.add_component("Assistant", model=Model.s3("s3://models/assistant/"), techniques=[awq])
+
+
+def of_two_components(scope: Stack) -> None:
+    shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.12xlarge", max_instance_count=3)
+    awq = Quantization.awq(tensor_parallel_degree=2)
+    shared.add_component("Assistant", model=Model.s3("s3://models/assistant-2/"), techniques=[awq])
+    night = shared.add_component("Night", model=Model.s3("s3://models/night/"), techniques=[awq])
+    night.auto_scale(min_capacity=0, max_capacity=2).on_concurrency()
+
+
+def test_an_app_that_does_not_change_is_told_of_in_a_line(synthesis: Synthesis) -> None:
+    report = synthesis.change(headline, headline)
+    assert not report.has_changes
+    assert not report.may_run_jobs
+    assert markdown(report) == f"{MARKER}\n## What this deployment does\n\nCompared with main.\n\nNothing changes.\n\n"
+
+
+def test_every_optimized_resource_has_the_recipe_in_one_line_and_the_artifacts_key(synthesis: Synthesis) -> None:
+    (made,) = synthesis.of(headline)
+    told = {
+        resource["Type"]: resource["Metadata"]["constructs-optim"]
+        for resource in made.template["Resources"].values()
+        if "constructs-optim" in resource.get("Metadata", {})
+    }
+    recipe = (
+        "meta-textgeneration-llama-3-70b-instruct 2.16.2: AWQ INT4 (group size 128), ml.g5.12xlarge, "
+        "tensor parallel degree 4"
+    )
+    served = {"Recipe": recipe, "ArtifactKey": KEY_OF_THE_HEADLINE}
+    assert told == {
+        "Custom::OptimizationJob": {**served, "Job": "awq"},
+        "AWS::SageMaker::Model": served,
+        "AWS::SageMaker::EndpointConfig": served,
+        "AWS::SageMaker::Endpoint": served,
+    }
+
+
+def test_another_recipe_is_another_artifact_model_and_configuration_behind_the_same_endpoint(
+    synthesis: Synthesis,
+) -> None:
+    report = synthesis.change(headline, on_another_instance)
+    (found,) = report.endpoints
+    assert (found.change, outcomes(found), found.is_interrupted) == ("changed", ["decided_at_deployment"], False)
+    assert found.jobs[0].artifact_key_before == KEY_OF_THE_HEADLINE
+    assert found.jobs[0].artifact_key not in (None, KEY_OF_THE_HEADLINE)
+    assert found.jobs[0].max_cost == 633
+    assert report.may_run_jobs
+    text = markdown(report)
+    for sentence in (
+        "It serves meta-textgeneration-llama-3-70b-instruct 2.16.2: FP8, ml.p5.48xlarge, tensor parallel degree 8; "
+        "before: meta-textgeneration-llama-3-70b-instruct 2.16.2: AWQ INT4 (group size 128), ml.g5.12xlarge",
+        "Another one than before (artifact 3e6da332bbe4). Reuse or a new job: the deployment finds out.",
+        "at most 10 h and $633, by the hosting price of ml.p5.48xlarge, which stands in for the job's own.",
+        "The model is replaced: PrimaryContainer changes, and cannot be changed in place.",
+        "The endpoint config is replaced: ProductionVariants changes with the model, and cannot be changed in place.",
+        "The endpoint itself stays, with its name.",
+        "The endpoint updates by a rolling update in batches of 25 %, each watched for 5 min.",
+        "The number of instances stays as scaling has set it.",
+        "Until now, updates of Llama70B went by blue/green, all at once: a second fleet of the same size takes all "
+        "traffic; the old fleet stays for 10 min after that.",
+        "1 to 4 instances of ml.p5.48xlarge (scaling); before: 1 to 4 instances of ml.g5.12xlarge (scaling).",
+        "$46,209 a month at the least capacity and $184,836 at the most (730 hours on demand, prices of a test). "
+        "Before: $5,176 to $20,703.",
+        "| Chat/Llama70B | changed | reuse or new job | $46,209 to $184,836 |",
+    ):
+        assert sentence in text, text
+
+
+def test_more_instances_change_the_cost_and_neither_artifact_nor_fleet(synthesis: Synthesis) -> None:
+    report = synthesis.change(headline, with_more_instances)
+    (found,) = report.endpoints
+    assert (found.change, outcomes(found), found.replaced) == ("changed", ["stays"], ())
+    assert said(report, "artifact") == "Artifact 3e6da332bbe4 stays as it is: no job runs."
+    assert said(report, "update") == "Its fleet stays as it is: no update of the endpoint moves traffic."
+    assert "MaxCapacity: 4 becomes 8" in said(report, "settings")
+    assert "1 to 8 instances of ml.g5.12xlarge (scaling); before: 1 to 4" in said(report, "capacity")
+    assert not report.permissions
+
+
+def test_another_name_is_another_endpoint(synthesis: Synthesis) -> None:
+    report = synthesis.change(headline, with_another_name)
+    (found,) = report.endpoints
+    assert found.is_interrupted
+    assert "The endpoint itself is replaced, as its name changes from" in said(report, "replacement")
+    assert "to chat-of-next-year" in said(report, "replacement")
+    assert "**changed, interrupted**" in markdown(report)
+
+
+def test_a_grant_is_told_of_as_a_statement_and_with_the_endpoint(synthesis: Synthesis) -> None:
+    report = synthesis.change(headline, with_a_bucket_to_read)
+    (change,) = report.permissions
+    assert (change.owner, change.direction, change.grants_more) == ("OptimizationServiceExecutionRole", "added", True)
+    assert change.after is not None
+    assert "s3:GetObject*" in change.after.actions
+    assert "What OptimizationServiceExecutionRole may do changes: 1 added statement" in said(report, "permissions")
+    assert "1 statement added; it lets somebody do more." in markdown(report)
+    (lost,) = synthesis.change(with_a_bucket_to_read, headline).permissions
+    assert (lost.direction, lost.grants_more) == ("removed", False)
+
+
+def test_an_endpoint_comes_and_goes_and_the_one_beside_it_is_unchanged(synthesis: Synthesis) -> None:
+    report = synthesis.change(headline, beside_another)
+    assert [(each.name, each.change) for each in report.endpoints] == [
+        ("Chat/Llama70B", "unchanged"),
+        ("Chat/Second", "new"),
+    ]
+    assert "Unchanged: Chat/Llama70B." in markdown(report)
+    report = synthesis.change(beside_another, headline)
+    _, gone = report.endpoints
+    assert (gone.change, gone.is_interrupted, outcomes(gone)) == ("removed", True, ["removed"])
+    assert "is deleted: requests to it fail from then on." in gone.sentences[-2].text
+    assert "| Chat/Second | **removed, interrupted** | not used any more | none any more |" in markdown(report)
+
+
+def test_each_artifact_of_a_chain_is_told_of(synthesis: Synthesis) -> None:
+    report = synthesis.change(headline, sharded)
+    (found,) = report.endpoints
+    # What the first job makes is what the endpoint served until now.
+    assert outcomes(found) == ["stays", "decided_at_deployment"]
+    assert found.jobs[0].artifact_key == KEY_OF_THE_HEADLINE
+    assert "The inference component Llama70BComponent is created." in said(report, "replacement")
+
+
+def test_components_are_told_apart_with_their_recipes_copies_and_updates(synthesis: Synthesis) -> None:
+    report = synthesis.change(of_components, of_two_components)
+    recipes = said(report, "recipe")
+    assert "Assistant serves s3://models/assistant-2/: AWQ INT4 (group size 128)" in recipes
+    assert "before: s3://models/assistant/: AWQ INT4" in recipes
+    assert "Night serves s3://models/night/" in recipes
+    assert "The inference component Night is created." in said(report, "replacement")
+    assert "The component Assistant updates by a rolling update in batches of 25 %" in said(report, "update")
+    capacity = said(report, "capacity")
+    assert "0 to 3 instances" not in capacity
+    assert "Copies of Assistant: 1 (not scaled)." in capacity
+    assert "Copies of Night: 0 to 2 (scaling)." in capacity
+    assert "The artifact's key follows from the files below s3://models/night/" in said(report, "artifact")
+
+
+def test_without_anything_to_compare_with_it_is_a_first_deployment(synthesis: Synthesis) -> None:
+    report = explain(synthesis.of(headline), evidence_of=lambda each: PRICES)
+    (found,) = report.endpoints
+    assert (found.change, report.against) == ("new", None)
+    assert "compared with nothing" in report.notes[0]
+    assert "is created, with its config and 1 model." in said(report, "replacement")
+    assert "Later changes move it over by blue/green, all at once" in said(report, "update")
+    assert "<details><summary>Statements</summary>" in markdown(report)
+
+
+def test_stages_and_nested_stacks_are_read_with_the_stacks_they_are_in(tmp_path: Path) -> None:
+    app = App(outdir=str(tmp_path))
+    outer = Stack(Stage(app, "Prod", env=ENVIRONMENT), "Chat")
+    headline(NestedStack(outer, "Inner"))  # type: ignore[arg-type]
+    app.synth()
+    outermost, nested = read_assembly(tmp_path)
+    assert (outermost.path, outermost.stack_name, outermost.region) == ("Prod/Chat", "Prod-Chat", "us-west-2")
+    assert nested.parents[0].startswith("InnerNestedStack")
+    assert (nested.path, nested.stack_name) == (f"Prod/Chat/{nested.parents[0]}", "Prod-Chat")
+    (found,) = explain([outermost, nested]).endpoints
+    assert found.jobs[0].artifact_key == KEY_OF_THE_HEADLINE
+    gone = explain([outermost], [outermost, nested], against="main")
+    assert [each.change for each in gone.endpoints] == ["removed"]
+
+
+def test_a_nested_stack_of_a_stack_that_is_left_as_it_is_stays_with_it() -> None:
+    nested = StackTemplate("Old/Inner", "Old", {"Resources": chat()}, parents=("Inner",))
+    report = explain([stack(chat())], [stack(chat()), stack({}, path="Old"), nested], against="main")
+    assert [each.name for each in report.stacks] == ["Chat"]
+    assert len(report.notes) == 1
+
+
+def test_a_job_that_an_endpoint_begins_to_serve_is_told_of_with_the_endpoint() -> None:
+    report = explain([stack(chat())], [stack(job())], against="main")
+    assert report.stacks[0].artifacts == ()
+    assert [each.outcome for each in report.endpoints[0].jobs] == ["stays"]
+
+
+def test_a_stack_that_the_app_no_longer_has_is_left_as_it_is() -> None:
+    report = explain([stack(chat())], [stack(chat()), stack(chat(), path="Old")], against="main")
+    assert not report.endpoints[0].is_interrupted
+    assert any("The stack Old is in main alone. A deployment leaves it as it is" in note for note in report.notes)
+
+
+def test_where_a_template_has_no_metadata_the_jobs_description_tells_the_recipe() -> None:
+    bare = chat()
+    for made in bare.values():
+        made.pop("Metadata", None)
+    report = explain([stack(chat())], [stack(bare)], against="an older release")
+    assert report.endpoints[0].recipes[0].before == "llama 1.0.0: AWQ INT4, ml.g5.12xlarge"
+
+
+def test_a_price_that_nobody_gave_is_said_to_be_missing() -> None:
+    report = explain([stack(chat(Target=scaled(1, 4)))])
+    assert said(report, "cost") == "What it costs in a month is not known: there is no price of ml.g5.12xlarge."
+    assert "What it costs is not known" in said(report, "artifact")
+    assert "not known" in markdown(report)
+
+
+def test_how_a_job_would_run_is_a_setting_and_what_it_makes_stays() -> None:
+    after = chat()
+    after["Job"]["Properties"]["Request"]["StoppingCondition"] = {"MaxRuntimeInSeconds": 7200}
+    report = explain([stack(after)], [stack(chat())], against="main")
+    assert "Artifact aaaaaaaaaaaa stays as it is" in said(report, "artifact")
+    assert "MaxRuntimeInSeconds: 36000 becomes 7200" in said(report, "settings")
+
+
+def test_an_unchanged_endpoint_whose_artifact_is_lost_is_told_of_all_the_same() -> None:
+    lost = StackEvidence(stores={"Job": StoreContents("ml-artifacts", {})})
+    report = explain([stack(chat())], [stack(chat())], against="what is deployed", evidence_of=lambda each: lost)
+    assert not report.has_changes
+    text = markdown(report)
+    assert "| Chat/Endpoint | unchanged | **artifact is lost** |" in text
+    assert "is not there in the store ml-artifacts, and no job runs" in text
+
+
+def test_outputs_are_a_change_as_well() -> None:
+    after = StackTemplate("Chat", "Chat", {"Resources": chat(), "Outputs": {"Key": {"Value": "a"}}})
+    report = explain([after], [stack(chat())], against="main")
+    assert report.has_changes
+    assert report.stacks[0].outputs == ("Key",)
+    assert report.endpoints[0].change == "unchanged"
+    assert "Outputs of Chat that change: Key." in markdown(report)
+
+
+def test_another_way_to_move_over_is_told_of_without_a_move_and_with_what_watches_it() -> None:
+    after = chat()
+    size = {"Type": "INSTANCE_COUNT", "Value": 1}
+    after["Endpoint"]["Properties"]["DeploymentConfig"] = {
+        "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "errors"}]},
+        "RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": 60},
+    }
+    report = explain([stack(after)], [stack(chat())], against="main")
+    assert said(report, "settings") == (
+        "Updates of Endpoint go by a rolling update in batches of 1 instance, each watched for 1 min. The alarm errors "
+        "rolls it back. Before: by blue/green, all at once: a second fleet of the same size takes all traffic. No "
+        "alarm rolls it back."
+    )
+    assert "no update of the endpoint moves traffic" in said(report, "update")
+
+
+def test_a_wait_condition_that_would_have_to_be_updated_is_warned_of() -> None:
+    after = chat()
+    after["Ready1"]["Properties"]["Timeout"] = "3600"
+    report = explain([stack(after)], [stack(chat())], against="main")
+    assert "CloudFormation does not update wait conditions, and Timeout of Ready1 changes" in said(
+        report, "replacement"
+    )
+
+
+def test_a_kept_endpoint_goes_on_costing_money() -> None:
+    before = chat()
+    before["Endpoint"]["DeletionPolicy"] = "Retain"
+    report = explain([stack({})], [stack(before)], against="main")
+    assert not report.endpoints[0].is_interrupted
+    assert "stays as it is, by its DeletionPolicy; it goes on costing money" in said(report, "replacement")
+
+
+def test_jobs_that_no_endpoint_of_the_stack_serves_are_told_of_by_themselves() -> None:
+    report = explain([stack(job(key=OTHER_KEY, generation="2"))], [stack(job())], against="main")
+    (only,) = report.stacks
+    assert [each.outcome for each in only.artifacts] == ["decided_at_deployment"]
+    assert only.artifacts[0].artifact_key_before == KEY
+    assert "that other stacks serve" in markdown(report)
+
+
+def test_a_comment_is_never_longer_than_github_takes() -> None:
+    many = [{"Effect": "Allow", "Action": f"s3:Do{number}", "Resource": "a" * 200} for number in range(400)]
+    report = explain([stack({**chat(), "Role": role(*many)})], [stack(chat())], against="main")
+    text = markdown(report)
+    assert len(text) <= 65_536
+    assert "Left out, since a comment may have 65,536 characters" in text
+    assert "400 statements added" in text
+
+
+def test_what_would_be_markdown_in_a_name_is_not() -> None:
+    risky = chat()
+    risky["Endpoint"]["Metadata"] = {"constructs-optim": {"Recipe": "a|b <script> [x](http://y) *z*"}}
+    text = markdown(explain([stack(risky)]))
+    assert "a\\|b \\<script\\> \\[x\\](http://y) \\*z\\*" in text
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "run `cdk synth` first"),
+        ({"manifest.json": "{"}, "manifest.json is not JSON"),
+        ({"manifest.json": "[]"}, "holds no JSON object"),
+    ],
+)
+def test_what_is_no_synthesized_app_is_refused_in_a_sentence(
+    files: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(ExplanationError, match=message):
+        read_assembly(tmp_path)
+
+
+def test_a_template_that_is_missing_is_named(tmp_path: Path) -> None:
+    folder = written(tmp_path, stack(chat()))
+    (folder / "Chat.template.json").unlink()
+    with pytest.raises(ExplanationError, match=r"Chat\.template\.json cannot be read"):
+        read_assembly(folder)

@@ -1,0 +1,224 @@
+"""What CloudFormation does with a resource when one template follows another."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.explanation.resource_changes import Action, compare
+from constructs_optim.explanation.template import Template
+
+from .schemas import FILE, create_only
+from .templates import attribute, chat, resource, template
+
+SNAPSHOTS = Path(__file__).parent.parent / "constructs" / "__snapshots__"
+
+
+def actions(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Action]:
+    found = compare(Template({"Resources": before}), Template({"Resources": after}))
+    return {name: change.action for name, change in found.items()}
+
+
+def types_of_this_library() -> list[str]:
+    found = {
+        name for path in SNAPSHOTS.rglob("*.json") for name in re.findall(r'"Type": "(AWS::[\w:]+)"', path.read_text())
+    }
+    return sorted(found)
+
+
+@pytest.mark.parametrize("type_name", types_of_this_library())
+def test_what_replaces_a_resource_is_what_its_schema_says(type_name: str) -> None:
+    said = json.loads(FILE.read_text(encoding="utf-8"))[type_name]
+    assert said == create_only(type_name), "python -m tests.explanation.schemas writes the file anew"
+
+
+def test_a_template_that_stays_changes_nothing() -> None:
+    assert actions(chat(), chat()) == {}
+
+
+def test_numbers_and_booleans_are_the_same_as_text() -> None:
+    before = {"Queue": resource("AWS::SQS::Queue", DelaySeconds=5, FifoQueue=True)}
+    after = {"Queue": resource("AWS::SQS::Queue", DelaySeconds="5", FifoQueue="true")}
+    assert actions(before, after) == {}
+
+
+def test_metadata_and_dependencies_alone_change_no_resource() -> None:
+    told = {"Queue": {**resource("AWS::SQS::Queue"), "Metadata": {"constructs-optim": {}}, "DependsOn": ["Other"]}}
+    assert actions({"Queue": resource("AWS::SQS::Queue")}, told) == {}
+
+
+@pytest.mark.parametrize(
+    ("type_name", "before", "after", "action"),
+    [
+        ("AWS::SQS::Queue", {"DelaySeconds": 5}, {"DelaySeconds": 6}, Action.update),
+        ("AWS::SQS::Queue", {"QueueName": "a"}, {"QueueName": "b"}, Action.replace),
+        ("AWS::SQS::Queue", {}, {"QueueName": "b"}, Action.replace),
+        ("AWS::SageMaker::EndpointConfig", {"Tags": []}, {"Tags": [{"Key": "a", "Value": "b"}]}, Action.update),
+        ("AWS::SageMaker::InferenceComponent", {"VariantName": "a"}, {"VariantName": "b"}, Action.update),
+        ("Custom::OptimizationJob", {"RecipeKey": "a"}, {"RecipeKey": "b"}, Action.update),
+        ("Custom::OptimizedModel", {"Image": "a"}, {"Image": "b"}, Action.replace),
+        ("AWS::Lambda::Function", {"DurableConfig": {"a": 1}}, {"DurableConfig": {"a": 2}}, Action.may_replace),
+        # Only one property below NetworkConfiguration cannot be changed in place.
+        (
+            "AWS::EC2::Volume",
+            {"AvailabilityZone": "a"},
+            {"AvailabilityZone": "b"},
+            Action.replace if "AvailabilityZone" in create_only("AWS::EC2::Volume") else Action.update,
+        ),
+        ("AWS::CloudFormation::WaitCondition", {"Timeout": "1"}, {"Timeout": "2"}, Action.refuse),
+    ],
+)
+def test_a_changed_property_changes_in_place_or_replaces(
+    type_name: str, before: dict[str, Any], after: dict[str, Any], action: Action
+) -> None:
+    assert actions({"It": resource(type_name, **before)}, {"It": resource(type_name, **after)}) == {"It": action}
+
+
+def test_a_property_deep_inside_another_replaces_alone() -> None:
+    def replicator(source: str, tag: str) -> dict[str, Any]:
+        listed = [{"SourceKafkaClusterArn": source, "TopicReplication": {"TopicsToReplicate": [tag]}}]
+        return {"It": resource("AWS::MSK::Replicator", ReplicationInfoList=listed)}
+
+    assert actions(replicator("a", "x"), replicator("a", "y")) == {"It": Action.update}
+    assert actions(replicator("a", "x"), replicator("b", "x")) == {"It": Action.replace}
+
+
+def test_what_is_new_is_created_and_what_is_gone_removed_or_kept() -> None:
+    kept = {**resource("AWS::S3::Bucket"), "DeletionPolicy": "Retain"}
+    before = {"Gone": resource("AWS::SQS::Queue"), "Kept": kept}
+    assert actions(before, {"New": resource("AWS::SQS::Queue")}) == {
+        "New": Action.create,
+        "Gone": Action.remove,
+        "Kept": Action.keep,
+    }
+
+
+def test_a_resource_may_not_change_its_type() -> None:
+    assert actions({"It": resource("AWS::SQS::Queue")}, {"It": resource("AWS::SNS::Topic")}) == {"It": Action.refuse}
+
+
+def test_a_replaced_model_replaces_its_configuration_and_updates_the_endpoint() -> None:
+    found = compare(template(**chat()), template(**chat(generation="2")))
+    assert {name: change.action for name, change in found.items()} == {
+        "Handle2": Action.create,
+        "Job": Action.update,
+        "Ready2": Action.create,
+        "Model": Action.replace,
+        "Config": Action.replace,
+        "Endpoint": Action.update,
+        "Handle1": Action.remove,
+        "Ready1": Action.remove,
+    }
+    assert found["Config"].causes == ("Model",)
+    assert found["Endpoint"].properties == ("EndpointConfigName",)
+    assert found["Endpoint"].is_certain
+
+
+def test_what_a_custom_resource_answers_may_change_with_it() -> None:
+    def resources(recipe: str) -> dict[str, Any]:
+        variant = {"ContainerStartupHealthCheckTimeoutInSeconds": attribute("Job", "ContainerStartupTimeout")}
+        return {
+            "Job": resource("Custom::OptimizationJob", RecipeKey=recipe),
+            "Config": resource("AWS::SageMaker::EndpointConfig", ProductionVariants=[variant]),
+            "Endpoint": resource(
+                "AWS::SageMaker::Endpoint", EndpointConfigName=attribute("Config", "EndpointConfigName")
+            ),
+        }
+
+    found = compare(template(**resources("a")), template(**resources("b")))
+    assert found["Config"].action is Action.may_replace
+    assert found["Endpoint"].action is Action.update
+    assert not found["Endpoint"].is_certain
+
+
+def test_how_a_handler_is_asked_and_tags_change_nothing_that_it_answers() -> None:
+    def resources(tag: str) -> dict[str, Any]:
+        tags = [{"Key": "team", "Value": tag}]
+        variant = {"ContainerStartupHealthCheckTimeoutInSeconds": attribute("Job", "ContainerStartupTimeout")}
+        return {
+            "Job": resource("Custom::OptimizationJob", RecipeKey="a", Tags=tags),
+            "Config": resource("AWS::SageMaker::EndpointConfig", ProductionVariants=[variant]),
+            "Model": resource("Custom::OptimizedModel", Image="lmi:1", Tags=tags),
+            "Next": resource("AWS::SageMaker::EndpointConfig", ProductionVariants=[attribute("Model", "ModelName")]),
+        }
+
+    assert actions(resources("a"), resources("b")) == {"Job": Action.update, "Model": Action.update}
+
+
+def test_what_the_cdk_notes_for_itself_is_no_change() -> None:
+    assert actions({}, {"Notes": resource("AWS::CDK::Metadata", Analytics="v2")}) == {}
+
+
+def test_another_default_of_a_parameter_or_value_of_a_mapping_may_change_what_takes_it() -> None:
+    def of(default: str, account: str, **more: Any) -> Template:
+        return Template(
+            {
+                "Parameters": {"Size": {"Type": "String", "Default": default}},
+                "Mappings": {"Accounts": {"us-west-2": {"Account": account}, **more}},
+                "Resources": {
+                    "One": resource("AWS::SQS::Queue", DelaySeconds={"Ref": "Size"}),
+                    "Two": resource(
+                        "AWS::SQS::Queue", QueueName={"Fn::FindInMap": ["Accounts", "us-west-2", "Account"]}
+                    ),
+                },
+            }
+        )
+
+    found = compare(of("1", "a"), of("2", "b"))
+    assert {name: (change.action, change.is_certain) for name, change in found.items()} == {
+        "One": (Action.update, False),
+        "Two": (Action.may_replace, False),
+    }
+    assert compare(of("1", "a"), of("1", "a", **{"eu-west-1": {"Account": "c"}})) == {}
+
+
+def test_what_cloudformation_gives_back_has_question_marks_for_what_is_not_ascii() -> None:
+    before = template(Queue=resource("AWS::SQS::Queue", Tags=[{"Key": "team", "Value": "caf?"}]))
+    after = template(Queue=resource("AWS::SQS::Queue", Tags=[{"Key": "team", "Value": "café"}]))
+    assert compare(before, after, deployed=True) == {}
+    assert list(compare(before, after)) == ["Queue"]
+
+
+def test_a_type_that_no_schema_is_known_of_is_said_to_be_unknown() -> None:
+    found = compare(
+        template(It=resource("Third::Party::Thing", A=1)), template(It=resource("Third::Party::Thing", A=2))
+    )
+    assert not found["It"].is_known
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["a", "b", "c"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["X", "Y"]), inner, max_size=2)
+        | st.sampled_from([{"Ref": "One"}, {"Ref": "Two"}, {"Fn::GetAtt": ["Two", "Arn"]}, {"Fn::Sub": "${One}-x"}])
+    ),
+    max_leaves=4,
+)
+kinds = st.sampled_from(["AWS::SQS::Queue", "AWS::SNS::Topic", "Custom::OptimizationJob", "Custom::OptimizedModel"])
+properties = st.dictionaries(st.sampled_from(["QueueName", "TopicName", "Tags", "Image"]), values, max_size=3)
+templates = st.dictionaries(
+    st.sampled_from(["One", "Two", "Three"]),
+    st.builds(lambda kind, given: resource(kind, **given), kinds, properties),
+    max_size=3,
+)
+
+
+@given(templates)
+def test_no_template_differs_from_itself(resources: dict[str, Any]) -> None:
+    assert actions(resources, json.loads(json.dumps(resources))) == {}
+
+
+@given(templates, templates)
+def test_every_difference_is_told_of_and_ends(before: dict[str, Any], after: dict[str, Any]) -> None:
+    found = actions(before, after)
+    assert {name for name, action in found.items() if action is Action.create} == set(after) - set(before)
+    assert {name for name, action in found.items() if action is Action.remove} == set(before) - set(after)
+    differing = {name for name in set(before) & set(after) if before[name]["Type"] != after[name]["Type"]}
+    assert {name for name, action in found.items() if action is Action.refuse} == differing
