@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -17,6 +16,7 @@ from .handler import Handler
 from .model_source import channel_statements, object_arn
 from .optimization_service import OptimizationService
 from .permissions import NO_RESOURCES, Arn, PolicyBuilder, Statement, sub, trust_policy
+from .stack_facts import facts_of
 from .watching_state_machine import watching_state_machine
 
 _ID = "EvaluationService"
@@ -93,9 +93,7 @@ class EvaluationService(Construct):
     @staticmethod
     def of(scope: Construct) -> EvaluationService:
         """The service of ``scope``'s stack, created on first use."""
-        stack = Stack.of(scope)
-        existing = stack.node.try_find_child(_ID)
-        return existing if isinstance(existing, EvaluationService) else EvaluationService(stack, _ID)
+        return facts_of(scope).child(_ID, EvaluationService, EvaluationService)
 
     @property
     def schedule_role_arn(self) -> str:

@@ -24,12 +24,13 @@ from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.scaling import scaling_defaults
 from constructs_optim.recipe.techniques import Technique
 
+from .alarm_actions import AlarmAction
 from .alarming import Alarming, follow_scaling
 from .artifact_store import IArtifactStore
 from .async_inference import AsyncInference
 from .component_hosting import ComponentHosting
 from .data_capture import DataCapture
-from .endpoint_alarms import AlarmAction, EndpointAlarms
+from .endpoint_alarms import EndpointAlarms
 from .endpoint_base import EndpointBase
 from .endpoint_components import EndpointComponents
 from .endpoint_configuration import EndpointOptions
