@@ -11,6 +11,8 @@ from aws_cdk import Names
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from .stack_facts import answer
+
 _MOST_ACTIONS = 5
 # What it does is the same whichever alarm it is of: bound once, it is known for all.
 _LIKE_FOR_ALL_ALARMS = ("aws-cdk-lib.aws_cloudwatch_actions.SnsAction",)
@@ -74,7 +76,7 @@ class AlarmActions:
             arn = _ARNS.get(action) if _like_for_all(action) else None
             if arn is None:
                 if alarm is None:
-                    alarm = cloudwatch.Alarm.from_alarm_arn(self._scope, id, resource.attr_arn)
+                    alarm = cloudwatch.Alarm.from_alarm_arn(self._scope, id, answer(resource, "attr_arn"))
                 arn = action.bind(self._scope, alarm).alarm_action_arn
                 if _like_for_all(action):
                     _ARNS[action] = arn

@@ -24,7 +24,7 @@ from constructs_optim.recipe.rules import check
 
 from .alarm_actions import AlarmAction, AlarmActions
 from .refusal import refuse
-from .stack_facts import PSEUDO, facts_of
+from .stack_facts import PSEUDO, answer, facts_of, placed
 from .telemetry import NAMESPACE
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class EndpointAlarms(Construct):
         self._request = AlarmRequest(alarms if alarms is not None else Alarms())
         refuse(check(self._request))
         super().__init__(scope, id)
+        placed(self, scope, id)
         self._served, self._endpoint, self._runbook = served, endpoint, runbook
         self._concurrency, self._name_prefix = evaluation_concurrency, name_prefix
         self._watched = Watched(
@@ -112,14 +113,14 @@ class EndpointAlarms(Construct):
     def alarm_names(self) -> dict[str, str]:
         """Their names in CloudWatch (tokens, unless there is a prefix), by what they are called in ``Alarms``."""
         return {
-            name: self._name_of(alarm) if self._name_prefix is not None else resource.ref
+            name: self._name_of(alarm) if self._name_prefix is not None else answer(resource, "ref")
             for name, (alarm, resource) in self._alarms.items()
         }
 
     @property
     def alarm_arns(self) -> list[str]:
         """Their ARNs (tokens), for a dashboard."""
-        return [resource.attr_arn for _, resource in self._alarms.values()]
+        return [answer(resource, "attr_arn") for _, resource in self._alarms.values()]
 
     @property
     def _rolling_back(self) -> list[tuple[Alarm, cloudwatch.CfnAlarm]]:
@@ -131,13 +132,13 @@ class EndpointAlarms(Construct):
 
         They are tokens: what is given one waits for the alarm.
         """
-        return [resource.ref for _, resource in self._rolling_back]
+        return [answer(resource, "ref") for _, resource in self._rolling_back]
 
     @property
     def rollback_alarm_arns(self) -> list[str]:
         """The ARNs of the same; with a name prefix they are known before the alarms are there."""
         if self._name_prefix is None:
-            return [resource.attr_arn for _, resource in self._rolling_back]
+            return [answer(resource, "attr_arn") for _, resource in self._rolling_back]
         place = f"arn:{PSEUDO.partition}:cloudwatch:{PSEUDO.region}:{PSEUDO.account}:alarm"
         return [f"{place}:{self._name_of(alarm)}" for alarm, _ in self._rolling_back]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
@@ -23,7 +23,7 @@ from .dashboard_widget import Segment, Widget, arranged
 from .late_value import late_text
 from .optimization_service import OptimizationService
 from .served_model import ServedModel
-from .stack_facts import PSEUDO, facts_of, is_token
+from .stack_facts import PSEUDO, answer, facts_of, is_token, placed
 
 if TYPE_CHECKING:
     from .optimization_job import OptimizationJob
@@ -79,7 +79,8 @@ class EndpointDashboard(Construct):
         """
         pricing.check_price(instance_price_per_hour, discount)
         super().__init__(scope, id)
-        self._stack = facts_of(scope)
+        placed(self, scope, id)
+        self._stack = facts_of(self)
         self._plan = plan or (artifact.plan if artifact is not None else None)
         self._artifact = artifact
         of_plan = [self._plan.instance_type] if self._plan is not None else []
@@ -102,7 +103,6 @@ class EndpointDashboard(Construct):
         self._evaluation: tuple[EvaluatedModel | None, str, tuple[int, ...]] | None = None
         self._more: list[Segment] = []
         self._components: dict[str, ServedModel] = {}
-        self._history = _history(artifact)
         self._segments: tuple[Segment, ...] | None = None
         # Written at synthesis: scaling, alarms, components and evaluations are told of one after the other.
         self._resource = cloudwatch.CfnDashboard(
@@ -112,7 +112,7 @@ class EndpointDashboard(Construct):
     @property
     def dashboard_name(self) -> str:
         """The dashboard's name (a token)."""
-        return self._resource.ref
+        return answer(self._resource, "ref")
 
     @property
     def served(self) -> ServedModel:
@@ -274,6 +274,10 @@ class EndpointDashboard(Construct):
         this = EvaluatedModel(label, self._served, self._price)
         return evaluation([baseline, this] if baseline is not None else [this], concurrencies, self._place)
 
+    @cached_property
+    def _history(self) -> JobHistory | None:
+        return _history(self._artifact)
+
     @property
     def _place(self) -> Place:
         return Place(PSEUDO.region, None, tuple(self._deployments), self._price, self._discount)
@@ -309,7 +313,7 @@ def _history(artifact: OptimizationJob | OptimizedArtifact | None) -> JobHistory
     made = dict(found) if isinstance(found, Mapping) else dict(enumerate(found))
     known = {place: artifact.plan.jobs[place].artifact_key or each.key for place, each in made.items()}
     known[len(artifact.plan.jobs) - 1] = artifact.artifact_key
-    references = [Stack.of(artifact).resolve(each.key) for each in made.values()]
+    references = [facts_of(artifact).stack.resolve(each.key) for each in made.values()]
     return JobHistory(
         log_groups=OptimizationService.of(artifact).log_group_names(of_references=isinstance(found, Mapping)),
         stack_id=PSEUDO.stack_id,

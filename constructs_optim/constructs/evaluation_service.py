@@ -16,7 +16,7 @@ from .handler import Handler
 from .model_source import channel_statements, object_arn
 from .optimization_service import OptimizationService
 from .permissions import NO_RESOURCES, Arn, PolicyBuilder, Statement, sub, trust_policy
-from .stack_facts import facts_of
+from .stack_facts import answer, facts_of
 from .watching_state_machine import watching_state_machine
 
 _ID = "EvaluationService"
@@ -108,7 +108,7 @@ class EvaluationService(Construct):
             policy = PolicyBuilder()
             policy.add([Statement("StartEvaluations", ("states:StartExecution",), (self.state_machine_arn,))])
             policy.apply(self._schedule_role)
-        return self._schedule_role.attr_arn
+        return answer(self._schedule_role, "attr_arn")
 
     def permit(
         self,

@@ -6,8 +6,9 @@ name, account and region.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -18,6 +19,8 @@ from constructs import Construct, IConstruct
 # How the CDK writes a token in text (aws-cdk-lib/core/lib/private/encoding.ts).
 TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]+\]\}")
 """A token in text."""
+# And as a number: a double that ends so.
+_END_OF_NUMBERS = "e+289"
 
 _Child = TypeVar("_Child", bound=Construct)
 _Kept = TypeVar("_Kept")
@@ -139,3 +142,31 @@ def placed(construct: Construct, scope: IConstruct, id: str) -> None:
     # As constructs.Node has it: separators in an id are not the path's, and the app's own id is empty.
     own = re.sub(r"[/\n]", "--", id)
     _paths[construct] = f"{above}/{own}" if above else own
+
+
+_answers: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+
+
+def answer(of: object, attribute: str) -> Any:
+    """An attribute of a CDK object that cannot change, such as an ARN or a reference, asked for once."""
+    known = _answers.setdefault(of, {})
+    if attribute not in known:
+        known[attribute] = getattr(of, attribute)
+    return known[attribute]
+
+
+def resolved(scope: IConstruct, value: Any) -> Any:
+    """A value of JSON with what its tokens stand for, as ``stack.resolve`` gives it; plain values are as they are."""
+    text = json.dumps(value)
+    if "Token[" in text or _END_OF_NUMBERS in text or "null" in text:
+        return facts_of(scope).stack.resolve(value)
+    return _as_json_has_it(value)
+
+
+def _as_json_has_it(value: Any) -> Any:
+    """Numbers as JavaScript writes them: it has one kind, and 1.0 is 1."""
+    if isinstance(value, Mapping):
+        return {name: _as_json_has_it(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json_has_it(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
