@@ -70,6 +70,7 @@ class StackFacts:
         self.stack = stack
         self._children: dict[str, Any] = {}
         self._kept: dict[type, Any] = {}
+        self._resolved: dict[str, Any] = {}
 
     @cached_property
     def region(self) -> str:
@@ -95,6 +96,14 @@ class StackFacts:
     def stack_id(self) -> str:
         """The stack's ARN (a token)."""
         return self.stack.stack_id
+
+    def resolved_text(self, text: str) -> Any:
+        """Text with what its tokens stand for, as ``stack.resolve`` gives it."""
+        if not is_token(text):
+            return text
+        if text not in self._resolved:
+            self._resolved[text] = self.stack.resolve(text)
+        return self._resolved[text]
 
     def once(self, kind: type[_Kept], create: Callable[[Stack], _Kept]) -> _Kept:
         """What a stack has one of, created on first use."""
