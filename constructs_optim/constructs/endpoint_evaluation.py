@@ -38,8 +38,8 @@ from .hosted_model import HostedModel
 from .network import Network
 from .refusal import refuse
 from .served_model import ServedModel
-from .stack_facts import facts_of, placed, resolved
-from .workload_config import workload_config, workload_config_name
+from .stack_facts import answer, facts_of, placed, resolved
+from .workload_config import workload_config_name
 
 if TYPE_CHECKING:
     from .dashboard_evaluation import EvaluatedModel
@@ -131,12 +131,12 @@ class EndpointEvaluation(Construct):
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
         self._service = service = EvaluationService.of(self)
         self._tags = self._tag_manager.rendered_tags
-        self._config = workload_config(self, workload)
-        self._config_name = workload_config_name(self._config)
+        config = service.workload_config(workload)
+        self._config_name = workload_config_name(config)
         service.permit(
             endpoint_arn=target.endpoint_arn,
             component_arn=target.component_arn,
-            workload_config_arn=self._config.attr_ai_workload_config_arn,
+            workload_config_arn=answer(config, "attr_ai_workload_config_arn"),
             workload=workload,
             store=target.store,
             in_vpc=target.network is not None,
