@@ -26,9 +26,9 @@ _Child = TypeVar("_Child", bound=Construct)
 _Kept = TypeVar("_Kept")
 
 
-def is_token(text: str) -> bool:
+def is_token(text: object) -> bool:
     """Whether text holds a token: what ``Token.is_unresolved`` says of text, without a round trip."""
-    return "${Token[" in text and TOKEN.search(text) is not None
+    return isinstance(text, str) and "${Token[" in text and TOKEN.search(text) is not None
 
 
 class PseudoParameters:
