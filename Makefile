@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install models demo test unit medusa exhaustive e2e faults conformance lint format lock bench clean
+.PHONY: help install models demo test unit medusa exhaustive e2e faults conformance lint format lock bench peer clean
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -80,10 +80,16 @@ lock: install ## look for newer versions of everything that is pinned
 	  requirements/models-torch.in --constraint requirements/models.txt --output-file requirements/models-torch.txt
 	@for sdk in 2 3; do uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/conformance-$$sdk.in --output-file requirements/conformance-$$sdk.txt; done
+	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+	  requirements/peer.in --output-file requirements/peer.txt
 	@npm update --package-lock-only --silent
 
-bench: install ## how long synth takes, against raw L1 constructs
+bench: install peer ## how long synth takes, against raw L1 constructs and the peer's
 	@python bench/synth.py
 
+peer: install ## set .venv-peer up: the constructs that bench measures beside
+	@uv venv --quiet --allow-existing .venv-peer
+	@uv pip sync --quiet --python .venv-peer --require-hashes requirements/peer.txt
+
 clean: ## remove all that install and the other targets made
-	@rm -rf .venv .venv-conformance-* .venv-models node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-conformance-* .venv-models .venv-peer node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,107 +1,77 @@
-"""How long synth takes against raw L1 constructs, and what the Lambda handlers cost to load.
+"""How long synth takes: ours, bare and with every feature on, raw L1 constructs, and the peer's constructs.
 
-Every measurement is a whole process, as `cdk synth` would start it: import, construction and synthesis. The
-two kinds of app take turns, so that a busy moment of the machine does not fall on one of them alone.
+Every measurement is a whole process, as `cdk synth` would start it: import, construction, synthesis and the CDK's
+own validation of the templates. The kinds of app take turns, so that a busy moment of the machine does not fall on
+one of them alone; of all repeats the least counts, for time that other work takes is no time of the app's.
 
-    .venv/bin/python bench/synth.py --repeats 5 --endpoints 1 10 50
+    .venv/bin/python bench/synth.py --repeats 3 --endpoints 1 10 50 200
+
+The peer (cdklabs.generative-ai-cdk-constructs) is in an environment of its own: `make peer` makes it. Without it, it is
+left out.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
+import platform
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from handlers import handler_targets
 from rich.console import Console
 from rich.table import Table
+from synth_apps import FULL, OURS, PEER, RAW
+from targets import Target, target_table
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-PACKAGE = CHECKOUT / "constructs_optim"
-HANDLERS = ("artifact_handler", "capacity_handler", "job_handler", "job_watcher", "model_handler")
-# What a handler imports of the Powertools layer; boto3 and what that needs are the runtime's.
-LAYER = ("aws_lambda_powertools", "typing_extensions")
+PEER_PYTHON = CHECKOUT / ".venv-peer" / "bin" / "python"
 
-# A template holds 500 resources: the endpoints of both kinds of app are spread over stacks alike.
-ENDPOINTS_A_STACK = 25
+_FULL, _OURS, _PEER, _RAW = "ours, all on", "ours", "peer", "raw L1"
+_APPS = {_RAW: RAW, _OURS: OURS, _FULL: FULL, _PEER: PEER}
 
-MOST_TIMES_RAW = {1: 1.3, 50: 2.0}
-MOST_GROWTH = 1.5  # seconds an added endpoint may cost between the last two counts, against between the first two
-MOST_IMPORT_MS = 50.0
-MOST_LAYER_MS = 100.0  # Powertools from its layer; half of it is typing_extensions, compiled anew
-MOST_ZIP_KB = 100.0
-
-_FRAME = """
-import sys
-from aws_cdk import App, Stack
-{imports}
-
-app = App()
-for i in range(int(sys.argv[1])):
-    if i % {endpoints_a_stack} == 0:
-        stack = Stack(app, f"Bench{{i // {endpoints_a_stack}}}")
-{body}
-app.synth()
-"""
-
-RAW = _FRAME.format(
-    endpoints_a_stack=ENDPOINTS_A_STACK,
-    imports="from aws_cdk import aws_iam as iam, aws_sagemaker as sagemaker",
-    body="""
-    role = iam.CfnRole(stack, f"Role{i}", assume_role_policy_document={
-        "Version": "2012-10-17",
-        "Statement": [{
-            "Effect": "Allow",
-            "Principal": {"Service": "sagemaker.amazonaws.com"},
-            "Action": "sts:AssumeRole"}]})
-    model = sagemaker.CfnModel(stack, f"Model{i}", execution_role_arn=role.attr_arn,
-        primary_container=sagemaker.CfnModel.ContainerDefinitionProperty(
-            image="111122223333.dkr.ecr.us-west-2.amazonaws.com/llm:1",
-            environment={"OPTION_QUANTIZE": "awq"}))
-    config = sagemaker.CfnEndpointConfig(stack, f"Config{i}", production_variants=[
-        sagemaker.CfnEndpointConfig.ProductionVariantProperty(
-            variant_name="AllTraffic", initial_variant_weight=1, initial_instance_count=1,
-            instance_type="ml.g5.12xlarge", model_name=model.attr_model_name)])
-    sagemaker.CfnEndpoint(stack, f"Endpoint{i}", endpoint_config_name=config.attr_endpoint_config_name)
-""",
-)
-
-OURS = _FRAME.format(
-    endpoints_a_stack=ENDPOINTS_A_STACK,
-    imports="from constructs_optim import Model, OptimizedEndpoint, Quantization",
-    body="""
-    endpoint = OptimizedEndpoint(stack, f"E{i}",
-        model=Model.jumpstart("meta-textgeneration-llama-2-70b", version="4.13.0", accept_eula=True),
-        techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge")
-    endpoint.auto_scale(max_capacity=4).on_concurrency(target=8)
-    endpoint.dashboard
-""",
-)
+_MOST_OF_PEER = 0.2
+_MOST_OF_PEER_AT = 50
+_MOST_MS_AN_ENDPOINT = 40.0
+_MOST_MB_AN_ENDPOINT = 1.0
+_MOST_IMPORT_MS = 50.0
+_MOST_GROWTH = 1.5  # what an added endpoint may cost between the last two counts, against between the first two
 
 
 @dataclass(frozen=True)
-class Target:
-    """One thing that is promised, and whether it holds."""
+class Run:
+    """One app in one process.
 
-    name: str
-    measured: str
-    limit: str
-    holds: bool
+    Attributes:
+        wall: seconds from its start to its end.
+        cpu: seconds of processor time, of Python and of the Node processes that the CDK runs in.
+        constructed: seconds of it, by the clock, in which the constructs were declared.
+        synthesized: seconds in which the templates were made and validated.
+        python_mb: most memory of Python.
+        node_mb: most memory of the Node processes; 0 where the machine does not say.
+        resources: in all templates.
+    """
+
+    wall: float
+    cpu: float
+    constructed: float
+    synthesized: float
+    python_mb: float
+    node_mb: float
+    resources: int
 
 
 class Bench:
     """Runs apps in a directory of their own, with Node and the context of the checkout's `cdk.json`."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, validates: bool) -> None:
         self.directory = directory
         self.environment = {
             **os.environ,
@@ -109,204 +79,196 @@ class Bench:
             "JSII_NODE": os.environ.get("JSII_NODE") or str(Path(sys.executable).with_name("node")),
             "PYTHONPATH": str(CHECKOUT),
         }
+        if not validates:
+            self.environment["CDK_VALIDATION"] = "false"
         # As on a developer's machine: what was imported once is not compiled again.
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
-    def synth_seconds(self, kind: str, app: str, endpoints: int) -> float:
-        """Time from the start of the app's process to its end.
+    def run(self, kind: str, endpoints: int) -> Run:
+        """Run an app to its end.
 
         Raises:
             SystemExit: when the app fails, with what it said.
         """
-        script = self.directory / f"{kind}.py"
-        script.write_text(app)
-        output = self.directory / f"{kind}.out"
+        script, output = self.directory / "app.py", self.directory / "cdk.out"
+        script.write_text(_APPS[kind])
         shutil.rmtree(output, ignore_errors=True)
+        python = str(PEER_PYTHON) if kind == _PEER else sys.executable
+        said = self.directory / "said.txt"
         started = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, str(script), str(endpoints)],
-            cwd=self.directory,
-            env={**self.environment, "CDK_OUTDIR": str(output)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
+        with said.open("w") as file:
+            process = subprocess.Popen(
+                [python, str(script), str(endpoints)],
+                cwd=self.directory,
+                env={**self.environment, "CDK_OUTDIR": str(output)},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+            # The usage of a process has that of those it has waited for: Python waits for Node.
+            _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.perf_counter() - started
+        if process.returncode != 0:
+            raise SystemExit(f"{kind} app with {endpoints} endpoints failed:\n{said.read_text()}")
+        told = json.loads(said.read_text().splitlines()[-1])
+        return Run(
+            wall,
+            usage.ru_utime + usage.ru_stime,
+            told["constructed"],
+            told["synthesized"],
+            told["python_mb"],
+            told["node_mb"],
+            self._resources(output),
         )
-        seconds = time.perf_counter() - started
-        if done.returncode != 0:
-            raise SystemExit(f"{kind} app with {endpoints} endpoints failed:\n{done.stdout}{done.stderr}")
-        return seconds
 
-    def resources(self, kind: str) -> int:
-        """Resources in the templates of the app's last run."""
-        templates = (self.directory / f"{kind}.out").glob("*.template.json")
+    def _resources(self, output: Path) -> int:
+        templates = output.glob("*.template.json")
         return sum(len(json.loads(template.read_text())["Resources"]) for template in templates)
 
-    def import_ms(self, module: str, repeats: int) -> tuple[float, float]:
-        """CPU milliseconds of a handler's first import beyond boto3: those of the Powertools layer, and its own."""
+    def import_ms(self, repeats: int) -> float:
+        """CPU milliseconds of `import constructs_optim` beyond `aws_cdk`."""
         timed = (
-            "import boto3, botocore.config, botocore.exceptions, time\n"
+            "import aws_cdk, time\n"
             "started = time.process_time()\n"
-            "import aws_lambda_powertools\n"
-            "loaded = time.process_time()\n"
-            f"import runtime.{module}\n"
-            "print((loaded - started) * 1000, (time.process_time() - loaded) * 1000)"
+            "import constructs_optim\n"
+            "print((time.process_time() - started) * 1000)"
         )
-        environment = {
-            **self.environment,
-            "PYTHONPATH": os.pathsep.join(str(root) for root in self._lambda_roots()),
-            # As in Lambda, which has no bytecode: the folders are read-only, and the layer is published without.
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        environment.setdefault("AWS_DEFAULT_REGION", "us-west-2")
-        measured = [
-            [
-                float(milliseconds)
-                for milliseconds in subprocess.run(
+        return min(
+            float(
+                subprocess.run(
                     [sys.executable, "-c", timed],
                     cwd=self.directory,
-                    env=environment,
+                    env=self.environment,
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     text=True,
                     check=True,
-                ).stdout.split()
-            ]
+                ).stdout
+            )
             for _ in range(repeats)
-        ]
-        layer, own = zip(*measured, strict=True)
-        return statistics.median(layer), statistics.median(own)
+        )
 
-    def _lambda_roots(self) -> tuple[Path, Path]:
-        """Copies of the handlers' folder and of the layer, which show that they need nothing beside them."""
-        task, layer = self.directory / "lambda", self.directory / "layer"
-        no_bytecode = shutil.ignore_patterns("__pycache__")
-        if not task.exists():
-            shutil.copytree(PACKAGE / "runtime", task / "runtime", ignore=no_bytecode)
-            layer.mkdir()
-            for name in LAYER:
-                origin = Path(importlib.util.find_spec(name).origin or "")  # pyright: ignore[reportOptionalMemberAccess]
-                if origin.name == "__init__.py":
-                    shutil.copytree(origin.parent, layer / name, ignore=no_bytecode)
-                else:
-                    shutil.copy(origin, layer)
-        return task, layer
 
-    def runtime_zip_kb(self) -> float:
-        """The handlers' folder as the archive that a deployment uploads."""
-        archive = self.directory / "runtime.zip"
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-            for path in sorted((PACKAGE / "runtime").rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
-                    packed.write(path, path.relative_to(PACKAGE))
-        return archive.stat().st_size / 1024
+class Figures:
+    """The least of all repeats, by kind of app and number of endpoints."""
+
+    def __init__(self, runs: dict[tuple[str, int], list[Run]]) -> None:
+        self._runs = runs
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The kinds of app, in their order."""
+        return list(dict.fromkeys(kind for kind, _ in self._runs))
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """The numbers of endpoints."""
+        return sorted({count for _, count in self._runs})
+
+    def least(self, kind: str, count: int, figure: str) -> float:
+        """The least that was measured of a figure."""
+        return min(getattr(run, figure) for run in self._runs[kind, count])
+
+    def growth(self, kind: str, figure: str, first: int, last: int) -> float:
+        """What each endpoint added between two counts."""
+        return (self.least(kind, last, figure) - self.least(kind, first, figure)) / (last - first)
 
 
 def main() -> int:
     """Measure, print, and say by the exit status whether the targets hold."""
     arguments = _arguments()
     console = Console()
-    apps = {"raw L1": RAW} if arguments.raw_only else {"raw L1": RAW, "ours": OURS}
+    kinds = [kind for kind in _APPS if kind != _PEER or PEER_PYTHON.exists()]
+    if arguments.only is not None:
+        kinds = [kind for kind in kinds if kind in arguments.only]
+    console.print(
+        f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start, "
+        f"Python {platform.python_version()}, the CDK's validation of templates "
+        f"{'on' if arguments.validation else 'off'}"
+    )
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        bench = Bench(Path(directory))
-        seconds, resources = _synth(bench, apps, sorted(arguments.endpoints), arguments.repeats, console)
-        console.print(_synth_table(seconds, resources))
-        targets = _synth_targets(seconds) + _runtime_targets(bench, arguments.repeats)
-    console.print(_target_table(targets))
+        bench = Bench(Path(directory), validates=arguments.validation)
+        figures = _measured(bench, kinds, sorted(arguments.endpoints), arguments.repeats, console)
+        console.print(_table(figures))
+        targets = _synth_targets(figures)
+        ms = bench.import_ms(arguments.repeats)
+        name = "import of constructs_optim beyond aws_cdk"
+        targets.append(Target(name, f"{ms:.1f} ms", f"< {_MOST_IMPORT_MS:.0f} ms", ms < _MOST_IMPORT_MS))
+        if arguments.only is None:
+            targets += handler_targets(bench.directory, bench.environment, arguments.repeats)
+    console.print(f"load {os.getloadavg()[0]:.1f} at the end")
+    console.print(target_table(targets))
     return 0 if all(target.holds for target in targets) else 1
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=5, help="runs of each app; the median counts (default: 5)")
-    parser.add_argument("--endpoints", type=int, nargs="+", default=[1, 10, 50], help="default: 1 10 50")
-    parser.add_argument("--raw-only", action="store_true", help="only the raw L1 constructs, as a baseline")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each app; the least counts (default: 3)")
+    parser.add_argument("--endpoints", type=int, nargs="+", default=[1, 10, 50, 200], help="default: 1 10 50 200")
+    parser.add_argument("--only", nargs="+", choices=list(_APPS), help="these kinds of app, and no handlers")
+    parser.add_argument(
+        "--no-validation",
+        dest="validation",
+        action="store_false",
+        help="without the CDK's own validation of templates (CDK_VALIDATION=false)",
+    )
     return parser.parse_args()
 
 
-Seconds = dict[str, dict[int, float]]
-
-
-def _synth(
-    bench: Bench, apps: dict[str, str], counts: list[int], repeats: int, console: Console
-) -> tuple[Seconds, dict[str, dict[int, int]]]:
-    runs: dict[str, dict[int, list[float]]] = {kind: {count: [] for count in counts} for kind in apps}
-    resources: dict[str, dict[int, int]] = {kind: {} for kind in apps}
+def _measured(bench: Bench, kinds: list[str], counts: list[int], repeats: int, console: Console) -> Figures:
+    runs: dict[tuple[str, int], list[Run]] = {(kind, count): [] for kind in kinds for count in counts}
     with console.status("warming the caches"):
-        for kind, app in apps.items():
-            bench.synth_seconds(kind, app, 1)
+        for kind in kinds:
+            bench.run(kind, 1)
     for repeat in range(repeats):
-        for count in counts:
-            for kind, app in apps.items():
-                with console.status(f"repeat {repeat + 1} of {repeats}: {count} endpoints, {kind}"):
-                    runs[kind][count].append(bench.synth_seconds(kind, app, count))
-                resources[kind][count] = bench.resources(kind)
-    medians = {
-        kind: {count: statistics.median(timed) for count, timed in by_count.items()} for kind, by_count in runs.items()
-    }
-    return medians, resources
+        for (kind, count), found in runs.items():
+            with console.status(f"repeat {repeat + 1} of {repeats}: {count} endpoints, {kind}"):
+                found.append(bench.run(kind, count))
+    return Figures(runs)
 
 
-def _synth_table(seconds: Seconds, resources: dict[str, dict[int, int]]) -> Table:
-    table = Table(title="synth, whole process, median seconds")
-    table.add_column("endpoints", justify="right")
-    for kind in seconds:
-        table.add_column(kind, justify="right")
-        table.add_column("resources", justify="right")
-    table.add_column("ours / raw", justify="right")
-    for count in next(iter(seconds.values())):
-        cells = [cell for kind in seconds for cell in (f"{seconds[kind][count]:.2f}", str(resources[kind][count]))]
-        ratio = f"{seconds['ours'][count] / seconds['raw L1'][count]:.2f}" if "ours" in seconds else "-"
-        table.add_row(str(count), *cells, ratio)
+def _table(figures: Figures) -> Table:
+    table = Table(title="synth, whole processes, the least of all repeats")
+    for heading in ("app", "endpoints", "wall s", "CPU s", "constructed s", "Python MB", "Node MB", "resources"):
+        table.add_column(heading, justify="left" if heading == "app" else "right")
+    for kind in figures.kinds:
+        for count in figures.counts:
+            seconds = [f"{figures.least(kind, count, name):.2f}" for name in ("wall", "cpu", "constructed")]
+            sizes = [f"{figures.least(kind, count, name):.0f}" for name in ("python_mb", "node_mb", "resources")]
+            table.add_row(kind, str(count), *seconds, *sizes)
+        table.add_section()
     return table
 
 
-def _synth_targets(seconds: Seconds) -> list[Target]:
-    if "ours" not in seconds:
-        return []
-    raw, ours = seconds["raw L1"], seconds["ours"]
-    targets = [
-        Target(f"synth of {count}, against raw L1", f"{ratio:.2f}x", f"< {most}x", ratio < most)
-        for count, most in MOST_TIMES_RAW.items()
-        if count in ours
-        for ratio in [ours[count] / raw[count]]
-    ]
-    if len(ours) >= 3:
-        first, *_, before, last = sorted(ours)
-        early = (ours[before] - ours[first]) / (before - first)
-        late = (ours[last] - ours[before]) / (last - before)
-        targets.append(
-            Target(
-                "linear: an added endpoint",
-                f"{early * 1000:.0f} ms, then {late * 1000:.0f} ms",
-                f"< {MOST_GROWTH}x",
-                late < MOST_GROWTH * early,
-            )
-        )
-    return targets
-
-
-def _runtime_targets(bench: Bench, repeats: int) -> list[Target]:
+def _synth_targets(figures: Figures) -> list[Target]:
     targets: list[Target] = []
-    measured = {module: bench.import_ms(module, repeats) for module in HANDLERS}
-    layer = statistics.median(layer for layer, _ in measured.values())
-    for module, (_, own) in measured.items():
-        name = f"import of {module} beyond boto3 and Powertools"
-        targets.append(Target(name, f"{own:.0f} ms", f"< {MOST_IMPORT_MS:.0f} ms", own < MOST_IMPORT_MS))
-    targets.append(
-        Target("import of Powertools", f"{layer:.0f} ms", f"< {MOST_LAYER_MS:.0f} ms", layer < MOST_LAYER_MS)
-    )
-    size = bench.runtime_zip_kb()
-    targets.append(Target("handlers, zipped", f"{size:.0f} KB", f"< {MOST_ZIP_KB:.0f} KB", size < MOST_ZIP_KB))
+    counts = figures.counts
+    if _PEER in figures.kinds and _FULL in figures.kinds and _MOST_OF_PEER_AT in counts:
+        for figure, what in (("wall", "wall"), ("cpu", "CPU")):
+            ours = figures.least(_FULL, _MOST_OF_PEER_AT, figure)
+            peers = figures.least(_PEER, _MOST_OF_PEER_AT, figure)
+            name = f"{_MOST_OF_PEER_AT} of ours with all on, against {_MOST_OF_PEER_AT} bare ones of the peer's, {what}"
+            targets.append(Target(name, f"{ours / peers:.2f}x", f"< {_MOST_OF_PEER}x", ours < _MOST_OF_PEER * peers))
+    if len(counts) < 2:
+        return targets
+    for kind in (kind for kind in (_OURS, _FULL) if kind in figures.kinds):
+        added = figures.growth(kind, "wall", counts[0], counts[-1]) * 1000
+        own = figures.growth(kind, "constructed", counts[0], counts[-1]) * 1000
+        limit = f"< {_MOST_MS_AN_ENDPOINT:.0f} ms"
+        targets.append(Target(f"{kind}: an endpoint, declared", f"{own:.0f} ms", limit, own < _MOST_MS_AN_ENDPOINT))
+        name = f"{kind}: an endpoint, declared, synthesized and validated"
+        targets.append(Target(name, f"{added:.0f} ms", limit, added < _MOST_MS_AN_ENDPOINT))
+        memory = sum(figures.growth(kind, figure, counts[0], counts[-1]) for figure in ("python_mb", "node_mb"))
+        name, limit = f"{kind}: memory of an endpoint, Python and Node", f"< {_MOST_MB_AN_ENDPOINT:.0f} MB"
+        targets.append(Target(name, f"{memory:.2f} MB", limit, memory < _MOST_MB_AN_ENDPOINT))
+        if len(counts) >= 3:
+            early = figures.growth(kind, "cpu", counts[0], counts[1])
+            late = figures.growth(kind, "cpu", counts[-2], counts[-1])
+            measured = f"{early * 1000:.0f} ms, then {late * 1000:.0f} ms of CPU"
+            holds = late < _MOST_GROWTH * early
+            targets.append(Target(f"{kind}: linear", measured, f"< {_MOST_GROWTH}x", holds))
     return targets
-
-
-def _target_table(targets: list[Target]) -> Table:
-    table = Table(title="targets")
-    for heading in ("what", "measured", "target", "holds"):
-        table.add_column(heading)
-    for target in targets:
-        table.add_row(target.name, target.measured, target.limit, "[green]yes[/]" if target.holds else "[red]no[/]")
-    return table
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from constructs import Construct
 from constructs_optim.recipe.alarms import Alarms
 from constructs_optim.recipe.scaling import scaling_defaults
 
-from .endpoint_alarms import AlarmAction, EndpointAlarms
+from .alarm_actions import AlarmAction
+from .endpoint_alarms import EndpointAlarms
 from .endpoint_scaling import EndpointScaling
 from .hosted_model import HostedModel
 from .served_model import ServedModel

@@ -9,6 +9,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from .stack_facts import facts_of
 from .store_sharing import StoreSharing
 
 _DEFAULT_ID = "ArtifactStore"
@@ -182,9 +183,8 @@ class ArtifactStore(Construct):
 
     @staticmethod
     def default_of(scope: Construct) -> IArtifactStore:
-        """The store a stack gets when none is named: one for the whole stack."""
-        existing = scope.node.try_find_child(_DEFAULT_ID)
-        return existing if isinstance(existing, ArtifactStore) else ArtifactStore(scope, _DEFAULT_ID)
+        """The store that ``scope``'s stack gets when none is named: one for the whole stack."""
+        return facts_of(scope).child(_DEFAULT_ID, ArtifactStore, ArtifactStore)
 
 
 class _BucketStore:

@@ -10,6 +10,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 
 from .permissions import Statement
+from .stack_facts import answer
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,17 @@ class AsyncInference:
         """The ``asyncInferenceConfig`` property of an endpoint configuration."""
         most = self.max_concurrent_invocations_per_instance
         topics: dict[str, Any] = {
-            name: topic.topic_arn
+            name: answer(topic, "topic_arn")
             for name, topic in (("errorTopic", self.error_topic), ("successTopic", self.success_topic))
             if topic is not None
         }
         if self.include_responses_in:
             topics["includeInferenceResponseIn"] = list(self.include_responses_in)
-        place = f"s3://{self.bucket.bucket_name}/{self.prefix}"
+        place = f"s3://{answer(self.bucket, 'bucket_name')}/{self.prefix}"
         return {
             **({"clientConfig": {"maxConcurrentInvocationsPerInstance": most}} if most is not None else {}),
             "outputConfig": {
-                **({"kmsKeyId": self.encryption_key.key_arn} if self.encryption_key is not None else {}),
+                **({"kmsKeyId": answer(self.encryption_key, "key_arn")} if self.encryption_key is not None else {}),
                 **({"notificationConfig": topics} if topics else {}),
                 "s3FailurePath": f"{place}-failures",
                 "s3OutputPath": place,
@@ -63,20 +64,22 @@ class AsyncInference:
         """What the execution role may do for it."""
         source = self.input_bucket or self.bucket
         buckets = (self.bucket, *((self.input_bucket,) if self.input_bucket is not None else ()))
-        keys = [self.encryption_key, *(bucket.encryption_key for bucket in buckets)]
-        arns = tuple(dict.fromkeys(key.key_arn for key in keys if key is not None))
-        topics = tuple(topic.topic_arn for topic in (self.success_topic, self.error_topic) if topic is not None)
+        keys = [self.encryption_key, *(answer(bucket, "encryption_key") for bucket in buckets)]
+        arns = tuple(dict.fromkeys(answer(key, "key_arn") for key in keys if key is not None))
+        topics = tuple(
+            answer(topic, "topic_arn") for topic in (self.success_topic, self.error_topic) if topic is not None
+        )
         return [
             Statement(
                 "WriteAnswers",
                 ("s3:PutObject",),
-                tuple(f"{self.bucket.bucket_arn}/{self.prefix}{end}/*" for end in ("", "-failures")),
+                tuple(f"{answer(self.bucket, 'bucket_arn')}/{self.prefix}{end}/*" for end in ("", "-failures")),
                 wildcard="SageMaker names answers after their requests",
             ),
             Statement(
                 "ReadRequests",
                 ("s3:GetObject",),
-                (f"{source.bucket_arn}/*",),
+                (f"{answer(source, 'bucket_arn')}/*",),
                 wildcard="whoever invokes the endpoint names the request's object",
             ),
             *([Statement("EncryptAnswers", ("kms:Decrypt", "kms:GenerateDataKey"), arns)] if arns else []),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from aws_cdk import Token
+from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.recipe import Violation
@@ -19,6 +20,7 @@ from .endpoint_evaluation import EvaluationTarget
 from .hosted_model import HostedModel
 from .inference_component import InferenceComponent, Needs
 from .refusal import refuse
+from .stack_facts import answer
 
 
 @dataclass
@@ -42,9 +44,8 @@ class ComponentHosting:
     Attributes:
         hosting: what the rules look at.
         options: how the endpoint is hosted.
-        endpoint_arn: the endpoint's ARN (a token).
-        endpoint_name: its name (a token).
-        literal_name: the same, known before the endpoint is there.
+        endpoint: the endpoint itself.
+        literal_name: its name, known before the endpoint is there.
         alarming: what is alarmed about each component.
         rollback_alarm_names: alarms besides a component's own that roll its update back.
         evaluation_target: what of the endpoint is evaluated, given what serves the model there.
@@ -53,8 +54,7 @@ class ComponentHosting:
 
     hosting: Hosting
     options: EndpointOptions
-    endpoint_arn: str
-    endpoint_name: str
+    endpoint: sagemaker.CfnEndpoint
     literal_name: str
     alarming: Alarming
     rollback_alarm_names: Sequence[str]
@@ -62,6 +62,16 @@ class ComponentHosting:
     on_change: Callable[[], None]
     _copies: dict[str, _Copies] = field(default_factory=dict[str, _Copies])
     _components: list[InferenceComponent] = field(default_factory=list[InferenceComponent])
+
+    @property
+    def endpoint_arn(self) -> str:
+        """The endpoint's ARN (a token)."""
+        return answer(self.endpoint, "ref")
+
+    @property
+    def endpoint_name(self) -> str:
+        """The endpoint's name (a token)."""
+        return answer(self.endpoint, "attr_endpoint_name")
 
     def add(
         self,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aws_cdk import Aws, CfnMapping, Stack, Token
+from aws_cdk import CfnMapping, Stack
 
 from constructs_optim.recipe.catalog import images
 
 from .permissions import Arn, sub
+from .stack_facts import PSEUDO, facts_of, is_token
 
 _MAPPING_ID = "DeepLearningContainers"
 _ACCOUNT = "Account"
@@ -28,23 +29,27 @@ class ContainerRegistry:
     def repository_arn(self, repository: str) -> Arn:
         """The ARN of one of its repositories."""
         template = "arn:${AWS::Partition}:ecr:${AWS::Region}:${Account}:repository/" + repository
-        if Token.is_unresolved(self.account):
+        if is_token(self.account):
             return {"Fn::Sub": [template, {"Account": self.account}]}
         return sub(template.replace("${Account}", self.account))
 
     @staticmethod
     def of(stack: Stack) -> ContainerRegistry:
         """The registry for ``stack``'s region."""
-        if not Token.is_unresolved(stack.region):
-            account = images.registry_account(stack.region)
-            # An unknown region is the planner's to report, together with all else that is wrong.
-            return ContainerRegistry(account or "", images.registry_host(stack.region) or "")
-        mapping = stack.node.try_find_child(_MAPPING_ID)
-        if not isinstance(mapping, CfnMapping):
-            mapping = CfnMapping(
-                stack,
-                _MAPPING_ID,
-                mapping={region: {_ACCOUNT: account} for region, account in images.registry_accounts().items()},
-            )
-        account = mapping.find_in_map(Aws.REGION, _ACCOUNT)
-        return ContainerRegistry(account, f"{account}.dkr.ecr.{Aws.REGION}.{Aws.URL_SUFFIX}")
+        facts = facts_of(stack)
+        region = facts.known_region
+        if region is None:
+            return facts.once(ContainerRegistry, ContainerRegistry._of_any_region)
+        account = images.registry_account(region)
+        # An unknown region is the planner's to report, together with all else that is wrong.
+        return ContainerRegistry(account or "", images.registry_host(region) or "")
+
+    @staticmethod
+    def _of_any_region(stack: Stack) -> ContainerRegistry:
+        mapping = CfnMapping(
+            stack,
+            _MAPPING_ID,
+            mapping={region: {_ACCOUNT: account} for region, account in images.registry_accounts().items()},
+        )
+        account = mapping.find_in_map(PSEUDO.region, _ACCOUNT)
+        return ContainerRegistry(account, f"{account}.dkr.ecr.{PSEUDO.region}.{PSEUDO.url_suffix}")

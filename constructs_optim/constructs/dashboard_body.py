@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
-from functools import cache
-
-from aws_cdk import Aws, Fn
+from typing import Any
 
 from .dashboard_widget import Segment, arranged
+from .stack_facts import PSEUDO, TOKEN
 
-# How the CDK writes a token in text (aws-cdk-lib/core/lib/private/encoding.ts).
-_TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]+\]\}")
 _START = "-PT3H"
 
 
-@cache
-def pseudo_parameters() -> dict[str, str]:
-    """The tokens of CloudFormation's own parameters, by what they are called in a template; the same in all apps."""
-    return {"AWS::Region": Aws.REGION, "AWS::StackId": Aws.STACK_ID}
-
-
-def region() -> str:
-    """The region a dashboard's stack is deployed in (a token): a template deployed elsewhere shows what is there."""
-    return pseudo_parameters()["AWS::Region"]
-
-
-def dashboard_body(segments: Iterable[Segment], names: Mapping[str, str]) -> str:
-    """The body of an ``AWS::CloudWatch::Dashboard`` (a token).
+def dashboard_body(segments: Iterable[Segment], names: Mapping[str, str]) -> dict[str, Any]:
+    """The body of an ``AWS::CloudWatch::Dashboard``, as ``Fn::Sub``.
 
     Graphs are drawn at the period that suits the time range the viewer chose.
 
@@ -43,9 +28,9 @@ def dashboard_body(segments: Iterable[Segment], names: Mapping[str, str]) -> str
     return substituted(json.dumps(body, separators=(",", ":")), names)
 
 
-def substituted(text: str, names: Mapping[str, str]) -> str:
-    """``text`` with a named placeholder for each token in it."""
-    pseudo = {token: name for name, token in pseudo_parameters().items()}
+def substituted(text: str, names: Mapping[str, str]) -> dict[str, Any]:
+    """``text`` with a named placeholder for each token in it, as ``Fn::Sub``."""
+    pseudo = {PSEUDO.region: "AWS::Region", PSEUDO.stack_id: "AWS::StackId"}
     variables: dict[str, str] = {}
 
     def placeholder(token: str) -> str:
@@ -57,8 +42,9 @@ def substituted(text: str, names: Mapping[str, str]) -> str:
 
     parts: list[str] = []
     end = 0
-    for found in _TOKEN.finditer(text):
+    for found in TOKEN.finditer(text):
         parts += [text[end : found.start()].replace("${", "${!"), placeholder(found[0])]
         end = found.end()
     parts.append(text[end:].replace("${", "${!"))
-    return Fn.sub("".join(parts), variables or None)
+    template = "".join(parts)
+    return {"Fn::Sub": [template, variables] if variables else template}

@@ -11,7 +11,8 @@ from .dashboard_graph import BLUE, GREEN, GREY, OF_STATISTICS, ORANGE, PURPLE, R
 from .dashboard_widget import GRID_COLUMNS, Segment, Widget, text
 from .served_model import ServedModel
 
-_MOST_ALARMS = 100
+MOST_ALARMS = 100
+"""Of one widget."""
 _CONSOLE = "console.aws.amazon.com"
 _CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
 _PERCENTILES = ("p50", "p90", "p99")
@@ -88,7 +89,7 @@ def _links(served: ServedModel, region: str, console: str, bucket: str | None) -
 
 def alarms(arns: Sequence[str]) -> Segment:
     """The state of alarms, up to a hundred a widget."""
-    groups = [arns[first : first + _MOST_ALARMS] for first in range(0, len(arns), _MOST_ALARMS)]
+    groups = [arns[first : first + MOST_ALARMS] for first in range(0, len(arns), MOST_ALARMS)]
     widgets = [
         Widget(
             f"alarms_{number}" if number > 1 else "alarms",

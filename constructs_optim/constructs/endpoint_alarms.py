@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Aws, Names, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
@@ -23,7 +22,9 @@ from constructs_optim.recipe.alarms import (
 )
 from constructs_optim.recipe.rules import check
 
+from .alarm_actions import AlarmAction, AlarmActions
 from .refusal import refuse
+from .stack_facts import PSEUDO, answer, facts_of, placed
 from .telemetry import NAMESPACE
 
 if TYPE_CHECKING:
@@ -31,17 +32,8 @@ if TYPE_CHECKING:
 
 RUNBOOK = "docs/alarms.md"
 """The page with a section on each alarm."""
-_MOST_ACTIONS = 5
 _JOB_ALARM_ID = "OptimizationJobAlarm"
 _JOB_WATCHER = [{"name": "service", "value": "job_watcher"}]
-
-
-class AlarmAction(Protocol):
-    """What an alarm does: any ``aws_cloudwatch.IAlarmAction``, whatever its ``bind`` calls its parameters."""
-
-    def bind(self, scope: Construct, alarm: cloudwatch.IAlarm, /) -> cloudwatch.AlarmActionConfig:
-        """What to do, for one alarm."""
-        ...
 
 
 class EndpointAlarms(Construct):
@@ -95,20 +87,22 @@ class EndpointAlarms(Construct):
         self._request = AlarmRequest(alarms if alarms is not None else Alarms())
         refuse(check(self._request))
         super().__init__(scope, id)
+        placed(self, scope, id)
         self._served, self._endpoint, self._runbook = served, endpoint, runbook
         self._concurrency, self._name_prefix = evaluation_concurrency, name_prefix
         self._watched = Watched(
             served.is_component, capacity, scales_to_zero, evaluation_concurrency is not None, is_asynchronous
         )
+        self._actions = AlarmActions(self)
+        self._given: dict[str, list[AlarmAction]] = {"alarm_actions": [*alarm_actions], "ok_actions": [*ok_actions]}
         self._alarms: dict[str, tuple[Alarm, cloudwatch.CfnAlarm]] = {}
         for alarm in endpoint_alarms(self._request, self._watched):
             self._alarms[alarm.name] = alarm, self._declared(alarm)
         job_settings = self._request.switched_on().get("failed_job")
         self._job_alarm = _JobAlarm.of(self, job_settings, runbook) if runs_jobs and job_settings else None
-        self._actions = _Actions()
-        self._given: dict[str, list[AlarmAction]] = {}
-        self.add_alarm_action(*alarm_actions)
-        self.add_ok_action(*ok_actions)
+        if self._job_alarm is not None:
+            for kind, actions in self._given.items():
+                self._job_alarm.act(kind, actions)
 
     @property
     def alarms(self) -> dict[str, cloudwatch.CfnAlarm]:
@@ -119,14 +113,14 @@ class EndpointAlarms(Construct):
     def alarm_names(self) -> dict[str, str]:
         """Their names in CloudWatch (tokens, unless there is a prefix), by what they are called in ``Alarms``."""
         return {
-            name: self._name_of(alarm) if self._name_prefix is not None else resource.ref
+            name: self._name_of(alarm) if self._name_prefix is not None else answer(resource, "ref")
             for name, (alarm, resource) in self._alarms.items()
         }
 
     @property
     def alarm_arns(self) -> list[str]:
         """Their ARNs (tokens), for a dashboard."""
-        return [resource.attr_arn for _, resource in self._alarms.values()]
+        return [answer(resource, "attr_arn") for _, resource in self._alarms.values()]
 
     @property
     def _rolling_back(self) -> list[tuple[Alarm, cloudwatch.CfnAlarm]]:
@@ -138,14 +132,14 @@ class EndpointAlarms(Construct):
 
         They are tokens: what is given one waits for the alarm.
         """
-        return [resource.ref for _, resource in self._rolling_back]
+        return [answer(resource, "ref") for _, resource in self._rolling_back]
 
     @property
     def rollback_alarm_arns(self) -> list[str]:
         """The ARNs of the same; with a name prefix they are known before the alarms are there."""
         if self._name_prefix is None:
-            return [resource.attr_arn for _, resource in self._rolling_back]
-        place = f"arn:{Aws.PARTITION}:cloudwatch:{Aws.REGION}:{Aws.ACCOUNT_ID}:alarm"
+            return [answer(resource, "attr_arn") for _, resource in self._rolling_back]
+        place = f"arn:{PSEUDO.partition}:cloudwatch:{PSEUDO.region}:{PSEUDO.account}:alarm"
         return [f"{place}:{self._name_of(alarm)}" for alarm, _ in self._rolling_back]
 
     def add_alarm_action(self, *actions: AlarmAction) -> None:
@@ -189,27 +183,28 @@ class EndpointAlarms(Construct):
         )
         for alarm in endpoint_alarms(self._request, self._watched):
             if alarm.name not in self._alarms:
-                resource = self._declared(alarm)
-                self._alarms[alarm.name] = alarm, resource
-                for kind, listed in self._given.items():
-                    self._actions.add(self, alarm.name, resource, kind, listed)
+                self._alarms[alarm.name] = alarm, self._declared(alarm)
                 continue
             before, resource = self._alarms[alarm.name]
-            if alarm != before:
-                self._alarms[alarm.name] = alarm, resource
-                resource.alarm_description = alarm.description(self._endpoint, self._runbook)
-                resource.threshold = alarm.threshold
-                resource.evaluation_periods = alarm.evaluation_periods
-                resource.datapoints_to_alarm = alarm.datapoints_to_alarm
+            self._alarms[alarm.name] = alarm, resource
+            was, now = (_tuned(one, one.description(self._endpoint, self._runbook)) for one in (before, alarm))
+            for name, value in now.items():
+                if value != was[name]:
+                    setattr(resource, name, value)
 
     def _declared(self, alarm: Alarm) -> cloudwatch.CfnAlarm:
-        return cloudwatch.CfnAlarm(
+        known = [self._actions.known(alarm.name, kind, actions) for kind, actions in self._given.items()]
+        resource = cloudwatch.CfnAlarm(
             self,
             alarm.id,
             alarm_name=self._name_of(alarm) if self._name_prefix is not None else None,
             **_properties(alarm, alarm.description(self._endpoint, self._runbook)),
             **self._compared(alarm),
+            **{name: arns for each in known for name, arns in each.items()},
         )
+        for kind, actions in self._given.items():
+            self._actions.add(alarm.name, resource, kind, actions)
+        return resource
 
     def _name_of(self, alarm: Alarm) -> str:
         return f"{self._name_prefix}-{alarm.id}"
@@ -253,41 +248,11 @@ class EndpointAlarms(Construct):
         listed = list(actions)
         if not listed:
             return
-        self._given.setdefault(kind, []).extend(listed)
+        self._given[kind].extend(listed)
         for name, (_, resource) in self._alarms.items():
-            self._actions.add(self, name, resource, kind, listed)
+            self._actions.add(name, resource, kind, listed)
         if self._job_alarm is not None:
             self._job_alarm.act(kind, listed)
-
-
-class _Actions:
-    """What alarms do, by their names and by when they do it."""
-
-    def __init__(self) -> None:
-        self._arns: dict[tuple[str, str], list[str]] = {}
-
-    def add(
-        self,
-        scope: Construct,
-        name: str,
-        resource: cloudwatch.CfnAlarm,
-        kind: str,
-        actions: Iterable[AlarmAction],
-    ) -> None:
-        """Bind actions to an alarm; one that it has already is left out."""
-        known = self._arns.setdefault((name, kind), [])
-        # An action may name what it needs by the id of the alarm, such as a function's permission: it has to be unique.
-        unique = f"{Names.node_unique_id(scope.node)[-40:]}{name}{kind}{len(known)}"
-        alarm = cloudwatch.Alarm.from_alarm_arn(scope, unique, resource.attr_arn)
-        arns = [action.bind(scope, alarm).alarm_action_arn for action in actions]
-        wanted = list(dict.fromkeys([*known, *arns]))
-        if len(wanted) > _MOST_ACTIONS:
-            raise ValueError(
-                f"{scope.node.path}: {name} has {len(wanted)} {kind}, and CloudWatch allows an alarm {_MOST_ACTIONS}: "
-                "send them to an SNS topic, and subscribe the others to it"
-            )
-        known[:] = wanted
-        setattr(resource, kind, wanted)
 
 
 class _JobAlarm(Construct):
@@ -305,35 +270,39 @@ class _JobAlarm(Construct):
             **_properties(alarm, alarm.description("", runbook)),
             **_single(series, query.statistic, alarm.period_seconds),
         )
-        self._actions = _Actions()
+        self._actions = AlarmActions(self)
 
     @staticmethod
     def of(scope: Construct, settings: AlarmSettings, runbook: str) -> _JobAlarm:
         """The alarm of ``scope``'s stack, created on first use."""
-        stack = Stack.of(scope)
-        existing = stack.node.try_find_child(_JOB_ALARM_ID)
-        if not isinstance(existing, _JobAlarm):
-            return _JobAlarm(stack, settings, runbook)
-        if existing.settings != settings:
+        found = facts_of(scope).child(_JOB_ALARM_ID, _JobAlarm, lambda stack, _: _JobAlarm(stack, settings, runbook))
+        if found.settings != settings:
             raise ValueError(
                 f"{scope.node.path}: failed_job is {settings}, and another endpoint of the stack has "
-                f"{existing.settings}; a stack has one alarm on failed jobs: give the same, or False for one of them"
+                f"{found.settings}; a stack has one alarm on failed jobs: give the same, or False for one of them"
             )
-        return existing
+        return found
 
-    def act(self, kind: str, actions: Iterable[AlarmAction]) -> None:
+    def act(self, kind: str, actions: Sequence[AlarmAction]) -> None:
         """Do what endpoints ask for, each action once."""
-        self._actions.add(self, "failed_job", self._resource, kind, actions)
+        self._actions.add("failed_job", self._resource, kind, actions)
+
+
+def _tuned(alarm: Alarm, description: str) -> dict[str, Any]:
+    """What changes with how an endpoint scales and is evaluated."""
+    return {
+        "alarm_description": description,
+        "datapoints_to_alarm": alarm.datapoints_to_alarm,
+        "evaluation_periods": alarm.evaluation_periods,
+        "threshold": alarm.threshold,
+    }
 
 
 def _properties(alarm: Alarm, description: str) -> dict[str, Any]:
     return {
+        **_tuned(alarm, description),
         "actions_enabled": None if alarm.actions_enabled else False,
-        "alarm_description": description,
         "comparison_operator": alarm.comparison,
-        "datapoints_to_alarm": alarm.datapoints_to_alarm,
-        "evaluation_periods": alarm.evaluation_periods,
-        "threshold": alarm.threshold,
         "treat_missing_data": alarm.missing,
         "warm_up_configuration": (
             {"warmUpPeriodDurationInMinutes": alarm.warm_up_minutes} if alarm.warm_up_minutes is not None else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from aws_cdk import RemovalPolicy, Size, Stack
+from aws_cdk import RemovalPolicy, Size
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
@@ -29,6 +29,7 @@ from .instance_pool import Pool
 from .network import Network
 from .refusal import refuse
 from .served_model import ServedModel
+from .stack_facts import answer
 from .update_policy import deployment_config
 
 if TYPE_CHECKING:
@@ -133,12 +134,12 @@ class EndpointComponents:
             label=label,
             endpoint_name=self.endpoint_name,
             endpoint_arn=self.endpoint_arn,
-            endpoint_config_name=self._config.attr_endpoint_config_name,
+            endpoint_config_name=answer(self._config, "attr_endpoint_config_name"),
             component_arn=component_arn,
             served=served,
             models=models,
             share_of_instance=share_of_instance,
-            store=stores[0] if stores else ArtifactStore.default_of(Stack.of(self._endpoint)),
+            store=stores[0] if stores else ArtifactStore.default_of(self._endpoint),
             network=self._network,
             asynchronous=self._hosting.asynchronous,
             discount=self._discount if discount is None else discount,

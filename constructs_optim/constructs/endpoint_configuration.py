@@ -16,6 +16,7 @@ from .data_capture import DataCapture
 from .hosted_model import HostedModel
 from .network import Network
 from .permissions import Statement
+from .stack_facts import answer
 from .update_policy import UpdatePolicy
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def configuration_properties(
         **({"data_capture_config": capture.to_property()} if capture is not None else {}),
         **({"enable_network_isolation": isolated} if isolated is not None else {}),
         **({"execution_role_arn": role_arn} if role_arn is not None else {}),
-        **({"kms_key_id": key.key_arn} if key is not None else {}),
+        **({"kms_key_id": answer(key, "key_arn")} if key is not None else {}),
         **({"metrics_config": _metrics(options.observability)} if options.observability is not None else {}),
         "production_variants": [variant],
         **({"vpc_config": network.to_property("securityGroupIds")} if network is not None else {}),

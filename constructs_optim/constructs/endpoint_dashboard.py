@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Stack, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
@@ -15,13 +15,15 @@ from constructs_optim.recipe import Plan, metrics, pricing
 from constructs_optim.recipe.metrics import PUBLISHING_SECONDS
 
 from . import dashboard_segments as segments
-from .dashboard_body import dashboard_body, pseudo_parameters, region
+from .dashboard_body import dashboard_body
 from .dashboard_evaluation import EvaluatedModel, evaluation
 from .dashboard_graph import Place
-from .dashboard_segments import JobHistory, ScalingRange
-from .dashboard_widget import Segment, Widget
+from .dashboard_segments import MOST_ALARMS, JobHistory, ScalingRange
+from .dashboard_widget import Segment, Widget, arranged
+from .late_value import late_text
 from .optimization_service import OptimizationService
 from .served_model import ServedModel
+from .stack_facts import PSEUDO, answer, facts_of, is_token, placed
 
 if TYPE_CHECKING:
     from .optimization_job import OptimizationJob
@@ -77,6 +79,8 @@ class EndpointDashboard(Construct):
         """
         pricing.check_price(instance_price_per_hour, discount)
         super().__init__(scope, id)
+        placed(self, scope, id)
+        self._stack = facts_of(self)
         self._plan = plan or (artifact.plan if artifact is not None else None)
         self._artifact = artifact
         of_plan = [self._plan.instance_type] if self._plan is not None else []
@@ -99,15 +103,16 @@ class EndpointDashboard(Construct):
         self._evaluation: tuple[EvaluatedModel | None, str, tuple[int, ...]] | None = None
         self._more: list[Segment] = []
         self._components: dict[str, ServedModel] = {}
-        self._history = _history(artifact)
+        self._segments: tuple[Segment, ...] | None = None
+        # Written at synthesis: scaling, alarms, components and evaluations are told of one after the other.
         self._resource = cloudwatch.CfnDashboard(
-            self, "Resource", dashboard_body=self._body(), dashboard_name=dashboard_name
+            self, "Resource", dashboard_body=late_text(self._body), dashboard_name=dashboard_name
         )
 
     @property
     def dashboard_name(self) -> str:
         """The dashboard's name (a token)."""
-        return self._resource.ref
+        return answer(self._resource, "ref")
 
     @property
     def served(self) -> ServedModel:
@@ -117,13 +122,18 @@ class EndpointDashboard(Construct):
     @property
     def segments(self) -> tuple[Segment, ...]:
         """What it shows, from top to bottom."""
+        if self._segments is None:
+            self._segments = self._shown()
+        return self._segments
+
+    def _shown(self) -> tuple[Segment, ...]:
         served, place = self._served, self._place
         # A model that is served as it is has a key for its evaluations, and no artifact.
         has_artifact = self._artifact is not None and bool(self._artifact.plan.jobs)
         bucket = self._artifact.artifact_store.bucket_name if self._artifact is not None and has_artifact else None
         shown = [
             segments.heading(
-                served, place, self._plan, self._instance_types, bucket=bucket, stack_region=Stack.of(self).region
+                served, place, self._plan, self._instance_types, bucket=bucket, stack_region=self._stack.region
             ),
             segments.alarms(self._alarms),
             segments.traffic(served, place),
@@ -156,7 +166,7 @@ class EndpointDashboard(Construct):
     def add_alarms(self, *alarm_arns: str) -> EndpointDashboard:
         """Show the state of alarms, below the heading. Names may be tokens; up to a hundred stand in one widget."""
         self._alarms += [arn for arn in alarm_arns if arn not in self._alarms]
-        return self._changed()
+        return self._changed(checked=len(self._alarms) > MOST_ALARMS)
 
     def add_segment(self, name: str, title: str, *widgets: Widget) -> EndpointDashboard:
         """Show widgets of your own, at the end.
@@ -170,7 +180,7 @@ class EndpointDashboard(Construct):
             ValueError: where the dashboard has a widget of one of their names.
         """
         self._more.append(Segment(name, title, widgets))
-        return self._changed()
+        return self._changed(checked=True)
 
     def add_deployment(self, at: str, label: str = "deployment") -> EndpointDashboard:
         """Mark a time in every graph over time.
@@ -185,7 +195,7 @@ class EndpointDashboard(Construct):
         Raises:
             ValueError: for what is no such time.
         """
-        if not Token.is_unresolved(at) and not _TIME.fullmatch(at):
+        if not is_token(at) and not _TIME.fullmatch(at):
             raise ValueError(f"at is {at!r}, and it has to be a time with its zone: 2026-11-21T14:00:00Z (ISO 8601)")
         self._deployments.append((at, label))
         return self._changed()
@@ -198,7 +208,7 @@ class EndpointDashboard(Construct):
             served: what it serves.
         """
         self._components[name] = served
-        return self._changed()
+        return self._changed(checked=True)
 
     def show_scaling(
         self, *, min_capacity: int, max_capacity: int, targets: Mapping[str, float] | None = None
@@ -241,7 +251,7 @@ class EndpointDashboard(Construct):
                 "is not known: give ServedModel(..., artifact_key=...), or the dashboard its artifact"
             )
         self._evaluation = (baseline, label, tuple(sorted(set(concurrencies))))
-        return self._changed()
+        return self._changed(checked=True)
 
     def show_costs(self, *, instance_price_per_hour: float, discount: float = 0) -> EndpointDashboard:
         """Show what the running instances cost, and evaluations' prices at this price instead of what was published.
@@ -255,7 +265,7 @@ class EndpointDashboard(Construct):
         """
         pricing.check_price(instance_price_per_hour, discount)
         self._price, self._discount = instance_price_per_hour, discount
-        return self._changed()
+        return self._changed(checked=True)
 
     def _compared(self) -> list[Segment]:
         if self._evaluation is None:
@@ -264,15 +274,22 @@ class EndpointDashboard(Construct):
         this = EvaluatedModel(label, self._served, self._price)
         return evaluation([baseline, this] if baseline is not None else [this], concurrencies, self._place)
 
+    @cached_property
+    def _history(self) -> JobHistory | None:
+        return _history(self._artifact)
+
     @property
     def _place(self) -> Place:
-        return Place(region(), None, tuple(self._deployments), self._price, self._discount)
+        return Place(PSEUDO.region, None, tuple(self._deployments), self._price, self._discount)
 
-    def _changed(self) -> EndpointDashboard:
-        self._resource.dashboard_body = self._body()
+    def _changed(self, *, checked: bool = False) -> EndpointDashboard:
+        """Show something else; what may be more than a dashboard holds is ``checked`` where it is added."""
+        self._segments = None
+        if checked:
+            arranged(self.segments)
         return self
 
-    def _body(self) -> str:
+    def _body(self) -> dict[str, Any]:
         served = self._served
         names = {served.endpoint_name: "EndpointName", served.variant_name: "VariantName"}
         if served.inference_component_name is not None:
@@ -296,10 +313,10 @@ def _history(artifact: OptimizationJob | OptimizedArtifact | None) -> JobHistory
     made = dict(found) if isinstance(found, Mapping) else dict(enumerate(found))
     known = {place: artifact.plan.jobs[place].artifact_key or each.key for place, each in made.items()}
     known[len(artifact.plan.jobs) - 1] = artifact.artifact_key
-    references = [Stack.of(artifact).resolve(each.key) for each in made.values()]
+    references = [facts_of(artifact).stack.resolve(each.key) for each in made.values()]
     return JobHistory(
         log_groups=OptimizationService.of(artifact).log_group_names(of_references=isinstance(found, Mapping)),
-        stack_id=pseudo_parameters()["AWS::StackId"],
+        stack_id=PSEUDO.stack_id,
         logical_ids=tuple(reference["Ref"] for reference in references),
         artifact_keys=tuple(known.values()),
     )

@@ -14,7 +14,6 @@ from aws_cdk import (
     CfnWaitConditionHandle,
     Duration,
     ITaggableV2,
-    Stack,
     TagManager,
     TagType,
 )
@@ -39,14 +38,15 @@ from .hosted_model import HostedModel
 from .network import Network
 from .refusal import refuse
 from .served_model import ServedModel
-from .workload_config import workload_config, workload_config_name
+from .stack_facts import answer, facts_of, placed, resolved
+from .workload_config import workload_config_name
 
 if TYPE_CHECKING:
     from .dashboard_evaluation import EvaluatedModel
 
 _TYPE = "Custom::EndpointEvaluation"
-_LONGEST_WAIT = Duration.hours(12)
-_DEFAULT_WAIT = Duration.hours(4)
+_LONGEST_WAIT_SECONDS = 12 * 60 * 60
+_DEFAULT_WAIT_SECONDS = 4 * 60 * 60
 # Dimensions that only a run knows.
 _OF_RUNS = ("Concurrency", "ArtifactKey")
 
@@ -117,22 +117,26 @@ class EndpointEvaluation(Construct):
             discount=target.discount,
         )
         refuse(check(self._benchmark))
-        if timeout is not None and timeout.to_seconds() > _LONGEST_WAIT.to_seconds():
+        wait_seconds = int(timeout.to_seconds()) if timeout is not None else _DEFAULT_WAIT_SECONDS
+        if timeout is not None and wait_seconds > _LONGEST_WAIT_SECONDS:
             raise ValueError(
                 f"timeout is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: measure fewer "
                 "numbers of users, or evaluate on a schedule"
             )
         super().__init__(scope, id)
+        placed(self, scope, id)
         self.target, self.workload, self.has_schedule = target, workload, schedule is not None
-        self._wait_seconds = int((timeout or _DEFAULT_WAIT).to_seconds())
+        self._wait_seconds = wait_seconds
         self._requirements: Requirements | None = None
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
         self._service = service = EvaluationService.of(self)
-        self._config = workload_config(self, workload)
+        self._tags = self._tag_manager.rendered_tags
+        config = service.workload_config(workload)
+        self._config_name = workload_config_name(config)
         service.permit(
             endpoint_arn=target.endpoint_arn,
             component_arn=target.component_arn,
-            workload_config_arn=self._config.attr_ai_workload_config_arn,
+            workload_config_arn=answer(config, "attr_ai_workload_config_arn"),
             workload=workload,
             store=target.store,
             in_vpc=target.network is not None,
@@ -227,9 +231,10 @@ class EndpointEvaluation(Construct):
         # Neither can be updated: with all that is measured and required in their ids, a change has new ones.
         generation = self._generation(gate)
         handle = CfnWaitConditionHandle(self, f"Handle{generation}")
-        resource.add_property_override("WaitHandle", {"Ref": handle.logical_id})
+        handle_ref = handle.ref
+        resource.add_property_override("WaitHandle", handle_ref)
         resource.add_property_override("WaitSeconds", self._wait_seconds)
-        passed = CfnWaitCondition(self, f"Passed{generation}", handle=handle.ref, timeout=str(self._wait_seconds))
+        passed = CfnWaitCondition(self, f"Passed{generation}", handle=handle_ref, timeout=str(self._wait_seconds))
         passed.add_resource_dependency(resource)
         if self._schedule is not None:
             self._schedule.add_property_override("Target.Input", self._input())
@@ -277,7 +282,7 @@ class EndpointEvaluation(Construct):
             ],
             **({"ShareOfInstance": target.share_of_instance} if target.share_of_instance is not None else {}),
             "Lossless": all(model.plan.lossless for model in target.models),
-            "WorkloadConfigName": workload_config_name(self._config),
+            "WorkloadConfigName": self._config_name,
             "Workload": self.workload.spec,
             "Concurrencies": list(self.concurrencies),
             "Discount": target.discount,
@@ -287,14 +292,14 @@ class EndpointEvaluation(Construct):
             "Bucket": target.store.bucket_name,
             **({"KmsKeyArn": target.store.encryption_key_arn} if target.store.encryption_key_arn is not None else {}),
             **({"Gate": _gate(self._requirements)} if self._requirements is not None else {}),
-            "Tags": self._tag_manager.rendered_tags,
+            "Tags": self._tags,
         }
 
     def _generation(self, gate: dict[str, Any]) -> str:
         """8 hexadecimal digits that change with what is measured, what is served and what is required."""
         plans = [model.plan for model in self.target.models]
         served = [[plan.deployment_hash, plan.container_key, plan.instance_type] for plan in plans]
-        spec = Stack.of(self).resolve([self.workload.spec, gate])
+        spec = resolved(self, [self.workload.spec, gate])
         return sha256(json.dumps([served, spec], sort_keys=True))[:8]
 
     def _scheduled(self, schedule: str) -> CfnResource:
@@ -320,7 +325,7 @@ class EndpointEvaluation(Construct):
         return scheduled
 
     def _input(self) -> str:
-        return Stack.of(self).to_json_string(
+        return facts_of(self).stack.to_json_string(
             {
                 "Request": self._request(),
                 "Run": "<aws.scheduler.execution-id>",

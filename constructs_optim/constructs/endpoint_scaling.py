@@ -33,6 +33,7 @@ from .scaling_properties import (
 )
 from .scaling_schedules import ScalingSchedules
 from .scaling_target import NAMESPACE, AsyncVariantTarget, ComponentTarget, VariantTarget
+from .stack_facts import answer, placed
 from .step_scaling import StepScaling, WakeUp
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         asked = Scaling(target.wake_metric is not None, min_capacity, max_capacity)
         refuse(check(asked))
         super().__init__(scope, id)
+        placed(self, scope, id)
         self._scaled, self._defaults, self._wake_cooldown = target, defaults, wake_cooldown
         self._asked, self._on_change = asked, on_change or (lambda _: None)
         # Ids of the constructs below this one.
@@ -282,7 +284,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         StepScaling(
             self,
             id,
-            scaling_target_id=self._target.ref,
+            scaling_target_id=answer(self._target, "ref"),
             request=request,
             metric=metric,
             min_adjustment_magnitude=min_adjustment_magnitude,
@@ -317,7 +319,7 @@ class EndpointScaling(ScalingSchedules, Construct):
             id,
             policy_name=id,
             policy_type="TargetTrackingScaling",
-            scaling_target_id=self._target.ref,
+            scaling_target_id=answer(self._target, "ref"),
             target_tracking_scaling_policy_configuration=tracking_configuration(metric, request, options),
         )
         return self
@@ -346,7 +348,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         self._wakes = True
         WakeUp(
             self,
-            scaling_target_id=self._target.ref,
+            scaling_target_id=answer(self._target, "ref"),
             metric=metric,
             cooldown_seconds=int(seconds(self._wake_cooldown, WAKE_COOLDOWN_SECONDS)),
         )

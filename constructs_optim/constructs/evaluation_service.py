@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.recipe.benchmark import QualityRequirement, Workload
@@ -17,7 +17,9 @@ from .handler import Handler
 from .model_source import channel_statements, object_arn
 from .optimization_service import OptimizationService
 from .permissions import NO_RESOURCES, Arn, PolicyBuilder, Statement, sub, trust_policy
+from .stack_facts import answer, facts_of
 from .watching_state_machine import watching_state_machine
+from .workload_config import workload_config, workload_hash
 
 _ID = "EvaluationService"
 _JOB_NAMES = "a benchmark job's name follows from what is served, which is known only when the stack is deployed"
@@ -89,13 +91,12 @@ class EvaluationService(Construct):
         )
         self.service_token = self._handler.arn
         self._schedule_role: iam.CfnRole | None = None
+        self._workloads: dict[str, sagemaker.CfnAIWorkloadConfig] = {}
 
     @staticmethod
     def of(scope: Construct) -> EvaluationService:
         """The service of ``scope``'s stack, created on first use."""
-        stack = Stack.of(scope)
-        existing = stack.node.try_find_child(_ID)
-        return existing if isinstance(existing, EvaluationService) else EvaluationService(stack, _ID)
+        return facts_of(scope).child(_ID, EvaluationService, EvaluationService)
 
     @property
     def schedule_role_arn(self) -> str:
@@ -110,7 +111,14 @@ class EvaluationService(Construct):
             policy = PolicyBuilder()
             policy.add([Statement("StartEvaluations", ("states:StartExecution",), (self.state_machine_arn,))])
             policy.apply(self._schedule_role)
-        return self._schedule_role.attr_arn
+        return answer(self._schedule_role, "attr_arn")
+
+    def workload_config(self, workload: Workload) -> sagemaker.CfnAIWorkloadConfig:
+        """The configuration of ``workload``: one, however many endpoints of the stack are sent the same."""
+        digits = workload_hash(self, workload)
+        if digits not in self._workloads:
+            self._workloads[digits] = workload_config(self, workload, f"Workload{digits}")
+        return self._workloads[digits]
 
     def permit(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from aws_cdk import Aws, RemovalPolicy, Token
+from aws_cdk import RemovalPolicy, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -18,6 +18,7 @@ from . import model_source
 from .artifact_store import IArtifactStore
 from .container_registry import ContainerRegistry
 from .permissions import NO_RESOURCES, PolicyBuilder, Statement, acknowledge_wildcards, sub, trust_policy
+from .stack_facts import PSEUDO
 
 _ACCOUNT_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:*"
 _ARTIFACT_KEYS = "artifact keys are known only when the stack is deployed"
@@ -95,14 +96,14 @@ def owner_statements(store: IArtifactStore) -> list[Statement]:
         Statement(
             "Owners",
             ("s3:GetObject", "s3:PutObject"),
-            (f"{store.bucket_arn}/owners/{Aws.ACCOUNT_ID}/*",),
+            (f"{store.bucket_arn}/owners/{PSEUDO.account}/*",),
             wildcard="an owner's record is named after its stack, known when the stack is deployed",
         ),
         Statement(
             "ListOwners",
             ("s3:ListBucket",),
             (store.bucket_arn,),
-            {"StringLike": {"s3:prefix": f"owners/{Aws.ACCOUNT_ID}/*"}},
+            {"StringLike": {"s3:prefix": f"owners/{PSEUDO.account}/*"}},
         ),
         Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,)),
         *_encryption_statements(store),

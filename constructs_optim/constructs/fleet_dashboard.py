@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from aws_cdk import Stack, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -13,10 +13,12 @@ from constructs import Construct, IConstruct, Node
 
 from constructs_optim.recipe import pricing
 
-from .dashboard_body import dashboard_body, region
+from .dashboard_body import dashboard_body
 from .dashboard_graph import BLUE, GREEN, OF_STATISTICS, ORANGE, RED, Line, Place, graph, total
-from .dashboard_widget import Segment, Widget, text
+from .dashboard_widget import Segment, Widget, arranged, text
+from .late_value import late_text
 from .served_model import ServedModel
+from .stack_facts import PSEUDO
 
 _NAME_WIDTH, _GRAPH_WIDTH, _ROW_HEIGHT = 4, 4, 5
 
@@ -86,8 +88,9 @@ class FleetDashboard(Construct):
         super().__init__(scope, id)
         self._discount = discount
         self._endpoints: list[FleetEndpoint] = [self._known(endpoint) for endpoint in endpoints]
+        arranged(self.segments)
         self._resource = cloudwatch.CfnDashboard(
-            self, "Resource", dashboard_body=self._body(), dashboard_name=dashboard_name
+            self, "Resource", dashboard_body=late_text(self._body), dashboard_name=dashboard_name
         )
 
     @property
@@ -113,7 +116,7 @@ class FleetDashboard(Construct):
             ValueError: as for ``endpoints``.
         """
         self._endpoints.append(self._known(endpoint, label, instance_price_per_hour))
-        self._resource.dashboard_body = self._body()
+        arranged(self.segments)
         return self
 
     @property
@@ -166,10 +169,10 @@ class FleetDashboard(Construct):
             "totals",
             "All endpoints",
             (
-                *total(each, region(), "total_invocations", "Invocations", "invocations"),
-                *total(each, region(), "total_errors", "5xx errors", "invocation_5xx_errors"),
-                *total(each, region(), "total_instances", "Instances", "instances"),
-                *total(priced, region(), "total_cost", "Cost per hour", "cost_per_hour"),
+                *total(each, PSEUDO.region, "total_invocations", "Invocations", "invocations"),
+                *total(each, PSEUDO.region, "total_errors", "5xx errors", "invocation_5xx_errors"),
+                *total(each, PSEUDO.region, "total_instances", "Instances", "instances"),
+                *total(priced, PSEUDO.region, "total_cost", "Cost per hour", "cost_per_hour"),
             ),
         )
 
@@ -215,13 +218,13 @@ class FleetDashboard(Construct):
 
     def _place(self, endpoint: FleetEndpoint) -> Place:
         return Place(
-            endpoint.region or region(),
+            endpoint.region or PSEUDO.region,
             endpoint.account,
             price=endpoint.instance_price_per_hour,
             discount=self._discount,
         )
 
-    def _body(self) -> str:
+    def _body(self) -> dict[str, Any]:
         names: dict[str, str] = {}
         for number, endpoint in enumerate(self._endpoints, 1):
             names[endpoint.served.endpoint_name] = f"EndpointName{number}"

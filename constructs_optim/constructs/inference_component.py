@@ -30,6 +30,7 @@ from .physical_names import physical_name
 from .recipe_metadata import describe_hosted
 from .scaling_target import ComponentTarget
 from .served_model import ServedModel
+from .stack_facts import path_of, placed
 from .update_policy import component_deployment_config
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class InferenceComponent(EvaluatedEndpoint, EndpointMetrics, Resource):
         """Declare the component; one model for each instance type of the endpoint, in the order of its pools."""
         self._name = physical_name(scope, id)
         super().__init__(scope, id, physical_name=self._name)
+        placed(self, scope, id)
         self.hosted, self.needs, self.variant_name = tuple(hosted), tuple(needs), host.options.variant_name
         self._host, self._on_scaling, self._loads_adapters = host, on_scaling, loads_adapters
         self._scaling: EndpointScaling | None = None
@@ -92,7 +94,7 @@ class InferenceComponent(EvaluatedEndpoint, EndpointMetrics, Resource):
             beside,
             self._literally_served,
             hosted,
-            label=self.node.path,
+            label=path_of(self),
             accelerators=min(need.accelerators for need in needs),
         )
         specifications = [

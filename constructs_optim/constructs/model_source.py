@@ -13,6 +13,7 @@ from aws_cdk import CfnResource, Fn, Stack, Token
 from constructs_optim.recipe.plan_data import ArtifactSource, ContainerPlan, HubDraftSource, HubSource, S3Source, Source
 
 from .permissions import Statement, sub
+from .stack_facts import is_token
 
 _DRAFT_BUCKETS = ("sagemaker-sd-models-prod-${AWS::Region}",)
 _JUMPSTART_BUCKETS = ("jumpstart-cache-prod-${AWS::Region}", "jumpstart-private-cache-prod-${AWS::Region}")
@@ -20,7 +21,7 @@ _JUMPSTART_BUCKETS = ("jumpstart-cache-prod-${AWS::Region}", "jumpstart-private-
 
 def identity(stack: Stack, uri: str) -> str:
     """Stable text for a URI: a token's own text is numbered anew in every run, what it resolves to is not."""
-    if not Token.is_unresolved(uri):
+    if not is_token(uri):
         return uri
     return json.dumps(stack.resolve(uri), sort_keys=True, separators=(",", ":"))
 
@@ -146,7 +147,7 @@ def _list_statement(source: S3Source) -> Statement:
 
 def _location(source: S3Source) -> tuple[str, str]:
     """Bucket and prefix; the prefix of a token is not known, so its permissions cover the bucket it names."""
-    if Token.is_unresolved(source.uri):
+    if is_token(source.uri):
         return Fn.select(2, Fn.split("/", source.uri)), ""
     bucket, _, prefix = source.uri.removeprefix("s3://").partition("/")
     return bucket, f"{prefix.rstrip('/')}/" if prefix.strip("/") else ""
@@ -154,7 +155,7 @@ def _location(source: S3Source) -> tuple[str, str]:
 
 def object_arn(uri: str) -> dict[str, Any]:
     """The ARN of the object that an S3 URI names; the URI may be a token."""
-    if Token.is_unresolved(uri):
+    if is_token(uri):
         return _s3_arn(Fn.select(1, Fn.split("s3://", uri)))
     return _s3_arn(uri.removeprefix("s3://"))
 
@@ -165,7 +166,7 @@ def channel_statements(uri: str) -> list[Statement]:
     The URI may be a token; then all of its bucket may be listed.
     """
     bucket, _, key = uri.removeprefix("s3://").partition("/")
-    if Token.is_unresolved(uri):
+    if is_token(uri):
         bucket, key = Fn.select(2, Fn.split("/", uri)), ""
     condition = {"StringLike": {"s3:prefix": f"{key}*"}} if key else None
     sid = f"ListChannel{hashlib.sha256(key.encode()).hexdigest()[:8] if key else ''}"

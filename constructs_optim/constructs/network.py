@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from constructs import Construct
+
+from .stack_facts import answer
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
@@ -35,14 +38,27 @@ class Network:
             if subnets is not None or security_groups is not None:
                 raise ValueError("vpc_subnets and security_groups need the vpc they belong to: pass vpc as well")
             return None
-        chosen = vpc.select_subnets(**(subnets._values if subnets is not None else {}))  # noqa: SLF001
         groups = shared_security_groups(scope, vpc, security_groups) or ()
-        return Network(tuple(chosen.subnet_ids), tuple(group.security_group_id for group in groups))
+        return Network(_chosen(vpc, subnets), tuple(answer(group, "security_group_id") for group in groups))
 
     def to_property(self, security_groups_name: str) -> dict[str, list[str]]:
         """A ``VpcConfig`` property in the spelling of the API (``SecurityGroupIds``) or of a construct."""
         subnets_name = "Subnets" if security_groups_name[0].isupper() else "subnets"
         return {security_groups_name: list(self.security_group_ids), subnets_name: list(self.subnet_ids)}
+
+
+_subnet_ids: WeakKeyDictionary[ec2.IVpc, list[tuple[ec2.SubnetSelection | None, tuple[str, ...]]]] = WeakKeyDictionary()
+
+
+def _chosen(vpc: ec2.IVpc, subnets: ec2.SubnetSelection | None) -> tuple[str, ...]:
+    """The ids of a VPC's subnets, asked for once: an endpoint and its jobs are in the same, and often all endpoints."""
+    known = _subnet_ids.setdefault(vpc, [])
+    for selection, ids in known:
+        if selection is subnets:
+            return ids
+    chosen = vpc.select_subnets(**(subnets._values if subnets is not None else {}))  # noqa: SLF001
+    known.append((subnets, tuple(chosen.subnet_ids)))
+    return known[-1][1]
 
 
 def shared_security_groups(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Annotations, CfnWaitCondition, CfnWaitConditionHandle, Duration, Stack, Token
+from aws_cdk import Annotations, CfnWaitCondition, CfnWaitConditionHandle, Duration, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -23,13 +23,14 @@ from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
 from .recipe_metadata import describe_job
+from .stack_facts import answer, facts_of, placed
 from .stack_plan import plan_for, shown
 from .tagged_resource import TaggedResource
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
 
-_LONGEST_WAIT = Duration.hours(12)
+_LONGEST_WAIT_SECONDS = 12 * 60 * 60
 
 SIGNALLED_VALUES = {
     "config": {"ignore_checks": ["E1017"]},
@@ -88,8 +89,10 @@ class OptimizationJob(Construct):
             RecipeError: with every rule the recipe breaks.
             ValueError: when ``timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
-        stack = Stack.of(scope)
-        if timeout is not None and timeout.to_seconds() > _LONGEST_WAIT.to_seconds():
+        facts = facts_of(scope)
+        stack = facts.stack
+        wait_seconds = int(timeout.to_seconds()) if timeout is not None else _LONGEST_WAIT_SECONDS
+        if timeout is not None and wait_seconds > _LONGEST_WAIT_SECONDS:
             raise ValueError(
                 f"timeout is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: "
                 "for a longer job use OptimizationJob(wait=False) in a stack of its own"
@@ -116,6 +119,7 @@ class OptimizationJob(Construct):
                 "the first as an OptimizationJob of its own, and the second on its artifact with Model.s3(...)"
             )
         super().__init__(scope, id)
+        placed(self, scope, id)
         for advice in self.plan.warnings:
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
@@ -133,12 +137,11 @@ class OptimizationJob(Construct):
         self._permissions = granted.policy
         self._artifacts: list[Artifact] = []
         self.startup_timeouts = StartupTimeouts.of(self.plan.container)
-        seconds = int((timeout or _LONGEST_WAIT).to_seconds())
         for place, job in enumerate(self.plan.jobs):
             # A chain's later jobs are told apart by what they do; the first has the ids of one that is alone.
             # CloudFormation never changes a resource's type: another kind of job has ids of its own.
             prefix = job.name.title().replace("-", "") if place or job.kind != "OptimizationJob" else ""
-            self._artifacts.append(self._run(job, prefix, seconds if wait else None))
+            self._artifacts.append(self._run(job, prefix, wait_seconds if wait else None))
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
@@ -197,18 +200,19 @@ class OptimizationJob(Construct):
                 image=str(self.plan.container.image),
                 job_name=resource.get_att("JobName").to_string(),
             )
-        ready = CfnWaitCondition(self, f"{prefix}Ready{generation}", handle=handle.ref, timeout=str(wait_seconds))
+        ready = CfnWaitCondition(
+            self, f"{prefix}Ready{generation}", handle=answer(handle, "ref"), timeout=str(wait_seconds)
+        )
         ready.add_resource_dependency(resource)
         # The signal's data is ``|image|model data URI|job name|``, wrapped in JSON by CloudFormation.
-        data = {"Fn::Split": ["|", {"Fn::GetAtt": [Stack.of(self).get_logical_id(ready), "Data"]}]}
-        image, uri, name = (Token.as_string({"Fn::Select": [part, data]}) for part in (1, 2, 3))
-        if not job.recommends_image:
-            image = str(self.plan.container.image)
+        data = {"Fn::Split": ["|", {"Fn::GetAtt": [answer(ready, "logical_id"), "Data"]}]}
+        uri, name = (Token.as_string({"Fn::Select": [part, data]}) for part in (2, 3))
+        image = Token.as_string({"Fn::Select": [1, data]}) if job.recommends_image else str(self.plan.container.image)
         return Artifact(key=resource.ref, uri=uri, image=image, job_name=name)
 
     def _generation(self, job: JobPlan) -> str:
         """8 hexadecimal digits that change with the job's plan and with the store."""
-        store = json.dumps(Stack.of(self).resolve(self.artifact_store.bucket_name), sort_keys=True)
+        store = json.dumps(facts_of(self).resolved_text(self.artifact_store.bucket_name), sort_keys=True)
         return sha256(f"{job.deployment_hash}\n{store}")[:8]
 
     def _properties(
@@ -235,7 +239,7 @@ class OptimizationJob(Construct):
             "Bucket": store.bucket_name,
             **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
             "StateMachineArn": service.jobs.state_machine_arn,
-            **({"WaitHandle": handle.ref, "WaitSeconds": wait_seconds} if handle is not None else {}),
+            **({"WaitHandle": answer(handle, "ref"), "WaitSeconds": wait_seconds} if handle is not None else {}),
         }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aws_cdk import IgnoreMode, Stack
+from aws_cdk import IgnoreMode
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
@@ -20,6 +20,7 @@ from .artifact_store import IArtifactStore
 from .execution_role import ExecutionRole, artifact_statements, owner_statements, reader_statements
 from .handler import ANSWER_SECONDS, Handler
 from .permissions import Arn, Statement, sub
+from .stack_facts import facts_of
 from .training_code import TrainingCode
 from .watching_state_machine import watching_state_machine
 
@@ -129,9 +130,7 @@ class OptimizationService(Construct):
     @staticmethod
     def of(scope: Construct) -> OptimizationService:
         """The service of ``scope``'s stack, created on first use."""
-        stack = Stack.of(scope)
-        existing = stack.node.try_find_child(_ID)
-        return existing if isinstance(existing, OptimizationService) else OptimizationService(stack, _ID)
+        return facts_of(scope).child(_ID, OptimizationService, OptimizationService)
 
     def log_group_names(self, *, of_references: bool) -> tuple[str, ...]:
         """Where the handlers log that make artifacts, or those that refer to artifacts by key (tokens)."""

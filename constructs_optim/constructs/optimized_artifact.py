@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Annotations, CfnResource, Stack, Token
+from aws_cdk import Annotations, CfnResource
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -22,6 +22,7 @@ from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
 from .recipe_metadata import describe_recipe
+from .stack_facts import facts_of, is_token
 from .stack_plan import plan_for, shown
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class OptimizedArtifact(Construct):
             RecipeError: with every rule the recipe breaks.
             ValueError: when the key is none, or not the one of this recipe.
         """
-        stack = Stack.of(scope)
+        stack = facts_of(scope).stack
         registry = ContainerRegistry.of(stack)
         self.plan: Plan = plan_for(
             stack,
@@ -169,7 +170,7 @@ def _check(artifact_key: str, plan: Plan) -> None:
             f"artifact_key is {shown(artifact_key)}, and this recipe serves the artifacts of several jobs, which "
             "one key does not name: leave artifact_key out, and the jobs find their artifacts in the store"
         )
-    if Token.is_unresolved(artifact_key):
+    if is_token(artifact_key):
         return
     if not isinstance(artifact_key, str) or not _KEY.fullmatch(artifact_key):
         raise ValueError(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import jsii
-from aws_cdk import Annotations, Duration, RemovalPolicy, Size, Token
+from aws_cdk import Annotations, Duration, RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -24,12 +24,13 @@ from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.scaling import scaling_defaults
 from constructs_optim.recipe.techniques import Technique
 
+from .alarm_actions import AlarmAction
 from .alarming import Alarming, follow_scaling
 from .artifact_store import IArtifactStore
 from .async_inference import AsyncInference
 from .component_hosting import ComponentHosting
 from .data_capture import DataCapture
-from .endpoint_alarms import AlarmAction, EndpointAlarms
+from .endpoint_alarms import EndpointAlarms
 from .endpoint_base import EndpointBase
 from .endpoint_components import EndpointComponents
 from .endpoint_configuration import EndpointOptions
@@ -51,6 +52,7 @@ from .recipe_metadata import describe_hosted
 from .refusal import refuse
 from .scaling_target import AsyncVariantTarget, VariantTarget
 from .served_model import ServedModel
+from .stack_facts import answer, is_token, path_of, placed
 from .update_policy import UpdatePolicy, watch_statements
 
 if TYPE_CHECKING:
@@ -215,10 +217,13 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             make_connectable(OptimizedEndpoint)
         self._literal_name = endpoint_name if endpoint_name is not None else physical_name(scope, id)
         super().__init__(scope, id, physical_name=self._literal_name)
+        placed(self, scope, id)
         for advice in warnings(self._hosting):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
         self.variant_name = variant_name
+        self._name: str | None = None
+        self._arn: str | None = None
         self._price, self._discount = instance_price_per_hour, discount
         self._removal_policy = removal_policy
         self._rollback_alarm_names = [alarm.alarm_name for alarm in rollback_alarms]
@@ -249,7 +254,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
                 self,
                 self._literally_served,
                 self._models,
-                label=self.node.path,
+                label=path_of(self),
                 is_asynchronous=async_inference is not None,
             )
             # Once the model is there, the endpoint is minutes away: until then nothing is wrong.
@@ -258,7 +263,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             self,
             "Resource",
             deployment_config=self._deployment_config(),
-            endpoint_config_name=self._config.attr_endpoint_config_name,
+            endpoint_config_name=answer(self._config, "attr_endpoint_config_name"),
             endpoint_name=self._literal_name,
         )
         for described in (self._config, self._endpoint):
@@ -266,8 +271,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         self._components = ComponentHosting(
             self._hosting,
             self._options,
-            self._endpoint.ref,
-            self._endpoint.attr_endpoint_name,
+            self._endpoint,
             self._literal_name,
             self._alarming,
             self._rollback_alarm_names,
@@ -327,20 +331,22 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
     @property
     def endpoint_name(self) -> str:
         """The endpoint's name (a token)."""
-        return self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
+        if self._name is None:
+            self._name = self._get_resource_name_attribute(answer(self._endpoint, "attr_endpoint_name"))
+        return self._name
 
     @property
     def endpoint_arn(self) -> str:
         """The endpoint's ARN (a token)."""
         # ARNs have names in lower case; a name that is known only at deployment is taken as it is.
-        return self._get_resource_arn_attribute(
-            self._endpoint.ref,
-            service="sagemaker",
-            resource="endpoint",
-            resource_name=self._literal_name.lower()
-            if not Token.is_unresolved(self._literal_name)
-            else self._literal_name,
-        )
+        if self._arn is None:
+            self._arn = self._get_resource_arn_attribute(
+                answer(self._endpoint, "ref"),
+                service="sagemaker",
+                resource="endpoint",
+                resource_name=self._literal_name if is_token(self._literal_name) else self._literal_name.lower(),
+            )
+        return self._arn
 
     @property
     def inference_component_name(self) -> str | None:
@@ -360,7 +366,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         if self.component is not None:
             return self.component._evaluation_target(price, discount)  # noqa: SLF001 - its own component
         return self._evaluation_target_of(
-            self.node.path, self.served, self._models, alarms=self.alarms, price=price, discount=discount
+            path_of(self), self.served, self._models, alarms=self.alarms, price=price, discount=discount
         )
 
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
@@ -385,7 +391,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         self._scaling = EndpointScaling(
             self,
             "Scaling",
-            target=scaled(self._endpoint.attr_endpoint_name, self.variant_name),
+            target=scaled(answer(self._endpoint, "attr_endpoint_name"), self.variant_name),
             min_capacity=min_capacity,
             max_capacity=max_capacity,
             defaults=scaling_defaults(self.plan),

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from aws_cdk import Acknowledgment, Stack, Validations
+from aws_cdk import Acknowledgment, Validations
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
+
+from .late_value import late_value
+from .stack_facts import facts_of
 
 Arn = str | Mapping[str, Any]
 
@@ -53,7 +56,7 @@ class Statement:
     def joined(self, other: Statement) -> Statement:
         """Both statements' resources under this one's actions."""
         added = tuple(arn for arn in other.resources if arn not in self.resources)
-        return replace(self, resources=self.resources + added)
+        return replace(self, resources=self.resources + added) if added else self
 
 
 @dataclass
@@ -61,15 +64,21 @@ class PolicyBuilder:
     """The statements of one role, kept in the order in which they were first added."""
 
     statements: dict[str, Statement] = field(default_factory=dict[str, Statement])
-    _acknowledged: list[Statement] = field(default_factory=list[Statement])
+    _applied_to: list[iam.CfnRole] = field(default_factory=list[iam.CfnRole])
+    _to_acknowledge: list[tuple[Arn, str]] = field(default_factory=list[tuple[Arn, str]])
 
     def add(self, statements: Iterable[Statement]) -> bool:
         """Add statements; whether that changed anything."""
-        before = dict(self.statements)
+        changed = False
         for statement in statements:
             known = self.statements.get(statement.sid)
-            self.statements[statement.sid] = known.joined(statement) if known else statement
-        return before != self.statements
+            joined = known.joined(statement) if known else statement
+            if joined is not known:
+                self.statements[statement.sid] = joined
+                added = joined.resources[len(known.resources) if known else 0 :]
+                self._to_acknowledge += _wildcards(joined, added)
+                changed = True
+        return changed
 
     def to_property(self) -> list[dict[str, Any]]:
         """The ``policies`` property of a role."""
@@ -77,19 +86,27 @@ class PolicyBuilder:
         return [{"policyName": "Permissions", "policyDocument": document}]
 
     def apply(self, role: iam.CfnRole) -> None:
-        """Write the statements into ``role``, and give the reasons for their wildcards."""
-        # The property's type lists the classes that the same dictionaries are made of.
-        role.policies = self.to_property()  # pyright: ignore[reportAttributeAccessIssue]
-        new = [statement for statement in self.statements.values() if statement not in self._acknowledged]
-        acknowledge_wildcards(role, new)
-        self._acknowledged += new
+        """Have the statements, and those that are added later, in ``role``; give the reasons for their wildcards."""
+        if not any(role is known for known in self._applied_to):
+            role.policies = late_value(self.to_property)
+            self._applied_to.append(role)
+        _acknowledge(role, self._to_acknowledge)
+        self._to_acknowledge = []
 
 
 def acknowledge_wildcards(construct: IConstruct, statements: Iterable[Statement]) -> None:
     """Tell cdk-nag why the resources of an identity's policy have wildcards."""
-    reasons = [(arn, s.wildcard) for s in statements for arn in s.resources if "*" in json.dumps(arn) and s.wildcard]
+    _acknowledge(construct, [found for statement in statements for found in _wildcards(statement, statement.resources)])
+
+
+def _wildcards(statement: Statement, arns: Iterable[Arn]) -> list[tuple[Arn, str]]:
+    reason = statement.wildcard
+    return [(arn, reason) for arn in arns if reason and "*" in (arn if isinstance(arn, str) else json.dumps(arn))]
+
+
+def _acknowledge(construct: IConstruct, reasons: list[tuple[Arn, str]]) -> None:
     if reasons:
-        resolved = Stack.of(construct).resolve([arn for arn, _ in reasons])
+        resolved = facts_of(construct).stack.resolve([arn for arn, _ in reasons])
         Validations.of(construct).acknowledge(
             *(
                 Acknowledgment(id=f"AwsSolutions-IAM5[Resource::{_as_nag_writes(arn)}]", reason=reason)

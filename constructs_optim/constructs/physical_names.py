@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 
-from aws_cdk import Fn, Stack, Token
+from aws_cdk import Fn
 from constructs import Construct
 
 from constructs_optim.recipe.keys import sha256
+
+from .stack_facts import facts_of, is_token, path_of
 
 _LONGEST = 63
 _HASH_DIGITS = 8
@@ -29,13 +31,13 @@ def physical_name(scope: Construct, id: str, *, suffix: str = "", longest: int =
     The stack's name is in it where it is known; a nested stack's is not, and the last part of its id stands for it.
     ``suffix`` is left as it is.
     """
-    stack = Stack.of(scope)
-    within = scope.node.path.removeprefix(stack.node.path).strip("/")
+    facts = facts_of(scope)
+    within = path_of(scope).removeprefix(path_of(facts.stack)).strip("/")
     place = [*within.split("/"), id] if within else [id]
-    known = not Token.is_unresolved(stack.stack_name)
+    known = not is_token(facts.name)
     if known:
-        place = [stack.stack_name, *place]
+        place = [facts.name, *place]
     longest -= len(suffix) + (0 if known else _STACK_PART)
     words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9-]", "", part).strip("-") for part in place)))
     name = f"{words.lower()[: longest - _HASH_DIGITS - 1].rstrip('-')}-{sha256('/'.join(place))[:_HASH_DIGITS]}{suffix}"
-    return name if known else f"{name}-{Fn.select(2, Fn.split('/', stack.stack_id))}"
+    return name if known else f"{name}-{Fn.select(2, Fn.split('/', facts.stack_id))}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from aws_cdk import Duration, Stack, Token
+from aws_cdk import Duration, Stack
 from constructs import Construct
 
 from constructs_optim.recipe import Model, Plan, plan
@@ -12,6 +12,7 @@ from constructs_optim.recipe.techniques import Technique
 
 from . import model_source
 from .container_registry import ContainerRegistry
+from .stack_facts import facts_of, is_token
 
 
 def plan_for(
@@ -44,10 +45,9 @@ def plan_for(
 
 def region_of(scope: Construct) -> str | None:
     """The region of ``scope``'s stack; None for one that may be deployed to any."""
-    region = Stack.of(scope).region
-    return None if Token.is_unresolved(region) else region
+    return facts_of(scope).known_region
 
 
 def shown(text: str) -> str:
     """Text for people: a token's own text says nothing to them."""
-    return "(known when the stack is deployed)" if Token.is_unresolved(text) else text
+    return "(known when the stack is deployed)" if is_token(text) else text

@@ -4,8 +4,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import jsii
 import pytest
 from aws_cdk import App, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_lambda as functions
 from aws_cdk import aws_sns as sns
@@ -168,6 +170,34 @@ def test_a_function_may_be_called_by_the_alarms_of_every_endpoint() -> None:
         declared(scope, name, alarms=only(error_rate=True), alarm_actions=[actions.LambdaAction(function)])
     permissions = resources(template_of(scope), "AWS::Lambda::Permission")
     assert len({str(permission["SourceArn"]) for permission in permissions}) == 2
+
+
+def test_many_endpoints_may_tell_one_topic() -> None:
+    scope = stack()
+    page = actions.SnsAction(sns.Topic.from_topic_arn(scope, "Pages", "arn:aws:sns:us-west-2:111122223333:pages"))
+    again = actions.SnsAction(sns.Topic.from_topic_arn(scope, "Again", "arn:aws:sns:us-west-2:111122223333:pages"))
+    for number, action in enumerate((page, page, again, page)):
+        declared(scope, f"Alarms{number}", alarm_actions=[action], ok_actions=[action, again])
+    found = resources(template_of(scope), ALARM)
+    assert len(found) == 4 * 3 + 1
+    for alarm in found:
+        assert alarm["AlarmActions"] == alarm["OKActions"] == ["arn:aws:sns:us-west-2:111122223333:pages"]
+
+
+def test_an_action_of_one_s_own_is_asked_for_each_alarm() -> None:
+    @jsii.implements(cloudwatch.IAlarmAction)
+    class Numbered:
+        asked = 0
+
+        def bind(self, scope: Any, alarm: Any) -> cloudwatch.AlarmActionConfig:
+            self.asked += 1
+            return cloudwatch.AlarmActionConfig(alarm_action_arn=f"arn:aws:sns:us-west-2:111122223333:{self.asked}")
+
+    scope = stack()
+    page = actions.SnsAction(sns.Topic.from_topic_arn(scope, "Pages", "arn:aws:sns:us-west-2:111122223333:pages"))
+    declared(scope, alarm_actions=[page, Numbered()], alarms=only(saturation=True, error_rate=True))
+    told = [[arn.rpartition(":")[2] for arn in alarm["AlarmActions"]] for alarm in resources(template_of(scope), ALARM)]
+    assert told == [["pages", "1"], ["pages", "2"]]
 
 
 def test_more_actions_than_cloudwatch_allows_are_refused() -> None:
