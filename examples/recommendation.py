@@ -47,11 +47,11 @@ soonest = ModelRecommendation(
     artifact_store=store,
     wait=False,
 )
-cheapest_output = CfnOutput(stack, "CheapestInstanceType", value=cheapest.instance_type)
-# With @aws-cdk/core:validateAgainstDefaultRules the CDK takes what a wait condition was told for an object.
-Validations.of(cheapest_output).acknowledge(
+CfnOutput(stack, "CheapestInstanceType", value=cheapest.instance_type)
+CfnOutput(stack, "SoonestResult", value=soonest.result_uri)
+# With @aws-cdk/core:validateAgainstDefaultRules the CDK takes what a wait condition was told for an object, in outputs.
+Validations.of(stack).acknowledge(
     Acknowledgment(id="CloudFormation-Validate::F6101", reason="Fn::GetAtt of a wait condition's Data gives its text.")
 )
-CfnOutput(stack, "SoonestResult", value=soonest.result_uri)
 
 app.synth()
