@@ -296,11 +296,12 @@ class EndpointEvaluation(Construct):
         }
 
     def _generation(self, gate: dict[str, Any]) -> str:
-        """8 hexadecimal digits that change with what is measured, what is served and what is required."""
+        """8 hexadecimal digits that change with what is measured, served and required, and with the time for it."""
         plans = [model.plan for model in self.target.models]
         served = [[plan.deployment_hash, plan.container_key, plan.instance_type] for plan in plans]
         spec = resolved(self, [self.workload.spec, gate])
-        return sha256(json.dumps([served, spec], sort_keys=True))[:8]
+        waits = [self._wait_seconds] if self._wait_seconds != _DEFAULT_WAIT_SECONDS else []
+        return sha256(json.dumps([served, spec, *waits], sort_keys=True))[:8]
 
     def _scheduled(self, schedule: str) -> CfnResource:
         # Not aws_scheduler.CfnSchedule: most stacks have none, and importing its module takes a while.

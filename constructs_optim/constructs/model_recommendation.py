@@ -121,7 +121,7 @@ class ModelRecommendation(Construct):
         asked = self._request(request, workload_config_name(config), optimize_model)
         seconds = int((timeout or _LONGEST_WAIT).to_seconds())
         # Neither can be updated: with all that is asked in their ids, another question has new ones.
-        generation = self._generation(asked)
+        generation = self._generation(asked, seconds)
         handle = CfnWaitConditionHandle(self, f"Handle{generation}") if wait else None
         waiting = {"WaitHandle": handle.ref, "WaitSeconds": seconds} if handle is not None else {}
         self._resource = TaggedResource(
@@ -215,6 +215,7 @@ class ModelRecommendation(Construct):
             **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
         }
 
-    def _generation(self, asked: dict[str, Any]) -> str:
-        """8 hexadecimal digits that change with what is asked and with the store."""
-        return sha256(json.dumps(Stack.of(self).resolve(asked), sort_keys=True))[:8]
+    def _generation(self, asked: dict[str, Any], wait_seconds: int) -> str:
+        """8 hexadecimal digits that change with what is asked, with the store and with how long is waited."""
+        waits = f"\n{wait_seconds}" if wait_seconds != int(_LONGEST_WAIT.to_seconds()) else ""
+        return sha256(json.dumps(Stack.of(self).resolve(asked), sort_keys=True) + waits)[:8]

@@ -177,7 +177,7 @@ class OptimizationJob(Construct):
     def _run(self, job: JobPlan, prefix: str, wait_seconds: int | None) -> Artifact:
         """Declare one job; with ``wait_seconds``, the condition that is met when its artifact is there."""
         # Neither can be updated: with the generation in their ids, a changed plan or store has new ones.
-        generation = self._generation(job)
+        generation = self._generation(job, wait_seconds)
         waits = wait_seconds is not None
         handle = CfnWaitConditionHandle(self, f"{prefix}Handle{generation}") if waits else None
         resource = TaggedResource(
@@ -210,10 +210,11 @@ class OptimizationJob(Construct):
         image = Token.as_string({"Fn::Select": [1, data]}) if job.recommends_image else str(self.plan.container.image)
         return Artifact(key=resource.ref, uri=uri, image=image, job_name=name)
 
-    def _generation(self, job: JobPlan) -> str:
-        """8 hexadecimal digits that change with the job's plan and with the store."""
+    def _generation(self, job: JobPlan, wait_seconds: int | None) -> str:
+        """8 hexadecimal digits that change with the job's plan, with the store and with how long is waited."""
         store = json.dumps(facts_of(self).resolved_text(self.artifact_store.bucket_name), sort_keys=True)
-        return sha256(f"{job.deployment_hash}\n{store}")[:8]
+        waits = f"\n{wait_seconds}" if wait_seconds not in (None, _LONGEST_WAIT_SECONDS) else ""
+        return sha256(f"{job.deployment_hash}\n{store}{waits}")[:8]
 
     def _properties(
         self, job: JobPlan, handle: CfnWaitConditionHandle | None, wait_seconds: int | None

@@ -23,7 +23,10 @@ from .sagemaker_runtime import SageMakerRuntime
 TESTED_VERSION = "1.5.33"
 ACCOUNT = "000000000000"
 SECRET = "local"  # noqa: S105 - credentials of nobody: the local cloud checks none
-_SERVED = "s3,iam,sts,lambda,states,cloudformation,monitoring,logs,ssm,ecr,kms,events,dynamodb,tagging,ec2,sns,sqs,scheduler,apigateway"
+_SERVED = (
+    "s3,iam,sts,lambda,states,cloudformation,monitoring,logs,ssm,ecr,kms,events,dynamodb,tagging,ec2,sns,sqs,scheduler"
+    ",apigateway"
+)
 
 Answer = tuple[int, dict[str, str], bytes]
 Asgi = Callable[[dict[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]]

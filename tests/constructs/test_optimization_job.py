@@ -64,6 +64,17 @@ def test_timeout_and_max_runtime_are_passed_on_in_seconds() -> None:
     assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 5400}
 
 
+def test_another_timeout_is_another_condition_for_none_can_be_updated() -> None:
+    names = []
+    for timeout in (None, Duration.hours(12), Duration.hours(2)):
+        scope = stack()
+        job(scope, timeout=timeout)
+        found = template_of(scope)["Resources"]
+        names.append({name for name in found if found[name]["Type"].startswith("AWS::CloudFormation::Wait")})
+    assert names[0] == names[1]
+    assert not names[0] & names[2]
+
+
 def test_the_resource_says_what_people_call_the_recipe() -> None:
     scope = stack()
     job(scope)
