@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import jsii
 from aws_cdk import Annotations, Aspects, CfnResource, IAspect, ISynthesisSession, Stack, StackSynthesizer, Stage
@@ -14,7 +14,7 @@ from aws_cdk import Validations as CdkValidations
 from aws_cdk.cx_api import CloudAssemblyBuilder
 from constructs import IConstruct, IValidation
 
-from constructs_optim.recipe.policy import PlatformPolicy, PolicyFinding, all_policy_rules, check
+from constructs_optim.recipe.policy import PlatformPolicy, PolicyFinding, check
 
 from .policy_validation import acknowledgement_id
 
@@ -64,8 +64,7 @@ class _Judgement:
 
 
 def _annotate(construct: CfnResource, finding: PolicyFinding) -> None:
-    title = next(rule.title for rule in all_policy_rules() if rule.id == finding.rule)
-    text = f"{title}. {finding.description}. What works: {finding.suggestion}"
+    text = f"{finding.description}. What works: {finding.suggestion}"
     name = acknowledgement_id(finding.rule)
     reason = _acknowledged(construct, name) if finding.severity != "fatal" else None
     if reason is not None:
@@ -79,7 +78,8 @@ def _annotate(construct: CfnResource, finding: PolicyFinding) -> None:
 def _acknowledged(construct: IConstruct, name: str) -> str | None:
     """Why a rule is let pass at a construct: by the closest acknowledgement at it or above it."""
     for scope in reversed(construct.node.scopes):
-        for entry in scope.node.metadata:
+        # Of two at one construct the later one counts, as in the report of the CDK.
+        for entry in reversed(scope.node.metadata):
             if entry.type == CdkValidations.ACKNOWLEDGED_RULES_METADATA_KEY and isinstance(entry.data, Mapping):
                 reason = entry.data.get(name)
                 if reason is not None:
@@ -128,13 +128,13 @@ class _TemplateReader(StackSynthesizer):
 
     def write(self, folder: str) -> None:
         """Write the template of the stack it is bound to into ``folder``."""
-        self._synthesize_template(_Session(folder))
+        self._synthesize_template(cast("ISynthesisSession", _Session(folder)))
 
-    def add_docker_image_asset(self, asset: Any) -> Any:
+    def add_docker_image_asset(self, *given: Any, **named: Any) -> Any:
         """Refuse: no stack is given this synthesizer."""
         raise NotImplementedError
 
-    def add_file_asset(self, asset: Any) -> Any:
+    def add_file_asset(self, *given: Any, **named: Any) -> Any:
         """Refuse: no stack is given this synthesizer."""
         raise NotImplementedError
 

@@ -100,11 +100,10 @@ def _violations(found: Iterable[tuple[PolicyFinding, Path]]) -> Iterator[PolicyV
                 resource_logical_id=finding.logical_id, template_path=str(path), locations=[finding.location]
             )
         )
-    titles = {rule.id: rule.title for rule in all_policy_rules()}
     for (rule, description, suggestion, severity), resources in grouped.items():
         yield PolicyViolation(
             rule_name=rule,
-            description=f"{titles[rule]}. {description}",
+            description=description,
             fix=suggestion,
             severity=severity,
             violating_resources=resources,

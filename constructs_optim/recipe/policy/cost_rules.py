@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .endpoints import CONFIGURATION, DEPLOY_TIME, Variant, is_count, most_instances, variants
-from .registry import Breach, policy_rule
+from .registry import IN_THE_REASON, Breach, policy_rule
 from .template import Template
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def _an_endpoint_is_within_the_monthly_ceiling(policy: PlatformPolicy, template:
             yield Breach(
                 config,
                 "Properties.ProductionVariants",
-                " + ".join(counted),
-                f"at its largest it costs ${cost:,.0f} a month, and the policy allows ${ceiling:,.0f}",
+                IN_THE_REASON,
+                f"{' + '.join(counted)} cost ${cost:,.0f} a month, and the policy allows ${ceiling:,.0f}",
                 "a lower max_capacity in auto_scale(...) or max_instance_count, or a cheaper instance type",
             )
 

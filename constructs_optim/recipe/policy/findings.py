@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .registry import Severity, all_policy_rules
+from .registry import IN_THE_REASON, Severity, all_policy_rules
 from .settings import PlatformPolicy
 from .template import Template, shown
 
@@ -20,7 +20,7 @@ class PolicyFinding:
         severity: what it does to synthesis.
         logical_id: the resource of the template.
         location: where in the resource, for instance ``Properties.ProductionVariants.0.InstanceType``.
-        value: what was given, as text.
+        value: what was given, as text; None where the reason says it.
         reason: why that breaks the rule, with the team's own reason where the policy gives one.
         suggestion: what would work.
     """
@@ -29,14 +29,15 @@ class PolicyFinding:
     severity: Severity
     logical_id: str
     location: str
-    value: str
+    value: str | None
     reason: str
     suggestion: str
 
     @property
     def description(self) -> str:
         """What is wrong, in a sentence."""
-        return f"{self.location} is {self.value}: {self.reason}"
+        given = f" is {self.value}" if self.value is not None else ""
+        return f"{self.location}{given}: {self.reason}"
 
 
 def check(policy: PlatformPolicy, template: Mapping[str, Any]) -> list[PolicyFinding]:
@@ -53,7 +54,7 @@ def check(policy: PlatformPolicy, template: Mapping[str, Any]) -> list[PolicyFin
             severity=policy.severity_of(rule.id),
             logical_id=breach.resource.logical_id,
             location=breach.location,
-            value=shown(breach.value),
+            value=shown(breach.value) if breach.value is not IN_THE_REASON else None,
             reason=policy.with_own_reason(rule.id, breach.reason),
             suggestion=breach.suggestion,
         )

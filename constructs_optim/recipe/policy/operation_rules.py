@@ -15,7 +15,7 @@ from .endpoints import (
     targets_of_variant,
     variants,
 )
-from .registry import Breach, policy_rule
+from .registry import IN_THE_REASON, Breach, policy_rule
 from .template import DeclaredResource, Template, listed, mapping, references
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _fixed(resource: DeclaredResource, location: str) -> Breach:
     return Breach(
         resource,
         location,
-        "a fixed number",
+        IN_THE_REASON,
         "nothing in this template scales it",
         "auto_scale(max_capacity=...) with on_concurrency(...) or another policy",
     )
@@ -79,8 +79,8 @@ def _somebody_is_told(policy: PlatformPolicy, template: Template) -> Iterator[Br
             yield Breach(
                 one.resource,
                 f"Properties.{one.name_property}",
-                f"{len(watching)} alarms without an action" if watching else "no alarm",
-                "nobody is told when it fails",
+                IN_THE_REASON,
+                f"{_unheard(len(watching))}, so nobody is told when it fails",
                 "alarm_actions=[SnsAction(topic)], or alarms of your own with actions",
             )
 
@@ -99,8 +99,9 @@ def _deployments_are_gated(policy: PlatformPolicy, template: Template) -> Iterat
             yield Breach(
                 one.resource,
                 f"Properties.{one.name_property}",
-                "an evaluation without requirements" if found else "no evaluation",
-                "a deployment that makes it worse would stay",
+                IN_THE_REASON,
+                f"{'its evaluation requires nothing' if found else 'nothing evaluates it'}, so a deployment that makes "
+                "it worse stays",
                 "endpoint.evaluate(...).require(...)",
             )
 
@@ -108,6 +109,16 @@ def _deployments_are_gated(policy: PlatformPolicy, template: Template) -> Iterat
 def _evaluates(evaluation: DeclaredResource, one: Served) -> bool:
     dimensions = mapping(evaluation.get("Request", "Dimensions"))
     return any(one.is_named_by(value) for value in dimensions.values())
+
+
+def _unheard(alarms: int) -> str:
+    match alarms:
+        case 0:
+            return "it has no alarm"
+        case 1:
+            return "its alarm has no action"
+        case _:
+            return f"none of its {alarms} alarms has an action"
 
 
 def _dimensions(alarm: DeclaredResource) -> Iterator[Any]:

@@ -15,6 +15,10 @@ Severity = Literal["error", "warning", "fatal"]
 ``warning`` is shown."""
 
 
+IN_THE_REASON = object()
+"""The value of a breach whose reason says what was given."""
+
+
 @dataclass(frozen=True)
 class Breach:
     """What a rule yields: which resource, where in it, what was given, why that breaks the rule, what would work."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # EC2 user guide, "Amazon EC2 instance type naming conventions": d after the generation is for instance store volumes.
 _NAMED_FOR_DISKS = re.compile(r"ml\.[a-z]+\d+[a-z]*d[a-z]*\..+")
-_NO_KEY = "it is encrypted with a key of AWS, and the policy wants one of yours"
+_NO_KEY = "encrypted with a key of AWS, and the policy wants one of yours"
 
 
 @policy_rule(
@@ -30,20 +30,20 @@ def _own_keys_encrypt(policy: PlatformPolicy, template: Template) -> Iterator[Br
     for config in template.of_type(CONFIGURATION):
         types = [given for one in variants(template) if one.config is config for _, given in one.instance_types]
         if config.get("KmsKeyId") is None and types and not all(_has_disks(given) for given in types):
-            yield Breach(config, "Properties.KmsKeyId", None, f"a volume: {_NO_KEY}", "encryption_key=...")
+            yield Breach(config, "Properties.KmsKeyId", None, f"volumes are {_NO_KEY}", "encryption_key=...")
         capture = config.get("DataCaptureConfig")
         if capture is not None and config.get("DataCaptureConfig", "KmsKeyId") is None:
             location = "Properties.DataCaptureConfig.KmsKeyId"
-            yield Breach(config, location, None, f"captured data: {_NO_KEY}", "DataCapture(..., encryption_key=...)")
+            yield Breach(config, location, None, f"captured data is {_NO_KEY}", "DataCapture(..., encryption_key=...)")
         queue = config.get("AsyncInferenceConfig")
         if queue is not None and config.get("AsyncInferenceConfig", "OutputConfig", "KmsKeyId") is None:
             location = "Properties.AsyncInferenceConfig.OutputConfig.KmsKeyId"
-            yield Breach(config, location, None, f"answers: {_NO_KEY}", "AsyncInference(..., encryption_key=...)")
+            yield Breach(config, location, None, f"answers are {_NO_KEY}", "AsyncInference(..., encryption_key=...)")
     for job in template.of_type(*JOB_TYPES):
         if job.get("KmsKeyArn") is None:
             location = "Properties.KmsKeyArn"
             suggestion = "artifact_store=ArtifactStore(..., encryption_key=...)"
-            yield Breach(job, location, None, f"the artifact store: {_NO_KEY}", suggestion)
+            yield Breach(job, location, None, f"the artifact store is {_NO_KEY}", suggestion)
 
 
 @policy_rule(

@@ -162,8 +162,8 @@ def _licenses(given: Mapping[str, Any]) -> Iterator[Mistake]:
         if isinstance(found, Mistake):
             yield found
         elif not found[1].startswith("s3://") and not any(fnmatchcase(name, found[1]) for name in known):
-            meant = close_matches(found[1], {name.lower(): name for name in known})
-            spelled = [name for name in known if name.lower() in meant]
+            by_lower_case = {name.lower(): name for name in known}
+            spelled = [by_lower_case[name] for name in close_matches(found[1], by_lower_case)]
             yield Mistake(
                 found[0],
                 found[1],

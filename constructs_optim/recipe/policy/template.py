@@ -101,4 +101,4 @@ def shown(value: Any) -> str:
     if isinstance(value, (Mapping, list)):
         text = json.dumps(value, separators=(", ", ": "), sort_keys=True)
         return text if len(text) <= 120 else f"{text[:117]}..."
-    return "nothing" if value is None else repr(value)
+    return "not given" if value is None else repr(value)
