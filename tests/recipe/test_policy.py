@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.recipe.policy import PlatformPolicy, PolicyError, all_policy_rules, check, rules_table
@@ -341,7 +341,7 @@ def test_a_policy_does_not_change_with_what_it_was_given() -> None:
 _PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["Ref", "Fn::Sub", "Name"]), inner),
-    max_leaves=8,
+    max_leaves=4,
 )
 _TYPES = st.sampled_from(
     [
@@ -377,6 +377,7 @@ EVERY_RULE = PlatformPolicy(
 )
 
 
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.dictionaries(
         st.sampled_from(["A", "B", "C"]),
