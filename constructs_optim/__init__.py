@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .constructs.optimization_job import OptimizationJob
     from .constructs.optimized_artifact import OptimizedArtifact
     from .constructs.optimized_endpoint import OptimizedEndpoint
+    from .constructs.policy_aspect import PolicyAspect
+    from .constructs.policy_validation import PolicyValidation
     from .constructs.served_model import ServedModel
     from .constructs.update_policy import UpdatePolicy
     from .recipe import (
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from .recipe.alarms import Alarms, AlarmSettings
     from .recipe.benchmark import QualityRequirement, Workload
     from .recipe.hosting import Adapters, CapacityReservation, Observability, Routing
+    from .recipe.policy import PlatformPolicy, PolicyError
     from .recipe.scaling import ScalingStep
 
 _HOMES = {
@@ -75,6 +78,10 @@ _HOMES = {
     "OptimizedArtifact": ".constructs.optimized_artifact",
     "OptimizedEndpoint": ".constructs.optimized_endpoint",
     "Plan": ".recipe",
+    "PlatformPolicy": ".recipe.policy",
+    "PolicyAspect": ".constructs.policy_aspect",
+    "PolicyError": ".recipe.policy",
+    "PolicyValidation": ".constructs.policy_validation",
     "Pool": ".constructs.instance_pool",
     "PreOptimized": ".recipe",
     "QualityRequirement": ".recipe.benchmark",
@@ -120,6 +127,10 @@ __all__ = [
     "OptimizedArtifact",
     "OptimizedEndpoint",
     "Plan",
+    "PlatformPolicy",
+    "PolicyAspect",
+    "PolicyError",
+    "PolicyValidation",
     "Pool",
     "PreOptimized",
     "QualityRequirement",

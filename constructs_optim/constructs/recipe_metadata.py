@@ -1,4 +1,4 @@
-"""What a reviewer reads beside an optimized resource: its recipe in one line, and its artifact's key."""
+"""What reviewers and policies read beside an optimized resource: its recipe, and its artifact's key."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from aws_cdk import CfnResource, Token
 
 from constructs_optim.recipe import Plan
+from constructs_optim.recipe.model import is_token
+from constructs_optim.recipe.plan_data import HubSource, S3Source
 
 if TYPE_CHECKING:
     from constructs_optim.recipe.plan_data import JobPlan
@@ -21,12 +23,12 @@ METADATA_KEY = "constructs-optim"
 def describe_job(resource: CfnResource, plan: Plan, job: JobPlan) -> None:
     """Say what a job is part of, and what it makes."""
     made = {"Recipe": plan.summary, "Job": job.name}
-    resource.add_metadata(METADATA_KEY, made | _key(job.artifact_key))
+    resource.add_metadata(METADATA_KEY, made | _ingredients(plan) | _key(job.artifact_key))
 
 
 def describe_recipe(resource: CfnResource, plan: Plan, given_key: str | None = None) -> None:
     """Say what a resource serves, by the key that was given where one was."""
-    resource.add_metadata(METADATA_KEY, _recipe(plan, given_key))
+    resource.add_metadata(METADATA_KEY, _recipe(plan, given_key) | _ingredients(plan))
 
 
 def describe_hosted(resource: CfnResource, models: Sequence[HostedModel]) -> None:
@@ -34,6 +36,23 @@ def describe_hosted(resource: CfnResource, models: Sequence[HostedModel]) -> Non
     recipes = [_recipe(one.plan, one.artifact_key) for one in models]
     if recipes:
         resource.add_metadata(METADATA_KEY, recipes[0] if len(recipes) == 1 else {"Pools": recipes})
+
+
+def _ingredients(plan: Plan) -> dict[str, Any]:
+    """Models and techniques, each by the name that policies give it (``recipe.policy``)."""
+    models: list[dict[str, str]] = []
+    for source in dict.fromkeys((plan.source, *plan.container.sources)):
+        match source:
+            case HubSource(version=None):
+                models.append({"ModelId": source.model_id})
+            case HubSource():
+                models.append({"ModelId": source.model_id, "Version": str(source.version)})
+            case S3Source():
+                models.append({"Uri": "(known at deployment)" if is_token(source.uri) else source.uri})
+            case _:  # A draft that comes with its model, and has its licence and version.
+                pass
+    known = [one for place, one in enumerate(models) if one not in models[:place]]
+    return {"Models": known, "Techniques": [f"{one.kind}={one.method}" for one in plan.techniques]}
 
 
 def _recipe(plan: Plan, given_key: str | None) -> dict[str, Any]:

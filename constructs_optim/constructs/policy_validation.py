@@ -1,0 +1,132 @@
+"""A platform team's policy as a plugin of the CDK's own validation: its findings are in the report of ``cdk synth``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jsii
+from aws_cdk import (
+    Acknowledgment,
+    IPolicyValidationContext,
+    IPolicyValidationPlugin,
+    PolicyValidationPluginReport,
+    PolicyViolatingResource,
+    PolicyViolation,
+    Validations,
+)
+from constructs import IConstruct
+
+from constructs_optim.recipe.policy import PlatformPolicy, PolicyFinding, all_policy_rules, check
+
+NAMESPACE = "constructs-optim-policy"
+"""The plugin's name, and what its rules' ids follow in acknowledgements: ``constructs-optim-policy::POL001``."""
+
+_NESTED = ".nested.template.json"
+
+
+@jsii.implements(IPolicyValidationPlugin)
+class PolicyValidation:
+    """Judges the synthesized templates of an app or a stage, those of nested stages and nested stacks among them.
+
+    ``Validations.of(app).add_plugins(PolicyValidation(policy))``. A finding fails synthesis as its rule's severity
+    says; the CDK lists those that were acknowledged as such (``suppressedViolations`` of ``validation-report.json``).
+    """
+
+    def __init__(self, policy: PlatformPolicy) -> None:
+        """Validate with ``policy``."""
+        self._policy = policy
+
+    @property
+    def name(self) -> str:
+        """What the report calls it."""
+        return NAMESPACE
+
+    @property
+    def version(self) -> str:
+        """The version of this library."""
+        return version("constructs-optim")
+
+    @property
+    def rule_ids(self) -> list[str]:
+        """The rules that the policy switches on."""
+        return [rule.id for rule in all_policy_rules() if self._policy.is_on(rule.setting)]
+
+    def validate(self, context: IPolicyValidationContext) -> PolicyValidationPluginReport:
+        """Judge each template, and each that it nests, once."""
+        paths = dict.fromkeys(path for given in context.template_paths for path in _with_nested(Path(given)))
+        found = [(finding, path) for path in paths for finding in check(self._policy, _read(path))]
+        return PolicyValidationPluginReport(
+            success=all(finding.severity == "warning" for finding, _ in found), violations=list(_violations(found))
+        )
+
+    @staticmethod
+    def acknowledge(scope: IConstruct, rule: str, *, reason: str) -> None:
+        """Let the findings of a rule pass at a construct and below it, for plugin and aspect alike.
+
+        They stay in the report, with the reason. A ``fatal`` finding is not let pass.
+
+        Args:
+            scope: an endpoint, a job, or whatever has the finding below it.
+            rule: the rule's id, for instance ``POL031``.
+            reason: why it is right here.
+
+        Raises:
+            ValueError: where there is no such rule, or no reason.
+        """
+        known = [one.id for one in all_policy_rules()]
+        if rule not in known:
+            raise ValueError(f"acknowledge: there is no rule {rule!r} of policies; there are {', '.join(known)}")
+        if not reason.strip():
+            raise ValueError(f"acknowledge: {rule} at {scope.node.path} is let pass without a reason: give one")
+        Validations.of(scope).acknowledge(Acknowledgment(id=acknowledgement_id(rule), reason=reason))
+
+
+def acknowledgement_id(rule: str) -> str:
+    """What ``Validations.of(scope).acknowledge`` calls a rule."""
+    return f"{NAMESPACE}::{rule}"
+
+
+def _violations(found: Iterable[tuple[PolicyFinding, Path]]) -> Iterator[PolicyViolation]:
+    """Findings that read alike are one violation of several resources."""
+    grouped: dict[tuple[str, str, str, str], list[PolicyViolatingResource]] = {}
+    for finding, path in found:
+        key = (finding.rule, finding.description, finding.suggestion, finding.severity)
+        grouped.setdefault(key, []).append(
+            PolicyViolatingResource(
+                resource_logical_id=finding.logical_id, template_path=str(path), locations=[finding.location]
+            )
+        )
+    for (rule, description, suggestion, severity), resources in grouped.items():
+        yield PolicyViolation(
+            rule_name=rule,
+            description=description,
+            fix=suggestion,
+            severity=severity,
+            violating_resources=resources,
+        )
+
+
+def _with_nested(path: Path) -> Iterator[Path]:
+    """A template, and the templates of its nested stacks.
+
+    The CDK names the templates of stacks only. Those of nested stacks, at any depth, are file assets of their stack;
+    what else lies in the directory may be left of an earlier synthesis.
+    """
+    yield path
+    manifest = path.with_name(path.name.removesuffix(".template.json") + ".assets.json")
+    nested = set[str]()
+    if manifest.exists():
+        assets = _read(manifest).get("files", {}).values()
+        nested |= {str(asset.get("source", {}).get("path", "")) for asset in assets}
+    for resource in _read(path).get("Resources", {}).values():
+        # The legacy synthesizer writes no manifest of assets; the CLI has the path of each asset written beside it.
+        nested.add(str(resource.get("Metadata", {}).get("aws:asset:path", "")))
+    yield from (path.with_name(name) for name in sorted(nested) if name.endswith(_NESTED))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))

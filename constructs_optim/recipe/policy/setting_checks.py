@@ -1,0 +1,214 @@
+"""What is wrong with a policy's settings: everything at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import chain
+from typing import Any, get_args
+
+from ..catalog import instances, models
+from ..catalog.matching import close_matches
+from ..techniques import REGISTRY
+from .registry import Severity, all_policy_rules
+
+_SWITCHES = (
+    "pinned_model_versions",
+    "kms_required",
+    "vpc_required",
+    "network_isolation_required",
+    "autoscaling_required",
+    "alarm_actions_required",
+    "evaluation_gate_required",
+)
+_PATTERN_CHARACTERS = "*?["
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One thing that is wrong with a policy: where, what was given, why that does not work, and what would."""
+
+    location: str
+    value: Any
+    reason: str
+    suggestion: str
+
+    def __str__(self) -> str:
+        return f"{self.location} = {self.value!r}\n    why:        {self.reason}\n    what works: {self.suggestion}"
+
+
+def mistakes_in(given: Mapping[str, Any], switched_on: Set[str]) -> list[Mistake]:
+    """All that is wrong with the settings, of which ``switched_on`` switch their rules on."""
+    return list(
+        chain(
+            _nothing_on(switched_on),
+            _instance_types(given, "allowed_instance_types"),
+            _instance_types(given, "allowed_job_instance_types"),
+            _ceiling(given, "max_price_per_hour"),
+            _ceiling(given, "max_monthly_cost"),
+            _prices(given),
+            _techniques(given, "required_techniques"),
+            _techniques(given, "forbidden_techniques"),
+            _contradictions(given),
+            _licenses(given),
+            _switches(given),
+            _severities(given, switched_on),
+            _reasons(given, switched_on),
+        )
+    )
+
+
+def _nothing_on(switched_on: Set[str]) -> Iterator[Mistake]:
+    if not switched_on:
+        settings = ", ".join(rule.setting for rule in all_policy_rules())
+        yield Mistake("PlatformPolicy", "no rule", "a policy without a rule passes everything", f"one of {settings}")
+
+
+def _texts(given: Mapping[str, Any], setting: str, example: str) -> Iterator[tuple[str, str] | Mistake]:
+    """Each text of a list, with its place; a mistake for what is none."""
+    value = given[setting]
+    if value is None:
+        return
+    if not isinstance(value, (list, tuple)):
+        yield Mistake(setting, value, "it is a list of texts", f"a list, such as [{example!r}]")
+        return
+    for place, text in enumerate(value):
+        where = f"{setting}[{place}]"
+        if isinstance(text, str) and text.strip() == text and text:
+            yield where, text
+        else:
+            yield Mistake(where, text, "it is no text, an empty one, or has spaces around it", f"such as {example!r}")
+
+
+def _instance_types(given: Mapping[str, Any], setting: str) -> Iterator[Mistake]:
+    known = instances.by_name().keys() | instances.other_names()
+    for found in _texts(given, setting, "ml.g5.*"):
+        if isinstance(found, Mistake):
+            yield found
+        elif not any(fnmatchcase(name, found[1]) for name in known):
+            spelled = found[1] if found[1].startswith("ml.") else f"ml.{found[1]}"
+            as_pattern = [spelled] if any(fnmatchcase(name, spelled) for name in known) else []
+            meant = as_pattern or close_matches(spelled, known)
+            yield Mistake(
+                found[0],
+                found[1],
+                "no instance type of SageMaker endpoints matches it",
+                f"did you mean {' or '.join(meant)}?" if meant else "a type or a pattern, such as ml.g5.*",
+            )
+
+
+def _ceiling(given: Mapping[str, Any], setting: str) -> Iterator[Mistake]:
+    value = given[setting]
+    if value is None:
+        return
+    if not _is_amount(value):
+        yield Mistake(setting, value, "it is no amount of US dollars above zero", "a number, such as 12.5")
+    if not given["instance_prices"]:
+        yield Mistake(
+            "instance_prices",
+            given["instance_prices"],
+            f"{setting} needs to know what instances cost, and synthesis calls no price list",
+            "the prices that you pay, in US dollars an hour, such as {'ml.g5.12xlarge': 7.09}",
+        )
+
+
+def _prices(given: Mapping[str, Any]) -> Iterator[Mistake]:
+    prices = given["instance_prices"]
+    if not isinstance(prices, Mapping):
+        yield Mistake("instance_prices", prices, "it is no mapping", "such as {'ml.g5.12xlarge': 7.09}")
+        return
+    for name, price in prices.items():
+        where = f"instance_prices[{name!r}]"
+        if not (isinstance(name, str) and name.startswith("ml.")) or any(mark in name for mark in _PATTERN_CHARACTERS):
+            yield Mistake(where, price, "SageMaker's instance types begin with ml., and a price is of one type", "ml.…")
+        if not _is_amount(price):
+            yield Mistake(where, price, "it is no amount of US dollars above zero", "a number, such as 7.09")
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+def _techniques(given: Mapping[str, Any], setting: str) -> Iterator[Mistake]:
+    known = [*REGISTRY, *(f"{kind}={method}" for kind, methods in REGISTRY.items() for method in methods)]
+    for found in _texts(given, setting, "quantization"):
+        if isinstance(found, Mistake):
+            yield found
+        elif found[1] not in known:
+            meant = [name for name in known if name.endswith(f"={found[1]}")] or close_matches(found[1], known)
+            yield Mistake(
+                found[0],
+                found[1],
+                "there is no technique of that name",
+                f"did you mean {' or '.join(meant)}?" if meant else f"one of {', '.join(known)}",
+            )
+
+
+def _contradictions(given: Mapping[str, Any]) -> Iterator[Mistake]:
+    required, forbidden = given["required_techniques"], given["forbidden_techniques"]
+    if not isinstance(required, (list, tuple)) or not isinstance(forbidden, (list, tuple)):
+        return
+    for text in required:
+        if isinstance(text, str) and (text in forbidden or text.partition("=")[0] in forbidden):
+            yield Mistake("required_techniques", text, "forbidden_techniques forbids it", "to name it in one of them")
+
+
+def _licenses(given: Mapping[str, Any]) -> Iterator[Mistake]:
+    licences = sorted({row.license.name for row in models.by_id().values() if row.license is not None})
+    known = [*licences, *models.by_id()]
+    for found in _texts(given, "accepted_licenses", licences[0]):
+        if isinstance(found, Mistake):
+            yield found
+        elif not found[1].startswith("s3://") and not any(fnmatchcase(name, found[1]) for name in known):
+            by_lower_case = {name.lower(): name for name in known}
+            spelled = [by_lower_case[name] for name in close_matches(found[1], by_lower_case)]
+            yield Mistake(
+                found[0],
+                found[1],
+                "it is no licence, JumpStart model or S3 URI that the catalog knows, and no pattern of one",
+                f"did you mean {' or '.join(spelled)}?"
+                if spelled
+                else f"one of {', '.join(licences)}, or a model's id",
+            )
+
+
+def _switches(given: Mapping[str, Any]) -> Iterator[Mistake]:
+    for setting in _SWITCHES:
+        if not isinstance(given[setting], bool):
+            yield Mistake(setting, given[setting], "it is on or off", "True or False")
+
+
+def _severities(given: Mapping[str, Any], switched_on: Set[str]) -> Iterator[Mistake]:
+    allowed = get_args(Severity)
+    for where, severity in _by_rule(given, "severities", switched_on):
+        if isinstance(severity, Mistake):
+            yield severity
+        elif severity not in allowed:
+            yield Mistake(where, severity, "there is no such severity", f"one of {', '.join(allowed)}")
+
+
+def _reasons(given: Mapping[str, Any], switched_on: Set[str]) -> Iterator[Mistake]:
+    for where, reason in _by_rule(given, "reasons", switched_on):
+        if isinstance(reason, Mistake):
+            yield reason
+        elif not isinstance(reason, str) or not reason.strip():
+            yield Mistake(where, reason, "a reason is a text", "such as 'cost agreement of May, section 3'")
+
+
+def _by_rule(given: Mapping[str, Any], setting: str, switched_on: Set[str]) -> Iterator[tuple[str, Any]]:
+    """What a setting has for rules that are on, with its place; mistakes for other rules."""
+    value = given[setting]
+    if not isinstance(value, Mapping):
+        yield setting, Mistake(setting, value, "it is no mapping of rules' ids", "such as {'POL001': ...}")
+        return
+    settings = {rule.id: rule.setting for rule in all_policy_rules()}
+    for rule_id, one in value.items():
+        where = f"{setting}[{rule_id!r}]"
+        if rule_id not in settings:
+            yield where, Mistake(where, one, "there is no such rule", f"one of {', '.join(settings)}")
+        elif settings[rule_id] not in switched_on:
+            yield where, Mistake(where, one, "the rule is not switched on", f"to give {settings[rule_id]} as well")
+        else:
+            yield where, one

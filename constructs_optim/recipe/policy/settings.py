@@ -1,0 +1,103 @@
+"""A platform team's policy: which rules are on, how strictly, and why. A policy that cannot work is refused at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any
+
+from .registry import Severity
+from .setting_checks import Mistake, mistakes_in
+
+_NOT_RULES = ("instance_prices", "severities", "reasons")
+
+
+class PolicyError(ValueError):
+    """A policy that cannot be kept. Its text lists all that is wrong with it; ``mistakes`` has it as data."""
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes: tuple[Mistake, ...] = tuple(mistakes)
+        count = len(self.mistakes)
+        heading = f"the policy has {count} mistake{'s' if count > 1 else ''}:"
+        super().__init__("\n".join([heading, *(f"  {mistake}" for mistake in self.mistakes)]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlatformPolicy:
+    """What a platform team allows. A setting that is given switches its rule on; ``docs/policy.md`` has the rules.
+
+    Attributes:
+        allowed_instance_types: what endpoints may run on: types, or patterns such as ``ml.g5.*``.
+        allowed_job_instance_types: the same for jobs: what optimization jobs make artifacts for, and training jobs run
+            on.
+        max_price_per_hour: the most that one instance of an endpoint may cost in an hour, in US dollars.
+        max_monthly_cost: the most that an endpoint may cost in a month of 730 hours with as many instances as its
+            scaling may launch, in US dollars.
+        required_techniques: what every model must have: kinds such as ``quantization``, or one of a kind, as
+            ``quantization=awq``.
+        forbidden_techniques: what no model may have, written alike.
+        accepted_licenses: what legal has accepted: names of licences, ids of JumpStart models and S3 URIs; ids and URIs
+            may be patterns.
+        pinned_model_versions: whether JumpStart models need a version.
+        kms_required: whether all that is stored is encrypted with KMS keys of your own.
+        vpc_required: whether models and jobs reach the network through a VPC.
+        network_isolation_required: whether models are cut off from the network.
+        autoscaling_required: whether endpoints and inference components scale.
+        alarm_actions_required: whether each endpoint and inference component has an alarm that tells somebody.
+        evaluation_gate_required: whether each endpoint and inference component is evaluated when it is deployed, with
+            requirements to meet.
+        instance_prices: what an instance costs in an hour, in US dollars, by its type; synthesis calls no price list.
+        severities: what findings do, by the rules' ids: ``error`` fails synthesis until it is acknowledged, ``fatal``
+            whether it is or not, ``warning`` is shown. Default: ``error``.
+        reasons: your own words for why a rule is there, by the rules' ids. They follow the library's.
+
+    Raises:
+        PolicyError: with all that is wrong with the settings.
+    """
+
+    allowed_instance_types: Sequence[str] | None = None
+    allowed_job_instance_types: Sequence[str] | None = None
+    max_price_per_hour: float | None = None
+    max_monthly_cost: float | None = None
+    required_techniques: Sequence[str] | None = None
+    forbidden_techniques: Sequence[str] | None = None
+    accepted_licenses: Sequence[str] | None = None
+    pinned_model_versions: bool = False
+    kms_required: bool = False
+    vpc_required: bool = False
+    network_isolation_required: bool = False
+    autoscaling_required: bool = False
+    alarm_actions_required: bool = False
+    evaluation_gate_required: bool = False
+    instance_prices: Mapping[str, float] = field(default_factory=dict[str, float], hash=False)
+    severities: Mapping[str, Severity] = field(default_factory=dict[str, Severity], hash=False)
+    reasons: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+
+    def __post_init__(self) -> None:
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        wrong = mistakes_in(given, {name for name in given if name not in _NOT_RULES and self.is_on(name)})
+        if wrong:
+            raise PolicyError(wrong)
+        # What was given stays the caller's to change; a policy does not change with it.
+        for name, value in given.items():
+            object.__setattr__(self, name, _frozen(value))
+
+    def is_on(self, setting: str) -> bool:
+        """Whether a setting switches its rule on. A list does even when it is empty: nothing is allowed then."""
+        return getattr(self, setting) not in (None, False)
+
+    def severity_of(self, rule: str) -> Severity:
+        """What findings of a rule do to synthesis."""
+        return self.severities.get(rule, "error")
+
+    def with_own_reason(self, rule: str, reason: str) -> str:
+        """A finding's reason, and the team's own."""
+        own = self.reasons.get(rule)
+        return f"{reason} ({own.strip()})" if own is not None else reason
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return MappingProxyType(dict(value))
+    return tuple(value) if isinstance(value, (list, tuple)) else value

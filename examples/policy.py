@@ -1,0 +1,40 @@
+"""A platform team's policy: what it allows is deployed, what it does not is in the report of `cdk synth`."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_sns as sns
+from aws_cdk.aws_cloudwatch_actions import SnsAction
+
+from constructs_optim import Model, OptimizedEndpoint, PlatformPolicy, PolicyValidation, Quantization
+
+policy = PlatformPolicy(
+    allowed_instance_types=["ml.g5.*", "ml.p5.48xlarge"],
+    required_techniques=["quantization"],
+    max_monthly_cost=25_000,
+    instance_prices={"ml.g5.12xlarge": 7.09, "ml.p5.48xlarge": 63.3},
+    accepted_licenses=["Meta Llama 3 Community License Agreement", "s3://models-of-mine/*"],
+    pinned_model_versions=True,
+    vpc_required=True,
+    autoscaling_required=True,
+    alarm_actions_required=True,
+    # Nobody lets an unaccepted licence pass; an endpoint of a fixed size is worth a word.
+    severities={"POL020": "fatal", "POL040": "warning"},
+    reasons={"POL001": "the reservations of this year are for these types"},
+)
+
+app = cdk.App()
+stack = cdk.Stack(app, "Governed", env=cdk.Environment(account="111122223333", region="us-west-2"))
+cdk.Validations.of(app).add_plugins(PolicyValidation(policy))
+
+chat = OptimizedEndpoint(
+    stack,
+    "Chat",
+    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+    techniques=[Quantization.awq()],
+    instance_type="ml.g5.12xlarge",
+    alarm_actions=[SnsAction(sns.Topic.from_topic_arn(stack, "Pages", "arn:aws:sns:us-west-2:111122223333:pages"))],
+)
+chat.auto_scale(max_capacity=4).on_concurrency(target=8)
+# The report lists what was let pass, where and why.
+PolicyValidation.acknowledge(chat, "POL031", reason="a test account without a VPC, until the end of March")
+
+app.synth()

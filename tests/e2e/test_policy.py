@@ -1,0 +1,72 @@
+"""A policy's report, as the real CDK CLI shows it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .stack import CDK, CHECKOUT
+
+pytestmark = pytest.mark.e2e
+
+_APP = """
+import aws_cdk as cdk
+from constructs_optim import Model, OptimizedEndpoint, PlatformPolicy, PolicyAspect, PolicyValidation, Quantization
+
+policy = PlatformPolicy(
+    allowed_instance_types=["ml.p5.*"], vpc_required=True, reasons={"POL001": "reserved until June"}
+)
+app = cdk.App(builtin_cloud_formation_validation=False)
+stack = cdk.Stack(app, "Governed", env=cdk.Environment(account="111122223333", region="us-west-2"))
+chat = OptimizedEndpoint(
+    stack,
+    "Chat",
+    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+    techniques=[Quantization.awq()],
+    instance_type="ml.g5.12xlarge",
+)
+PolicyValidation.acknowledge(chat, "POL031", reason="no VPC in the sandbox")
+PLUGIN_OR_ASPECT
+app.synth()
+"""
+_WAYS = {
+    "plugin": "cdk.Validations.of(app).add_plugins(PolicyValidation(policy))",
+    "aspect": "cdk.Aspects.of(app).add(PolicyAspect(policy))",
+}
+
+
+@pytest.fixture(autouse=True)
+def no_faults() -> None:
+    """Nothing is deployed here: no local cloud is started for it."""
+
+
+@pytest.mark.parametrize("way", _WAYS)
+def test_cdk_synth_reports_what_a_policy_finds_and_fails(way: str, tmp_path: Path) -> None:
+    app, out = tmp_path / "app.py", tmp_path / "out"
+    app.write_text(_APP.replace("PLUGIN_OR_ASPECT", _WAYS[way]))
+    command = [str(CDK), "synth", "--quiet", "--app", f"{sys.executable} {app}", "--output", str(out)]
+    # Neither variable is there when people run the CLI; by them the CDK knows tests, and reports otherwise.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    environment |= {"PYTHONPATH": str(CHECKOUT), "NO_COLOR": "1", "CI": "1"}
+    done = subprocess.run(
+        command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    assert done.returncode != 0, shown
+    assert "ml.g5.12xlarge': the policy does not allow the instance type (reserved until June)" in shown
+    assert "one of ml.p5.*" in shown
+    assert "Governed/Chat/Config" in shown
+    assert "constructs-optim-policy::POL001" in shown
+    if way == "plugin":
+        reports = json.loads((out / "validation-report.json").read_text())["pluginReports"]
+        (report,) = (one for one in reports if one["pluginName"] == "constructs-optim-policy")
+        assert [one["ruleName"] for one in report["violations"]] == ["POL001"]
+        assert {one["reason"] for one in report["suppressedViolations"]} == {"no VPC in the sandbox"}
+    else:
+        assert "Acknowledged: no VPC in the sandbox" in shown
