@@ -1,5 +1,7 @@
 """A platform team's policy: what it allows is deployed, what it does not is in the report of `cdk synth`."""
 
+import os
+
 import aws_cdk as cdk
 from aws_cdk import aws_sns as sns
 from aws_cdk.aws_cloudwatch_actions import SnsAction
@@ -22,7 +24,11 @@ policy = PlatformPolicy(
 )
 
 app = cdk.App()
-stack = cdk.Stack(app, "Governed", env=cdk.Environment(account="111122223333", region="us-west-2"))
+here = cdk.Environment(
+    account=os.environ.get("CDK_DEFAULT_ACCOUNT", "111122223333"),
+    region=os.environ.get("CDK_DEFAULT_REGION", "us-west-2"),
+)
+stack = cdk.Stack(app, "Governed", env=here)
 cdk.Validations.of(app).add_plugins(PolicyValidation(policy))
 
 chat = OptimizedEndpoint(

@@ -45,6 +45,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "medusa.py": ("TextToSql",),
     "neuron.py": ("Neuron",),
     "pipeline.py": ("Artifacts", "Pipeline/Staging/Chat", "Pipeline/Production/Chat"),
+    "policy.py": ("Governed",),
     "production.py": ("Production",),
     "quickstart.py": ("Quickstart",),
     "recommendation.py": ("Chat",),
