@@ -178,7 +178,7 @@ class Figures:
 def main() -> int:
     """Measure, print, and say by the exit status whether the targets hold."""
     arguments = _arguments()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     kinds = [kind for kind in _APPS if kind != _PEER or PEER_PYTHON.exists()]
     if arguments.only is not None:
         kinds = [kind for kind in kinds if kind in arguments.only]

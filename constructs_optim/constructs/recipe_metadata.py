@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import CfnResource, Token
+from aws_cdk import CfnResource
 
 from constructs_optim.recipe import Plan
 from constructs_optim.recipe.model import is_token
 from constructs_optim.recipe.plan_data import HubSource, S3Source
+
+from .stack_facts import is_token
 
 if TYPE_CHECKING:
     from constructs_optim.recipe.plan_data import JobPlan
@@ -56,7 +58,7 @@ def _ingredients(plan: Plan) -> dict[str, Any]:
 
 
 def _recipe(plan: Plan, given_key: str | None) -> dict[str, Any]:
-    known = given_key is not None and not Token.is_unresolved(given_key)
+    known = given_key is not None and not is_token(given_key)
     return {"Recipe": plan.summary, **_key(given_key if known else plan.artifact_key)}
 
 

@@ -19,8 +19,8 @@ from constructs import Construct, IConstruct
 # How the CDK writes a token in text (aws-cdk-lib/core/lib/private/encoding.ts).
 TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]+\]\}")
 """A token in text."""
-# And as a number: a double that ends so.
-_END_OF_NUMBERS = "e+289"
+# A token that is a number is a large one; and of large numbers JavaScript writes other digits than Python.
+_LARGE_NUMBER = "e+"
 
 _Child = TypeVar("_Child", bound=Construct)
 _Kept = TypeVar("_Kept")
@@ -167,7 +167,7 @@ def answer(of: object, attribute: str) -> Any:
 def resolved(scope: IConstruct, value: Any) -> Any:
     """A value of JSON with what its tokens stand for, as ``stack.resolve`` gives it; plain values are as they are."""
     text = json.dumps(value)
-    if "Token[" in text or _END_OF_NUMBERS in text or "null" in text:
+    if "Token[" in text or _LARGE_NUMBER in text or "null" in text:
         return facts_of(scope).stack.resolve(value)
     return _as_json_has_it(value)
 
