@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install models demo test unit medusa exhaustive e2e faults conformance lint format lock bench peer clean
+.PHONY: help install models demo test unit package medusa exhaustive e2e faults conformance lint format lock bench peer clean
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -29,14 +29,17 @@ demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what 
 	@constructs-optim local demo
 
 # A file at a time, so that what its tests share is set up once; three at once, for some wait while others work.
-test: install models ## the test suite, except for what trains (make medusa) and what takes longest (make exhaustive)
-	@pytest -m "not exhaustive and not trains" --numprocesses 3 --dist loadfile
+test: install models ## the test suite, without what trains (make medusa), installs (make package) or takes longest (make exhaustive)
+	@pytest -m "not exhaustive and not trains and not package" --numprocesses 3 --dist loadfile
 
 exhaustive: install ## the tests that try every case of something
 	@pytest -m exhaustive --numprocesses 3
 
+package: install ## the wheel and the source distribution, built into dist/ and tried in clean environments
+	@pytest -m package tests/package
+
 unit: install ## the tests that need no local cloud
-	@pytest -m "not local and not e2e"
+	@pytest -m "not local and not e2e and not package"
 
 e2e: install ## the tests that deploy with the CDK CLI
 	@pytest -m "e2e and not trains"
