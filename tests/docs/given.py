@@ -32,7 +32,7 @@ def given(snippet: Snippet) -> dict[str, Any]:
 
     made = {
         "endpoint": lambda: endpoint("GivenEndpoint"),
-        "other": lambda: endpoint("Other", SpeculativeDecoding.sagemaker_draft()),
+        "other": lambda: endpoint("Other", Quantization.awq(), SpeculativeDecoding.sagemaker_draft()),
         "search": lambda: endpoint("Search"),
         "chat": lambda: endpoint("GivenChat"),
         "alarm": lambda: aws_cloudwatch.Alarm.from_alarm_name(stack, "Alarm", "chat-errors"),
@@ -40,10 +40,21 @@ def given(snippet: Snippet) -> dict[str, Any]:
         "role": lambda: aws_iam.Role.from_role_name(stack, "Role", "recommendations"),
         "bucket": lambda: aws_s3.Bucket.from_bucket_name(stack, "Bucket", "ml-artifacts"),
         "store": lambda: ArtifactStore(stack, "GivenStore"),
+        "shared": lambda: ArtifactStore.from_bucket(
+            aws_s3.Bucket.from_bucket_name(stack, "Shared", "ml-artifacts"), read_only=True
+        ),
+        "component": lambda: OptimizedEndpoint(stack, "Components", instance_type="ml.g5.12xlarge").add_component(
+            "Component", model=model, techniques=[Quantization.awq()]
+        ),
+        "recipe": lambda: {
+            "model": Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True),
+            "techniques": [SpeculativeDecoding.eagle()],
+            "instance_type": "ml.g5.12xlarge",
+        },
         "training": lambda: Stack(app, "Training", env=_ENVIRONMENT),
         "serving": lambda: Stack(app, "Serving", env=_ENVIRONMENT),
     }
-    used = compile(snippet.code, str(snippet), "exec").co_names
+    used = set(compile(snippet.code, str(snippet), "exec").co_names)
     return {
         "aws_cloudwatch": aws_cloudwatch,
         "cdk": aws_cdk,
@@ -52,5 +63,5 @@ def given(snippet: Snippet) -> dict[str, Any]:
         "app": app,
         "stack": stack,
         "model": model,
-        **{name: make() for name, make in made.items() if name in used},
+        **{name: make() for name, make in made.items() if name in used and f"{name} = " not in snippet.code},
     }
