@@ -26,6 +26,6 @@ def test_the_command_says_which_extra_it_is(absent: str) -> None:
 
 def test_the_local_cloud_says_which_extra_it_is_whatever_it_is_asked() -> None:
     for words in (("local",), ("local", "start"), ("local", "run", "--enforce-iam", "--", "cdk", "deploy")):
-        ran = ran_without("ministack", words=words)
+        ran = ran_without("yaml", words=words)
         assert (ran.returncode, ran.stdout) == (2, "")
         assert ran.stderr == 'The local cloud is an extra: pip install "constructs-optim[local]"\n'
