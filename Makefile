@@ -47,7 +47,8 @@ e2e: install ## the tests that deploy with the CDK CLI
 docs: install ## the site of docs/, in site/; a warning is an error
 	@uv venv --quiet --allow-existing .venv-docs
 	@uv pip sync --quiet --python .venv-docs --require-hashes requirements/docs.txt
-	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/properdocs build --strict --quiet
+	@# Not --quiet: what is not logged is not counted as a warning.
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/properdocs build --strict
 
 faults: install ## every fault at every step of a deployment, and the figures that come of it
 	@python -m tests.faults
