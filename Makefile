@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install models demo test unit medusa exhaustive e2e faults conformance lint format lock bench peer clean
+.PHONY: help install models demo test unit package docs medusa exhaustive e2e faults conformance lint format lock bench peer clean
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -29,17 +29,26 @@ demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what 
 	@constructs-optim local demo
 
 # A file at a time, so that what its tests share is set up once; three at once, for some wait while others work.
-test: install models ## the test suite, except for what trains (make medusa) and what takes longest (make exhaustive)
-	@pytest -m "not exhaustive and not trains" --numprocesses 3 --dist loadfile
+test: install models ## the test suite, without what trains (make medusa), installs (make package) or takes longest (make exhaustive)
+	@pytest -m "not exhaustive and not trains and not package" --numprocesses 3 --dist loadfile
 
 exhaustive: install ## the tests that try every case of something
 	@pytest -m exhaustive --numprocesses 3
 
+package: install ## the wheel and the source distribution, built into dist/ and tried in clean environments
+	@pytest -m package tests/package
+
 unit: install ## the tests that need no local cloud
-	@pytest -m "not local and not e2e"
+	@pytest -m "not local and not e2e and not package"
 
 e2e: install ## the tests that deploy with the CDK CLI
 	@pytest -m "e2e and not trains"
+
+docs: install ## the site of docs/, in site/; a warning is an error
+	@uv venv --quiet --allow-existing .venv-docs
+	@uv pip sync --quiet --python .venv-docs --require-hashes requirements/docs.txt
+	@# Not --quiet: what is not logged is not counted as a warning.
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/properdocs build --strict
 
 faults: install ## every fault at every step of a deployment, and the figures that come of it
 	@python -m tests.faults
@@ -82,6 +91,8 @@ lock: install ## look for newer versions of everything that is pinned
 	  requirements/conformance-$$sdk.in --output-file requirements/conformance-$$sdk.txt; done
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/peer.in --output-file requirements/peer.txt
+	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+	  requirements/docs.in --output-file requirements/docs.txt
 	@npm update --package-lock-only --silent
 
 bench: install peer ## how long synth takes, against raw L1 constructs and the peer's
@@ -92,4 +103,4 @@ peer: install ## set .venv-peer up: the constructs that bench measures beside
 	@uv pip sync --quiet --python .venv-peer --require-hashes requirements/peer.txt
 
 clean: ## remove all that install and the other targets made
-	@rm -rf .venv .venv-conformance-* .venv-models .venv-peer node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-conformance-* .venv-models .venv-peer .venv-docs dist site node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -9,7 +9,13 @@ from hypothesis import settings
 
 from .telemetry import Said, StandardOutput
 
-_MARKERS = {"local": ("local",), "operations": ("local",), "faults": ("local",), "e2e": ("local", "e2e")}
+_MARKERS = {
+    "local": ("local",),
+    "operations": ("local",),
+    "faults": ("local",),
+    "e2e": ("local", "e2e"),
+    "package": ("package",),
+}
 _HERE = Path(__file__).parent
 
 # How long an example takes says how busy the machine is.

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+
+_EXTRA = ("click", "rich", "typer")
+
 
 def main() -> None:
-    """Entry point of the console script."""
-    from .main import app
+    """Entry point of the console script.
 
+    Raises:
+        SystemExit: With the command's status; with 2 where the extra ``[cli]``, which brings typer and rich, is absent.
+    """
+    try:
+        from .main import app
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").split(".")[0] not in _EXTRA:
+            raise
+        print('The command is an extra: pip install "constructs-optim[cli]"', file=sys.stderr)  # noqa: T201 # no typer
+        raise SystemExit(2) from None
     app()

@@ -27,12 +27,7 @@ try:
 except ModuleNotFoundError as missing:
     if not (missing.name or "").startswith(("ministack", "moto", "cfnlint", "yaml", "werkzeug", "hypercorn", "boto3")):
         raise
-    local_app = typer.Typer(no_args_is_help=False, invoke_without_command=True)
-
-    @local_app.callback()
-    def _not_installed() -> None:
-        typer.echo('The local cloud is an extra: pip install "constructs-optim[local]"', err=True)
-        raise typer.Exit(2)
+    local_app = None
 
 
 app.command("plan")(plan_command)
@@ -47,4 +42,12 @@ app.add_typer(
 )
 app.add_typer(endpoint_app, name="endpoint", help="An endpoint's capacity: show, stop, start.")
 app.add_typer(medusa_app, name="medusa", help="Medusa heads: verify their speed-up, and that outputs stay the same.")
-app.add_typer(local_app, name="local", help="A local cloud to try the library on, without an AWS account.")
+_LOCAL = "A local cloud to try the library on, without an AWS account."
+if local_app is not None:
+    app.add_typer(local_app, name="local", help=_LOCAL)
+else:
+
+    @app.command("local", help=_LOCAL, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+    def _not_installed() -> None:
+        typer.echo('The local cloud is an extra: pip install "constructs-optim[local]"', err=True)
+        raise typer.Exit(2)

@@ -1,0 +1,67 @@
+"""What the documents' snippets speak of without declaring it: the names that a reader has in an app of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aws_cdk
+from aws_cdk import App, CfnOutput, Environment, Stack, aws_cloudwatch, aws_iam, aws_s3, aws_sns
+
+import constructs_optim
+from constructs_optim import ArtifactStore, Model, OptimizedEndpoint, Quantization, SpeculativeDecoding
+from tests.documents import Snippet
+
+_LLAMA = "meta-textgeneration-llama-3-70b-instruct"
+_ENVIRONMENT = Environment(account="111122223333", region="us-west-2")
+
+
+def given(snippet: Snippet) -> dict[str, Any]:
+    """The names that a snippet uses; those that cost a construct are made only where they are used."""
+    app = App()
+    stack = Stack(app, "Given", env=_ENVIRONMENT)
+    model = Model.jumpstart(_LLAMA, version="2.16.2", accept_eula=True)
+
+    def endpoint(name: str, *techniques: Any) -> OptimizedEndpoint:
+        return OptimizedEndpoint(
+            stack,
+            name,
+            model=model,
+            techniques=list(techniques or [Quantization.awq()]),
+            instance_type="ml.g5.12xlarge",
+        )
+
+    made = {
+        "endpoint": lambda: endpoint("GivenEndpoint"),
+        "other": lambda: endpoint("Other", Quantization.awq(), SpeculativeDecoding.sagemaker_draft()),
+        "search": lambda: endpoint("Search"),
+        "chat": lambda: endpoint("GivenChat"),
+        "alarm": lambda: aws_cloudwatch.Alarm.from_alarm_name(stack, "Alarm", "chat-errors"),
+        "topic": lambda: aws_sns.Topic.from_topic_arn(stack, "Pages", "arn:aws:sns:us-west-2:111122223333:pages"),
+        "role": lambda: aws_iam.Role.from_role_name(stack, "Role", "recommendations"),
+        "bucket": lambda: aws_s3.Bucket.from_bucket_name(stack, "Bucket", "ml-artifacts"),
+        "store": lambda: ArtifactStore(stack, "GivenStore"),
+        "shared": lambda: ArtifactStore.from_bucket(
+            aws_s3.Bucket.from_bucket_name(stack, "Shared", "ml-artifacts"), read_only=True
+        ),
+        "component": lambda: OptimizedEndpoint(stack, "Components", instance_type="ml.g5.12xlarge").add_component(
+            "Component", model=model, techniques=[Quantization.awq()]
+        ),
+        "recipe": lambda: {
+            "model": Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True),
+            "techniques": [SpeculativeDecoding.eagle()],
+            "instance_type": "ml.g5.12xlarge",
+        },
+        "training": lambda: Stack(app, "Training", env=_ENVIRONMENT),
+        "serving": lambda: Stack(app, "Serving", env=_ENVIRONMENT),
+    }
+    used = set(compile(snippet.code, str(snippet), "exec").co_names)
+    return {
+        "aws_cloudwatch": aws_cloudwatch,
+        "cdk": aws_cdk,
+        "CfnOutput": CfnOutput,
+        **{name: getattr(constructs_optim, name) for name in constructs_optim.__all__},
+        "app": app,
+        "stack": stack,
+        "model": model,
+        **{name: make() for name, make in made.items() if name in used and f"{name} = " not in snippet.code},
+    }

@@ -1,0 +1,50 @@
+"""The site: what is generated is as it would be generated now, and each page is in the navigation."""
+
+from __future__ import annotations
+
+import re
+
+import constructs_optim
+from constructs_optim.recipe.metrics import metrics_page
+from constructs_optim.recipe.report import rules_page
+from tests.documents import CHECKOUT, pages
+
+DOCUMENTS = CHECKOUT / "docs"
+
+
+def test_the_generated_pages_are_those_that_would_be_generated_now() -> None:
+    assert (DOCUMENTS / "rules.md").read_text() == rules_page()
+    assert (DOCUMENTS / "metrics.md").read_text() == metrics_page()
+
+
+def test_the_reference_has_each_public_name_and_no_other() -> None:
+    listed = [
+        line.removeprefix("::: ")
+        for page in (DOCUMENTS / "reference").glob("*.md")
+        for line in page.read_text().splitlines()
+        if line.startswith("::: ")
+    ]
+    public = {name: getattr(constructs_optim, name) for name in constructs_optim.__all__}
+    assert sorted(listed) == sorted(f"{value.__module__}.{name}" for name, value in public.items())
+
+
+def test_each_document_is_in_the_navigation() -> None:
+    navigation = (CHECKOUT / "properdocs.yml").read_text().split("\nnav:\n")[1]
+    linked = re.findall(r"[\w/-]+\.md", navigation)
+    assert len(linked) == len(set(linked))
+    there = {path.relative_to(DOCUMENTS).as_posix() for path in DOCUMENTS.rglob("*.md")}
+    assert set(linked) == {*there, "changelog.md"}
+
+
+def test_rules_that_the_pages_name_are_rules() -> None:
+    known = set(re.findall(r"^\| (OPT\d{3}) ", (DOCUMENTS / "rules.md").read_text(), flags=re.MULTILINE))
+    for page in pages():
+        assert set(re.findall(r"OPT\d{3}", page.read_text())) <= known, page.name
+
+
+def test_each_technique_page_says_when_what_it_costs_and_what_it_excludes() -> None:
+    techniques = [page for page in (DOCUMENTS / "techniques").glob("*.md") if page.name != "index.md"]
+    assert len(techniques) == 7
+    for page in techniques:
+        headings = re.findall(r"^## (.*)$", page.read_text(), flags=re.MULTILINE)
+        assert headings == ["When to use it", "What it costs", "What it excludes"], page.name

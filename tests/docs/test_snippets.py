@@ -1,0 +1,86 @@
+"""The code in the documents: Python is run, commands are read by the command line itself."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from constructs_optim.cli.main import app as command_line
+from tests.documents import CHECKOUT, Snippet, pages, snippets
+
+from .given import given
+
+PYTHON = [snippet for page in pages() for snippet in snippets(page) if snippet.language == "python"]
+COMMANDS = [
+    (page, command)
+    for page in pages()
+    for snippet in snippets(page)
+    if snippet.language in ("", "console")
+    for command in re.findall(
+        r"^(?:\$ )?(?:\.venv/bin/)?(constructs-optim (?:[^\n]*\\\n)*[^\n]*)", snippet.code, flags=re.MULTILINE
+    )
+]
+
+
+def run(snippet: Snippet) -> dict[str, Any]:
+    """Run a snippet, after those that it continues, with what a reader has."""
+    names = run(before(snippet)) if snippet.marker == "continued" else given(snippet)
+    exec(compile(snippet.code, str(snippet), "exec"), names)
+    return names
+
+
+def before(snippet: Snippet) -> Snippet:
+    """The Python above it on its page."""
+    on_page = [each for each in PYTHON if each.page == snippet.page and each.line < snippet.line]
+    assert on_page, f"{snippet} continues nothing"
+    return on_page[-1]
+
+
+@pytest.mark.parametrize("snippet", PYTHON, ids=str)
+def test_a_snippet_runs_and_what_it_declares_is_synthesized(snippet: Snippet) -> None:
+    if snippet.marker.startswith("not run: "):
+        compile(snippet.code, str(snippet), "exec")
+        return
+    assert snippet.marker in ("", "continued"), f"{snippet} has a marker that says nothing: {snippet.marker}"
+    names = run(snippet)
+    if app := names.get("app"):
+        app.synth()
+
+
+def leaf(words: list[str]) -> tuple[Any, list[str]]:
+    """The sub-command that words name, and what is left of them."""
+    group = typer.main.get_command(command_line)
+    while words and hasattr(group, "commands") and words[0] in group.commands:
+        group = group.commands[words.pop(0)]
+    return group, words
+
+
+@pytest.mark.parametrize(("page", "command"), COMMANDS, ids=lambda value: getattr(value, "name", None))
+def test_a_command_of_the_documents_is_one_that_there_is(page: Path, command: str) -> None:
+    words = shlex.split(command.replace("\\\n", " "), comments=True)[1:]
+    for end in ("|", ">", "&&", ";", "--"):
+        words = words[: words.index(end)] if end in words else words
+    found, left = leaf(words)
+    is_group = hasattr(found, "commands")
+    assert not is_group or not left or left[0].startswith("-"), f"{command}: there is no {left[0]}"
+    options = {name for each in found.params for name in (*each.opts, *each.secondary_opts)} | {"--help"}
+    asked = {word.split("=")[0] for word in left if word.startswith("--")}
+    assert asked <= options, f"{command}: there is no {', '.join(sorted(asked - options))}"
+
+
+def test_the_command_page_lists_each_command() -> None:
+    text = (CHECKOUT / "docs" / "reference" / "command.md").read_text()
+    listed = set(re.findall(r"^\| `constructs-optim (\w+)`", text, flags=re.MULTILINE))
+    assert listed == set(typer.main.get_command(command_line).commands)  # type: ignore[attr-defined]
+
+
+def test_documents_have_snippets_of_both_kinds() -> None:
+    assert len(PYTHON) >= 20
+    assert len(COMMANDS) >= 10
+    assert CliRunner().invoke(command_line, ["plan", "--no-such-option"]).exit_code == 2

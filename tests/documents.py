@@ -1,0 +1,59 @@
+"""The code in the Markdown files, and what is written beside it on how it is to be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parent.parent
+
+# A marker is a comment in the line above the fence: neither GitHub nor the site shows it.
+_FENCE = re.compile(
+    r"^(?P<indent>[ ]*)(?:<!-- (?P<marker>[^\n]*) -->\n(?P=indent))?```(?P<language>\w*)[^\n]*\n"
+    r"(?P<code>.*?)^(?P=indent)```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A fenced block.
+
+    Args:
+        page: The file that it stands in.
+        line: The line of its first line of code, from 1 on.
+        language: What the fence says: ``python``, ``console``; empty where it says nothing.
+        marker: The comment above it: ``continued``, ``not run: <reason>``; empty where there is none.
+        code: Its lines, without the fence's indentation.
+    """
+
+    page: Path
+    line: int
+    language: str
+    marker: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(CHECKOUT)}:{self.line}"
+
+
+def pages() -> list[Path]:
+    """The Markdown files that users and contributors read."""
+    documents = sorted((CHECKOUT / "docs").rglob("*.md"))
+    return [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *documents]
+
+
+def snippets(page: Path) -> Iterator[Snippet]:
+    """The fenced blocks of a page, from its first to its last."""
+    text = page.read_text()
+    for found in _FENCE.finditer(text):
+        code = "\n".join(line.removeprefix(found["indent"]) for line in found["code"].splitlines()) + "\n"
+        line = text.count("\n", 0, found.start("code")) + 1
+        yield Snippet(page, line, found["language"], found["marker"] or "", code)
+
+
+def first_example() -> str:
+    """What the README shows first: a whole app."""
+    return next(snippet.code for snippet in snippets(CHECKOUT / "README.md") if snippet.language == "python")

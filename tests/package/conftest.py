@@ -1,0 +1,62 @@
+"""The wheel and the source distribution, built once."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.documents import CHECKOUT
+
+from .environments import UV, Environment, run
+
+DISTRIBUTIONS = CHECKOUT / "dist"
+
+
+@pytest.fixture(scope="session")
+def built() -> Path:
+    """``dist``, with the source distribution of this checkout and the wheel that is built from it."""
+    shutil.rmtree(DISTRIBUTIONS, ignore_errors=True)
+    run(
+        UV,
+        "build",
+        "--quiet",
+        "--no-build-isolation",
+        "--python",
+        sys.executable,
+        "--out-dir",
+        DISTRIBUTIONS,
+        cwd=CHECKOUT,
+    )
+    return DISTRIBUTIONS
+
+
+@pytest.fixture(scope="session")
+def wheel(built: Path) -> Path:
+    """The one wheel."""
+    (found,) = built.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="session")
+def source_distribution(built: Path) -> Path:
+    """The one source distribution."""
+    (found,) = built.glob("*.tar.gz")
+    return found
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[Callable[[str], Environment]]:
+    """Makes environments, and takes them away: each has some 600 MB."""
+    made: list[Environment] = []
+
+    def make(version: str) -> Environment:
+        made.append(Environment(tmp_path / f"python{version}-{len(made)}", version))
+        return made[-1]
+
+    yield make
+    for each in made:
+        shutil.rmtree(each.folder)

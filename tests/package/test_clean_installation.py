@@ -1,0 +1,67 @@
+"""The wheel in environments that hold what it asks for and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.documents import CHECKOUT, first_example
+
+from .environments import BASE, NODE, Environment, run
+
+PYTHONS = ("3.11", "3.12", "3.13")
+
+
+def synthesized(environment: Environment, tmp_path: Path) -> dict[str, Any]:
+    """The template of the README's first example, run from a directory that holds it and nothing else."""
+    app = tmp_path / "app"
+    app.mkdir()
+    (app / "app.py").write_text(first_example())
+    assert sorted(app.iterdir()) == [app / "app.py"]
+    program = (
+        "import os, runpy; os.environ['CDK_OUTDIR'] = 'cdk.out'; runpy.run_path('app.py')\n"
+        "import sys, constructs_optim; print(constructs_optim.__file__)\n"
+        "print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    )
+    told = environment.run(environment.python, "-c", program, cwd=app).stdout.splitlines()
+    assert Path(told[-2]).is_relative_to(environment.folder), "it is the wheel that is tried, not the checkout"
+    assert not {"boto3", "botocore", "rich", "typer"} & set(told[-1].split()), "synthesis needs none of them"
+    return json.loads((app / "cdk.out" / "Chat.template.json").read_text())
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_a_clean_environment_synthesizes_the_readmes_example(
+    python: str, wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    clean = environment(python)
+    clean.install(wheel, with_pip=python == PYTHONS[0])
+    assert set(clean.distributions) == {"constructs-optim", *clean.needed_by(*BASE)}
+    types = {each["Type"] for each in synthesized(clean, tmp_path)["Resources"].values()}
+    assert types >= {
+        "Custom::OptimizationJob",
+        "AWS::SageMaker::Endpoint",
+        "AWS::SageMaker::Model",
+        "AWS::CloudWatch::Dashboard",
+        "AWS::ApplicationAutoScaling::ScalingPolicy",
+    }
+    refused = clean.run("constructs-optim", "plan", cwd=tmp_path, check=False)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == 'The command is an extra: pip install "constructs-optim[cli]"\n'
+    if python == PYTHONS[-1]:
+        assert_type_checked(clean, tmp_path)
+
+
+def assert_type_checked(clean: Environment, tmp_path: Path) -> None:
+    """A program that uses the library is checked against its types, of which strict mode finds none unknown."""
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict"}))
+    program = tmp_path / "program.py"
+    program.write_text(first_example().replace("max_capacity=4", 'max_capacity="four"'))
+    pyright = CHECKOUT / "node_modules" / "pyright" / "index.js"
+    checked = run(NODE, pyright, "--outputjson", "--pythonpath", clean.python, program, cwd=tmp_path, check=False)
+    (finding,) = json.loads(checked.stdout)["generalDiagnostics"]
+    assert finding["rule"] == "reportArgumentType"
+    assert "four" in finding["message"]

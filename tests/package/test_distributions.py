@@ -1,0 +1,79 @@
+"""What is in the wheel and in the source distribution."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+from packaging.metadata import Metadata
+from packaging.requirements import Requirement
+from packaging.utils import parse_sdist_filename, parse_wheel_filename
+
+from constructs_optim import cli
+from tests.documents import CHECKOUT
+
+from .environments import BASE
+
+
+def metadata_of(wheel: Path) -> Metadata:
+    """The wheel's metadata, held to the packaging standards as an index holds it to them."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return Metadata.from_email(archive.read(name), validate=True)
+
+
+def test_the_metadata_keeps_to_the_standards_and_says_what_an_index_shows(
+    wheel: Path, source_distribution: Path
+) -> None:
+    metadata = metadata_of(wheel)
+    assert (metadata.name, str(metadata.requires_python)) == ("constructs-optim", ">=3.11")
+    assert metadata.license_expression == "Apache-2.0"
+    assert metadata.license_files == ["LICENSE"]
+    assert metadata.description == (CHECKOUT / "README.md").read_text()
+    assert metadata.description_content_type == "text/markdown"
+    assert parse_wheel_filename(wheel.name)[:2] == parse_sdist_filename(source_distribution.name)
+    versions = {f"Programming Language :: Python :: {version}" for version in ("3.11", "3.12", "3.13")}
+    assert versions <= set(metadata.classifiers or ())
+
+
+def test_without_an_extra_it_asks_for_the_cdk_pydantic_and_boto3_alone(wheel: Path) -> None:
+    requirements: list[Requirement] = metadata_of(wheel).requires_dist or []
+    base = [each for each in requirements if each.marker is None or each.marker.evaluate({"extra": ""})]
+    assert sorted(each.name for each in base) == sorted(BASE)
+    for each in base:
+        bounds = {bound.operator for bound in each.specifier}
+        assert bounds == {">=", "<"}, f"{each}: a lowest version that is tested, and none with other promises"
+
+
+def test_the_extras_with_commands_bring_the_command(wheel: Path) -> None:
+    metadata = metadata_of(wheel)
+    extras = set(metadata.provides_extra or ())
+    assert extras == {"cli", "evaluate", "local", "medusa"}
+    for extra in extras:
+        brought = {
+            each.name for each in metadata.requires_dist or () if each.marker and each.marker.evaluate({"extra": extra})
+        }
+        assert {"rich", "typer"} <= brought, extra
+    assert set(cli._EXTRA) >= {"rich", "typer"}
+
+
+def test_the_wheel_holds_each_file_of_the_package_and_nothing_else(wheel: Path) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "constructs_optim"],
+        cwd=CHECKOUT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert held == set(listed.stdout.split())
+    assert "constructs_optim/py.typed" in held
+
+
+def test_the_source_distribution_holds_what_is_built_read_and_tested(source_distribution: Path) -> None:
+    root = source_distribution.name.removesuffix(".tar.gz")
+    with tarfile.open(source_distribution) as archive:
+        held = {name.removeprefix(f"{root}/") for name in archive.getnames()}
+    needed = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "docs/rules.md")
+    assert held >= {*needed, "constructs_optim/__init__.py", "tests/conftest.py", "examples/production.py"}
+    assert not [name for name in held if name.startswith((".venv", "node_modules", "cdk.out", "site", "dist"))]

@@ -1,0 +1,52 @@
+"""The extras, each installed with what it brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from .environments import UV, Environment, interpreter, run
+
+
+def test_the_command_works_with_its_extra_and_names_the_others(
+    wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    clean = environment("3.12")
+    clean.install(f"{wheel}[cli]")
+    planned = clean.run(
+        "constructs-optim", "plan", "--model", "meta-textgeneration-llama-3-70b-instruct", "--model-version", "2.16.2",
+        "--accept-eula", "--instance-type", "ml.g5.12xlarge", "--technique", "quantization=awq", cwd=tmp_path,
+    )  # fmt: skip
+    assert "AWQ INT4" in planned.stdout
+    for command, extra in (
+        (["local", "start"], "local"),
+        (["evaluate", "--endpoint-name", "chat"], "evaluate"),
+        (["medusa", "verify", "--heads", ".", "--data", "."], "medusa"),
+    ):
+        told = clean.run("constructs-optim", *command, cwd=tmp_path, check=False)
+        assert told.returncode == 2
+        assert told.stderr.splitlines()[-1].endswith(f'pip install "constructs-optim[{extra}]"'), told.stderr
+
+
+def test_the_local_cloud_runs_and_evaluations_are_at_hand_with_their_extras(
+    wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    clean = environment("3.13")
+    clean.install(f"{wheel}[local,evaluate]")
+    ran = clean.run(
+        "constructs-optim", "local", "run", "--", clean.python, "-c",
+        "import boto3; print(boto3.client('sagemaker').list_endpoints()['Endpoints'])", cwd=tmp_path,
+    )  # fmt: skip
+    assert "[]" in ran.stdout
+    told = clean.run("constructs-optim", "evaluate", "--endpoint-name", "chat", cwd=tmp_path, check=False)
+    assert told.returncode == 2
+    assert "is an extra" not in told.stderr, "what it misses now is prompts"
+
+
+def test_what_trains_can_be_installed_too(wheel: Path, tmp_path: Path) -> None:
+    run(UV, "venv", "--quiet", "--python", interpreter("3.12"), tmp_path / "trains", cwd=tmp_path)
+    resolved = run(
+        UV, "pip", "install", "--dry-run", "--python", tmp_path / "trains" / "bin" / "python", f"{wheel}[medusa]",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert all(f"+ {package}==" in resolved.stderr for package in ("torch", "transformers", "trl", "typer"))

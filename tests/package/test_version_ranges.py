@@ -1,0 +1,68 @@
+"""The ends of the ranges that the package asks for: a part of the suite, run on the wheel with each."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from tests.documents import CHECKOUT
+
+from .environments import BASE, Environment
+
+# What decides and what translates it: each of the base packages but boto3, which handlers bring themselves, is at work.
+TRIED = ("recipe/test_plan.py", "recipe/test_rules.py", "recipe/test_keys.py", "constructs/test_optimized_endpoint.py")
+TEST_TOOLS = ("hypothesis", "pytest", "pytest-timeout", "syrupy")
+
+
+def lowest(requirement: Requirement) -> str:
+    """The lowest release that a requirement allows."""
+    (bound,) = [bound.version for bound in requirement.specifier if bound.operator == ">="]
+    return bound
+
+
+def try_suite(environment: Environment, tmp_path: Path) -> None:
+    """Run a part of the suite where there is no checkout to import."""
+    suite = tmp_path / "suite"
+    shutil.copytree(CHECKOUT / "tests", suite / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "cdk.json"):
+        shutil.copy(CHECKOUT / file, suite)
+    environment.install(*TEST_TOOLS)
+    ran = environment.run(
+        environment.python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-m", "not exhaustive",
+        *(f"tests/{file}" for file in TRIED), cwd=suite,
+    )  # fmt: skip
+    assert " passed" in ran.stdout
+    assert "failed" not in ran.stdout
+
+
+def asked_for(environment: Environment) -> dict[str, Requirement]:
+    """What the installed wheel asks for without extras, by name."""
+    requirements = map(Requirement, environment.distributions["constructs-optim"].requires or ())
+    return {each.name: each for each in requirements if each.name in BASE}
+
+
+def test_it_works_with_the_lowest_versions_that_it_allows(
+    wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    oldest = environment("3.11")
+    oldest.install(wheel, "--no-deps")
+    bounds = {name: lowest(requirement) for name, requirement in asked_for(oldest).items()}
+    assert set(bounds) == set(BASE)
+    oldest.install(*(f"{name}=={version}" for name, version in bounds.items()))
+    try_suite(oldest, tmp_path)
+    versions = {name: Version(oldest.distributions[name].version) for name in BASE}
+    assert versions == {name: Version(bound) for name, bound in bounds.items()}, "the tools of the tests moved nothing"
+
+
+def test_it_works_with_the_newest_versions_that_it_allows(
+    wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    newest = environment("3.13")
+    newest.install("--upgrade", wheel)
+    try_suite(newest, tmp_path)
+    for name, requirement in asked_for(newest).items():
+        assert requirement.specifier.contains(newest.distributions[name].version)
