@@ -78,7 +78,7 @@ class Assistant(Stack):
         api = apigateway.LambdaRestApi(
             self,
             "Api",
-            handler=consumer,
+            handler=consumer,  # pyright: ignore[reportArgumentType] - the bindings name a parameter otherwise
             proxy=False,
             cloud_watch_role=False,
             default_method_options=apigateway.MethodOptions(authorization_type=apigateway.AuthorizationType.IAM),

@@ -29,7 +29,12 @@ class Platform(Stack):
     def __init__(self, scope: Construct, id: str, *, env: Environment) -> None:
         super().__init__(scope, id, env=env)
         key = kms.Key(self, "Key", enable_key_rotation=True, alias="artifacts-of-all-teams")
-        store = ArtifactStore(self, "Artifacts", bucket_name=STORE, encryption_key=key)
+        store = ArtifactStore(
+            self,
+            "Artifacts",
+            bucket_name=STORE,
+            encryption_key=key,  # pyright: ignore[reportArgumentType] - the bindings name a parameter otherwise
+        )
         for account in (search_account, support_account):
             store.share_with_account(account, read_only=False)
         self.key_arn = key.key_arn

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from aws_cdk import CfnResource
 
 from constructs_optim.recipe import Plan
-from constructs_optim.recipe.model import is_token
 from constructs_optim.recipe.plan_data import HubSource, S3Source
 
 from .stack_facts import is_token
