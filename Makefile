@@ -29,8 +29,8 @@ demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what 
 	@constructs-optim local demo
 
 # A file at a time, so that what its tests share is set up once; three at once, for some wait while others work.
-test: install models ## the test suite, without what trains (make medusa), installs (make package) or takes longest (make exhaustive)
-	@pytest -m "not exhaustive and not trains and not package" --numprocesses 3 --dist loadfile
+test: install models ## the test suite, without what trains (make medusa), installs (make package), documents (make docs) or takes longest (make exhaustive)
+	@pytest -m "not exhaustive and not trains and not package" --ignore tests/docs --numprocesses 3 --dist loadfile
 
 exhaustive: install ## the tests that try every case of something
 	@pytest -m exhaustive --numprocesses 3
@@ -44,11 +44,12 @@ unit: install ## the tests that need no local cloud
 e2e: install ## the tests that deploy with the CDK CLI
 	@pytest -m "e2e and not trains"
 
-docs: install ## the site of docs/, in site/; a warning is an error
+docs: install ## the site of docs/, in site/, where a warning is an error; what the documents show is run
 	@uv venv --quiet --allow-existing .venv-docs
 	@uv pip sync --quiet --python .venv-docs --require-hashes requirements/docs.txt
 	@# Not --quiet: what is not logged is not counted as a warning.
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/properdocs build --strict
+	@pytest tests/docs --numprocesses 3
 
 faults: install ## every fault at every step of a deployment, and the figures that come of it
 	@python -m tests.faults

@@ -8,7 +8,7 @@ import aws_cdk
 from aws_cdk import App, CfnOutput, Environment, Stack, aws_cloudwatch, aws_iam, aws_s3, aws_sns
 
 import constructs_optim
-from constructs_optim import ArtifactStore, Model, OptimizedEndpoint, Quantization, SpeculativeDecoding
+from constructs_optim import ArtifactStore, Model, OptimizedEndpoint, PlatformPolicy, Quantization, SpeculativeDecoding
 from tests.documents import Snippet
 
 _LLAMA = "meta-textgeneration-llama-3-70b-instruct"
@@ -51,6 +51,7 @@ def given(snippet: Snippet) -> dict[str, Any]:
             "techniques": [SpeculativeDecoding.eagle()],
             "instance_type": "ml.g5.12xlarge",
         },
+        "policy": lambda: PlatformPolicy(allowed_instance_types=["ml.g5.*", "ml.p5.48xlarge"]),
         "training": lambda: Stack(app, "Training", env=_ENVIRONMENT),
         "serving": lambda: Stack(app, "Serving", env=_ENVIRONMENT),
     }
