@@ -87,12 +87,6 @@ def properties(source: Source, artifacts: Sequence[Artifact] | Mapping[int, Arti
             return {"Kind": "artifact", "ArtifactKey": artifact.key, "S3Uri": artifact.uri, **suffix}
 
 
-def channel(uri: str) -> dict[str, Any]:
-    """The ``DataSource`` of a training job's input channel: all objects whose keys begin as the URI does."""
-    source = {"S3DataDistributionType": "FullyReplicated", "S3DataType": "S3Prefix", "S3Uri": uri}
-    return {"S3DataSource": source}
-
-
 def lookup_statements(source: HubSource | HubDraftSource | S3Source) -> list[Statement]:
     """What a handler may look up to resolve the source."""
     if isinstance(source, S3Source):

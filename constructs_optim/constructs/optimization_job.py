@@ -14,6 +14,7 @@ from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan
 from constructs_optim.recipe.techniques import Technique
+from constructs_optim.recipe.training_plan import data_source
 
 from . import model_source
 from .artifact_store import ArtifactStore, IArtifactStore
@@ -222,7 +223,7 @@ class OptimizationJob(Construct):
         service, store = self._service, self.artifact_store
         request = dict(job.request)
         if job.code_channel is not None:
-            code = {"ChannelName": job.code_channel, "DataSource": model_source.channel(service.training_code.uri)}
+            code = {"ChannelName": job.code_channel, "DataSource": data_source(service.training_code.uri)}
             request["InputDataConfig"] = [*request["InputDataConfig"], code]
         if self.network is not None:
             request["VpcConfig"] = self.network.to_property("SecurityGroupIds")

@@ -94,7 +94,8 @@ class OptimizationService(Construct):
         """The same, allowed to carry out jobs of those kinds."""
         if self._jobs is None:
             self._jobs = self._carrying_out_jobs(kinds)
-        self._jobs.permit(kinds)
+        else:
+            self._jobs.permit(kinds)
         return self._jobs
 
     def _carrying_out_jobs(self, kinds: Sequence[str]) -> _Jobs:

@@ -86,9 +86,7 @@ def smallest_fit(recipe: Recipe, found: MemoryEstimate) -> str | None:
         and all(row.family in allowed for allowed in families)
         and row.total_accelerator_memory_gb * USABLE >= found.total_gb
     ]
-    smallest = min(
-        fitting, key=lambda row: (row.total_accelerator_memory_gb, row.accelerator_count, row.vcpu), default=None
-    )
+    smallest = instances.smallest(fitting)
     return smallest.name if smallest is not None else None
 
 

@@ -63,9 +63,10 @@ def training_request(training: Training, *, image: str, instance_type: str, max_
 def channel(name: str, uri: str) -> dict[str, Any]:
     """An input channel: all objects below an S3 prefix, on every instance."""
     prefix = uri if uri.endswith(("/", "}")) else f"{uri}/"
-    return {
-        "ChannelName": name,
-        "DataSource": {
-            "S3DataSource": {"S3DataDistributionType": "FullyReplicated", "S3DataType": "S3Prefix", "S3Uri": prefix}
-        },
-    }
+    return {"ChannelName": name, "DataSource": data_source(prefix)}
+
+
+def data_source(uri: str) -> dict[str, Any]:
+    """An input channel's ``DataSource``: all objects whose keys begin as the URI does."""
+    source = {"S3DataDistributionType": "FullyReplicated", "S3DataType": "S3Prefix", "S3Uri": uri}
+    return {"S3DataSource": source}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -57,3 +58,8 @@ def other_names() -> frozenset[str]:
 def find(name: str) -> InstanceRow | None:
     """The accelerated instance type of that name."""
     return by_name().get(name)
+
+
+def smallest(of: Iterable[InstanceRow]) -> InstanceRow | None:
+    """The one with the least accelerator memory, then the fewest accelerators and vCPUs; None of none."""
+    return min(of, key=lambda row: (row.total_accelerator_memory_gb, row.accelerator_count, row.vcpu), default=None)

@@ -12,7 +12,8 @@ from .registry import Finding, rule
 
 _DRAFTS = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html"
 _EAGLE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-eagle.html"
-_S3_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?")
+S3_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?")
+"""What data and drafts are below."""
 _ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 
 
@@ -23,7 +24,7 @@ def _of(recipe: Recipe, method: str) -> Iterator[tuple[str, object]]:
 def _is_prefix(uri: object) -> bool:
     if is_token(uri):
         return True
-    return isinstance(uri, str) and bool(_S3_PREFIX.fullmatch(uri)) and not uri.lower().endswith(_ARCHIVES)
+    return isinstance(uri, str) and bool(S3_PREFIX.fullmatch(uri)) and not uri.lower().endswith(_ARCHIVES)
 
 
 @rule(

@@ -14,12 +14,12 @@ from ..model import is_token
 from ..recipe import Recipe
 from ..techniques import TrainedTechnique, TrainingCompute
 from .registry import Finding, rule
+from .source_rules import S3_PREFIX
 
 _API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTrainingJob.html"
 _RESOURCES = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ResourceConfig.html"
 _WARM_POOLS = "https://docs.aws.amazon.com/sagemaker/latest/dg/train-warm-pools.html"
 _MEDUSA = "https://aws.amazon.com/blogs/machine-learning/achieve-2x-speed-up-in-llm-inference-with-medusa-1-on-amazon-sagemaker-ai/"
-_S3_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?")
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
 _MOST_INSTANCES, _MOST_VOLUME_GB, _LONGEST_KEEP_ALIVE, _LONGEST_WAIT = 64, 16_384, 21_600, 2_419_200
 _MOST_VARIABLES, _LONGEST_VALUE = 100, 512
@@ -37,7 +37,7 @@ def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
         for name, uri in given.items():
             if (uri is None and name == "validation_data") or is_token(uri):
                 continue
-            if not isinstance(uri, str) or not _S3_PREFIX.fullmatch(uri):
+            if not isinstance(uri, str) or not S3_PREFIX.fullmatch(uri):
                 yield Finding(f"{place}.{name}", uri, "a URI such as 's3://my-bucket/text-to-sql/train/'")
             elif uri.endswith((".jsonl", ".json")):
                 prefix = uri.rpartition("/")[0] + "/"
@@ -201,7 +201,5 @@ def _larger(accelerator_gb: float, memory_gb: float) -> str:
         and row.accelerator_memory_mib * 2**20 / 1e9 * USABLE >= accelerator_gb
         and row.memory_mib * 2**20 / 1e9 * USABLE >= memory_gb
     ]
-    smallest = min(
-        fitting, key=lambda row: (row.total_accelerator_memory_gb, row.accelerator_count, row.vcpu), default=None
-    )
+    smallest = instances.smallest(fitting)
     return f"{smallest.name}, the smallest that would do" if smallest else "a smaller model, or method='qlora'"

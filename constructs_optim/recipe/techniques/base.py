@@ -158,11 +158,12 @@ class Technique(BaseModel):
         """The variables whose settings differ from their defaults: a request shows what was chosen."""
         fields = type(self).model_fields
         return {
-            name: _text(value) for name, (value, of) in variables.items() if getattr(self, of) != fields[of].default
+            name: as_text(value) for name, (value, of) in variables.items() if getattr(self, of) != fields[of].default
         }
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """A setting as environments and hyperparameters have it."""
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(value) if isinstance(value, tuple) else str(value)

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from constructs_optim.medusa.metrics import fine_tuning_metrics
+from constructs_optim.medusa.metrics import definition, fine_tuning_metrics
 from constructs_optim.medusa.settings import FineTuningSettings, TrainingSettings
 
-from .base import Stage, Technique
+from .base import Stage, Technique, as_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class TrainedTechnique(Technique):
         return 0.0
 
     def _hyperparameters(self) -> dict[str, str]:
-        return {name: _text(value) for name, value in sorted(self.hyperparameters.items())}
+        return {name: as_text(value) for name, value in sorted(self.hyperparameters.items())}
 
     def _channels(self) -> dict[str, str]:
         validation = {"validation": self.validation_data} if self.validation_data is not None else {}
@@ -154,8 +154,6 @@ _BYTES_A_WEIGHT = {"qlora": 0.5, "lora": 2.0, "full": 10.0}
 
 def metric_definitions(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Names in CloudWatch and regular expressions of a training's metrics."""
-    from constructs_optim.medusa.metrics import definition
-
     return tuple((found.name, found.regex) for found in map(definition, names))
 
 
@@ -199,7 +197,3 @@ def with_settings(given: Any, named: Mapping[str, Any], of: type[TrainingSetting
     defaults = of().to_json()
     chosen = {name: value for name, value in named.items() if value != defaults[name]}
     return {**given, **chosen}
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
