@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .dashboard_widget import Segment, arranged
@@ -24,8 +24,33 @@ def dashboard_body(segments: Iterable[Segment], names: Mapping[str, str]) -> dic
     Raises:
         ValueError: for more than CloudWatch shows, or two widgets of one name.
     """
-    body = {"start": _START, "periodOverride": "auto", "widgets": arranged(segments)}
+    widgets = [_shortened(widget) for widget in arranged(segments)]
+    body = {"start": _START, "periodOverride": "auto", "widgets": widgets}
     return substituted(json.dumps(body, separators=(",", ":")), names)
+
+
+def _shortened(widget: dict[str, Any]) -> dict[str, Any]:
+    rows = widget["properties"].get("metrics")
+    if rows is None:
+        return widget
+    return {**widget, "properties": {**widget["properties"], "metrics": short_rows(rows)}}
+
+
+def short_rows(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """A graph's ``metrics`` as CloudWatch's own editor writes them: a dot is what the row above has in that place.
+
+    A template holds 1 MB, and of a dashboard most is the names and dimensions that its rows share. Only rows of metrics
+    that follow each other and are equally long are shortened; an expression stands as it is.
+    """
+    short: list[list[Any]] = []
+    above: Sequence[Any] = ()
+    for row in rows:
+        alike = len(row) == len(above)
+        short.append([
+            "." if alike and isinstance(part, str) and part == above[place] else part for place, part in enumerate(row)
+        ])
+        above = row if isinstance(row[0], str) else ()
+    return short
 
 
 def substituted(text: str, names: Mapping[str, str]) -> dict[str, Any]:

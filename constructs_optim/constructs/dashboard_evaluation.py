@@ -99,7 +99,6 @@ def _bars(
             rendering = {
                 "label": f"{model.label}, {concurrency} user{'s' if concurrency > 1 else ''}",
                 "color": _COLORS[number % len(_COLORS)],
-                "id": f"{metric.name}{suffix}",
             }
             if not _calculated(metric, model):
                 drawn.append(_row(metric, model, concurrency, rendering))

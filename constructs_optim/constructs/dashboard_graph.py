@@ -130,16 +130,16 @@ def rows(served: ServedModel, place: Place, lines: Sequence[Line], *, suffix: st
             ids = {part.name: f"{part.name}{suffix}" for part in operands(text)}
             for name, own_id in ids.items():
                 hidden[own_id] = _hidden(served, name, own_id, metrics.find(name).statistic)
-            drawn.append([{"expression": renamed(text, ids), "id": f"shown_{metric.name}{suffix}", **rendering}])
+            drawn.append([{"expression": renamed(text, ids), **rendering}])
             continue
         statistic = line.statistic or metric.statistic
         own_id = re.sub(r"\W", "_", f"{metric.name}_{statistic.lower()}{suffix}")
         calculated = shown_expression(served, metric, own_id)
         if calculated is None:
-            drawn.append(metric_row(served, metric, {"stat": statistic, "id": own_id, **rendering}))
+            drawn.append(metric_row(served, metric, {"stat": statistic, **rendering}))
         else:
             hidden[own_id] = _hidden(served, metric.name, own_id, statistic)
-            drawn.append([{"expression": calculated, "id": f"shown_{own_id}", **rendering}])
+            drawn.append([{"expression": calculated, **rendering}])
     return [*hidden.values(), *drawn]
 
 

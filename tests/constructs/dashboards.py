@@ -16,7 +16,21 @@ def bodies(template: dict[str, Any]) -> list[tuple[Body, dict[str, Any]]]:
     for properties in resources(template, "AWS::CloudWatch::Dashboard"):
         substituted = properties["DashboardBody"]["Fn::Sub"]
         text, variables = substituted if isinstance(substituted, list) else (substituted, {})
-        found.append((json.loads(text), variables))
+        body = json.loads(text)
+        for graph in graphs(body):
+            if "metrics" in graph:
+                graph["metrics"] = at_length(graph["metrics"])
+        found.append((body, variables))
+    return found
+
+
+def at_length(rows: list[list[Any]]) -> list[list[Any]]:
+    """A graph's rows with what their dots stand for: what the metric above has in that place."""
+    found: list[list[Any]] = []
+    above: list[Any] = []
+    for row in rows:
+        found.append([above[place] if part == "." else part for place, part in enumerate(row)])
+        above = found[-1] if isinstance(row[0], str) else above
     return found
 
 
