@@ -46,16 +46,24 @@ def short_rows(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     above: Sequence[Any] = ()
     for row in rows:
         alike = len(row) == len(above)
-        short.append([
-            "." if alike and isinstance(part, str) and part == above[place] else part for place, part in enumerate(row)
-        ])
+        short.append(
+            [
+                "." if alike and isinstance(part, str) and part == above[place] else part
+                for place, part in enumerate(row)
+            ]
+        )
         above = row if isinstance(row[0], str) else ()
     return short
 
 
 def substituted(text: str, names: Mapping[str, str]) -> dict[str, Any]:
     """``text`` with a named placeholder for each token in it, as ``Fn::Sub``."""
-    pseudo = {PSEUDO.region: "AWS::Region", PSEUDO.stack_id: "AWS::StackId"}
+    pseudo = {
+        PSEUDO.account: "AWS::AccountId",
+        PSEUDO.partition: "AWS::Partition",
+        PSEUDO.region: "AWS::Region",
+        PSEUDO.stack_id: "AWS::StackId",
+    }
     variables: dict[str, str] = {}
 
     def placeholder(token: str) -> str:

@@ -120,7 +120,7 @@ class EndpointAlarms(Construct):
     @property
     def alarm_arns(self) -> list[str]:
         """Their ARNs (tokens), for a dashboard."""
-        return [answer(resource, "attr_arn") for _, resource in self._alarms.values()]
+        return [f"{_arn_prefix()}:{answer(resource, 'ref')}" for _, resource in self._alarms.values()]
 
     @property
     def _rolling_back(self) -> list[tuple[Alarm, cloudwatch.CfnAlarm]]:
@@ -139,8 +139,7 @@ class EndpointAlarms(Construct):
         """The ARNs of the same; with a name prefix they are known before the alarms are there."""
         if self._name_prefix is None:
             return [answer(resource, "attr_arn") for _, resource in self._rolling_back]
-        place = f"arn:{PSEUDO.partition}:cloudwatch:{PSEUDO.region}:{PSEUDO.account}:alarm"
-        return [f"{place}:{self._name_of(alarm)}" for alarm, _ in self._rolling_back]
+        return [f"{_arn_prefix()}:{self._name_of(alarm)}" for alarm, _ in self._rolling_back]
 
     def add_alarm_action(self, *actions: AlarmAction) -> None:
         """Do more when something is wrong.
@@ -286,6 +285,10 @@ class _JobAlarm(Construct):
     def act(self, kind: str, actions: Sequence[AlarmAction]) -> None:
         """Do what endpoints ask for, each action once."""
         self._actions.add("failed_job", self._resource, kind, actions)
+
+
+def _arn_prefix() -> str:
+    return f"arn:{PSEUDO.partition}:cloudwatch:{PSEUDO.region}:{PSEUDO.account}:alarm"
 
 
 def _tuned(alarm: Alarm, description: str) -> dict[str, Any]:

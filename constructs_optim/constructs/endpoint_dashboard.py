@@ -313,10 +313,10 @@ def _history(artifact: OptimizationJob | OptimizedArtifact | None) -> JobHistory
     made = dict(found) if isinstance(found, Mapping) else dict(enumerate(found))
     known = {place: artifact.plan.jobs[place].artifact_key or each.key for place, each in made.items()}
     known[len(artifact.plan.jobs) - 1] = artifact.artifact_key
-    references = [facts_of(artifact).stack.resolve(each.key) for each in made.values()]
+    stack = facts_of(artifact)
     return JobHistory(
         log_groups=OptimizationService.of(artifact).log_group_names(of_references=isinstance(found, Mapping)),
         stack_id=PSEUDO.stack_id,
-        logical_ids=tuple(reference["Ref"] for reference in references),
+        logical_ids=tuple(stack.resolved_text(each.logical_id) for each in made.values()),
         artifact_keys=tuple(known.values()),
     )

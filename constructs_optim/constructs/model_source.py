@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from aws_cdk import CfnResource, Fn, Stack, Token
@@ -13,7 +14,7 @@ from aws_cdk import CfnResource, Fn, Stack, Token
 from constructs_optim.recipe.plan_data import ArtifactSource, ContainerPlan, HubDraftSource, HubSource, S3Source, Source
 
 from .permissions import Statement, sub
-from .stack_facts import is_token
+from .stack_facts import answer, is_token
 
 _DRAFT_BUCKETS = ("sagemaker-sd-models-prod-${AWS::Region}",)
 _JUMPSTART_BUCKETS = ("jumpstart-cache-prod-${AWS::Region}", "jumpstart-private-cache-prod-${AWS::Region}")
@@ -26,14 +27,28 @@ def identity(stack: Stack, uri: str) -> str:
     return json.dumps(stack.resolve(uri), sort_keys=True, separators=(",", ":"))
 
 
-@dataclass(frozen=True)
 class Artifact:
     """What a job of the stack yields: key, S3 prefix, container image and job name. All may be tokens."""
 
-    key: str
-    uri: str
-    image: str
-    job_name: str
+    def __init__(self, resource: CfnResource, *, uri: str, image: str, job_name: Callable[[], str]) -> None:
+        """Of the custom resource that makes it or refers to it; ``job_name`` is asked for where somebody uses it."""
+        self._resource, self._job_name = resource, job_name
+        self.uri, self.image = uri, image
+
+    @property
+    def logical_id(self) -> str:
+        """The logical id of its custom resource (a token)."""
+        return answer(self._resource, "logical_id")
+
+    @property
+    def key(self) -> str:
+        """Its key in the store."""
+        return answer(self._resource, "ref")
+
+    @cached_property
+    def job_name(self) -> str:
+        """The name of the SageMaker job that made it."""
+        return self._job_name()
 
 
 @dataclass(frozen=True)
@@ -46,10 +61,12 @@ class StartupTimeouts:
     @staticmethod
     def of_hub(resource: CfnResource) -> StartupTimeouts:
         """Those that the custom resource read in the document."""
-        return StartupTimeouts(
-            Token.as_number(resource.get_att("ModelDataDownloadTimeout")),
-            Token.as_number(resource.get_att("ContainerStartupTimeout")),
+        of = answer(resource, "logical_id")
+        download, startup = (
+            Token.as_number({"Fn::GetAtt": [of, name]})
+            for name in ("ModelDataDownloadTimeout", "ContainerStartupTimeout")
         )
+        return StartupTimeouts(download, startup)
 
     @staticmethod
     def of(container: ContainerPlan) -> StartupTimeouts:

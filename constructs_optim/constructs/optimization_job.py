@@ -196,10 +196,10 @@ class OptimizationJob(Construct):
             resource.node.add_dependency(self._permissions)
         if handle is None:
             return Artifact(
-                key=resource.ref,
+                resource,
                 uri=resource.get_att("ModelDataUri").to_string(),
                 image=str(self.plan.container.image),
-                job_name=resource.get_att("JobName").to_string(),
+                job_name=lambda: resource.get_att("JobName").to_string(),
             )
         ready = CfnWaitCondition(
             self, f"{prefix}Ready{generation}", handle=answer(handle, "ref"), timeout=str(wait_seconds)
@@ -207,9 +207,13 @@ class OptimizationJob(Construct):
         ready.add_resource_dependency(resource)
         # The signal's data is ``|image|model data URI|job name|``, wrapped in JSON by CloudFormation.
         data = {"Fn::Split": ["|", {"Fn::GetAtt": [answer(ready, "logical_id"), "Data"]}]}
-        uri, name = (Token.as_string({"Fn::Select": [part, data]}) for part in (2, 3))
-        image = Token.as_string({"Fn::Select": [1, data]}) if job.recommends_image else str(self.plan.container.image)
-        return Artifact(key=resource.ref, uri=uri, image=image, job_name=name)
+        image, uri, name = ({"Fn::Select": [part, data]} for part in (1, 2, 3))
+        return Artifact(
+            resource,
+            uri=Token.as_string(uri),
+            image=Token.as_string(image) if job.recommends_image else str(self.plan.container.image),
+            job_name=lambda: Token.as_string(name),
+        )
 
     def _generation(self, job: JobPlan, wait_seconds: int | None) -> str:
         """8 hexadecimal digits that change with the job's plan, with the store and with how long is waited."""

@@ -108,10 +108,10 @@ class OptimizedArtifact(Construct):
             resource.node.add_dependency(granted.policy)
         recommends_image = self.plan.jobs[-1].recommends_image
         self._artifact = Artifact(
-            key=resource.ref,
+            resource,
             uri=resource.get_att("ModelDataUri").to_string(),
             image=resource.get_att("Image").to_string() if recommends_image else str(self.plan.container.image),
-            job_name=resource.get_att("JobName").to_string(),
+            job_name=lambda: resource.get_att("JobName").to_string(),
         )
         self._key = artifact_key
         self.startup_timeouts = StartupTimeouts.of(self.plan.container)

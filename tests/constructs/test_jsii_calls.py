@@ -31,7 +31,7 @@ from constructs_optim import (
 from .stacks import endpoint, resources, stack, template_of
 
 # An endpoint beside others of its stack. What these are made of is in docs/performance.md.
-MOST_CALLS = {"bare": 46, "full": 86}
+MOST_CALLS = {"bare": 41, "full": 79}
 # The same when the template is written: each call is an answer of Python's.
 MOST_CALLS_AT_SYNTHESIS = {"bare": 6, "full": 20}
 MOST_RESOURCES = {"bare": 10, "full": 20, "usual": 15}
