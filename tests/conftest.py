@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ _MARKERS = {
     "package": ("package",),
 }
 _HERE = Path(__file__).parent
+
+# The CDK's own validation of a template takes as long as making it. Of the examples' templates it is asked, in
+# tests/constructs/test_examples.py; a policy's plugins run without it.
+os.environ.setdefault("CDK_VALIDATION", "false")
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("untimed", deadline=None)

@@ -23,9 +23,15 @@ EXAMPLES = CHECKOUT / "examples"
 def templates_of(name: str, out: Path) -> dict[str, dict[str, Any]]:
     """What the example synthesizes, by the stacks' names, run as the CDK CLI runs an app."""
     path = CHECKOUT / name if name == "app.py" else EXAMPLES / name
-    environment = {**os.environ, "CDK_OUTDIR": str(out), "PYTHONPATH": str(CHECKOUT)}
+    environment = {**os.environ, "CDK_OUTDIR": str(out), "PYTHONPATH": str(CHECKOUT), "CDK_VALIDATION": "true"}
     subprocess.run([sys.executable, str(path)], env=environment, check=True, timeout=120)
     return {path.name.split(".")[0]: json.loads(path.read_text()) for path in out.glob("*.template.json")}
+
+
+def violations_in(out: Path) -> list[dict[str, Any]]:
+    """What the CDK's own validation, and the example's policies, found and nobody acknowledged."""
+    reports = json.loads((out / "validation-report.json").read_text())["pluginReports"]
+    return [found for report in reports for found in report["violations"]]
 
 
 def shown(template: dict[str, Any]) -> dict[str, Any]:
@@ -39,6 +45,7 @@ def shown(template: dict[str, Any]) -> dict[str, Any]:
 def test_an_example_synthesizes_what_it_did(name: str, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     made = templates_of(name, tmp_path)
     assert made
+    assert not violations_in(tmp_path)
     assert {stack: shown(template) for stack, template in sorted(made.items())} == snapshot(
         extension_class=JSONSnapshotExtension
     )
