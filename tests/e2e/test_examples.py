@@ -41,6 +41,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "dashboards.py": ("Chat",),
     "evaluation.py": ("Evaluated",),
     "fast_load_to_zero.py": ("ToZero",),
+    "instance_pools.py": ("Pooled",),
     "larger_stack.py": ("Network", "Assistant"),
     "medusa.py": ("TextToSql",),
     "neuron.py": ("Neuron",),
