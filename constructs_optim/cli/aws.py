@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from constructs_optim.operations.artifacts import ArtifactInventory
-from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
 
 USAGE = 2
 """The exit status of a command that could not look at what it was asked to."""
@@ -135,7 +135,7 @@ DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "Unauthorize
 
 
 def _refusal(error: ClientError) -> str:
-    code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+    code, message = code_of(error), message_of(error)
     if code in _EXPIRED:
         return "The AWS credentials have expired: sign in again (`aws sso login`)."
     if code in _UNKNOWN_CREDENTIALS:

@@ -26,6 +26,7 @@ from constructs_optim.explanation.template import Resource, Template
 from constructs_optim.operations.artifacts import Artifact
 from constructs_optim.operations.deployed_templates import DeployedTemplates
 from constructs_optim.operations.price_list import API_REGION, hosting_prices_per_hour, training_prices_per_hour
+from constructs_optim.runtime.errors import code_of
 
 from .aws import DENIED, Account
 
@@ -118,7 +119,7 @@ class Evidence:
             hosting = hosting_prices_per_hour(pricing, region)
             training = training_prices_per_hour(pricing, region) if trains else {}
         except ClientError as error:
-            if error.response["Error"].get("Code") not in DENIED:
+            if code_of(error) not in DENIED:
                 raise
             self._denied = True
             self._note("There are no prices: AWS denies pricing:GetProducts; state prices with --prices FILE.")

@@ -14,6 +14,7 @@ from constructs_optim.operations.published_benchmarks import PublishedModel, pub
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.evaluation_result import EvaluationResult
 from constructs_optim.recipe.recommendation_data import Benchmark
+from constructs_optim.runtime.errors import code_of
 
 from .aws import DENIED, Account
 
@@ -27,7 +28,7 @@ def listed_prices(account: Account | None, region: str, notes: list[str]) -> Map
     try:
         found = hosting_prices_per_hour(account.client("pricing", API_REGION), region)
     except ClientError as error:
-        if error.response["Error"].get("Code") not in DENIED:
+        if code_of(error) not in DENIED:
             raise
         notes.append(f"There are no prices: AWS denies pricing:GetProducts; {state}.")
         return {}
@@ -46,7 +47,7 @@ def published_of(account: Account | None, model: str, version: str | None, notes
     try:
         return published_model(account.sagemaker(), model, version)
     except ClientError as error:
-        if error.response["Error"].get("Code") not in DENIED:
+        if code_of(error) not in DENIED:
             raise
         notes.append("What JumpStart publishes is not known: AWS denies sagemaker:DescribeHubContent.")
         return None

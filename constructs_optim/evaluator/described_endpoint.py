@@ -55,8 +55,8 @@ def described_endpoint(
             else None
         )
     except ClientError as error:
-        if error.response["Error"]["Code"] == "ValidationException":
-            raise EvaluationError(error.response["Error"]["Message"]) from None
+        if error.response.get("Error", {}).get("Code") == "ValidationException":
+            raise EvaluationError(error.response.get("Error", {}).get("Message", str(error))) from None
         raise
     if endpoint["EndpointStatus"] not in ("InService", "Updating", "SystemUpdating"):
         reason = f": {endpoint['FailureReason']}" if endpoint.get("FailureReason") else ""

@@ -102,7 +102,9 @@ class Preparation:
             if not _is_denied(error):
                 raise
             # Who may invoke an endpoint need not be allowed to describe it.
-            notes.append(f"The endpoint could not be described: {error.response['Error'].get('Message', error)}")
+            notes.append(
+                f"The endpoint could not be described: {error.response.get('Error', {}).get('Message', error)}"
+            )
             return DescribedEndpoint(variant_name=asked.variant)
 
     def _price(
@@ -158,7 +160,7 @@ class Preparation:
                 return s3.get_object(Bucket=bucket, Key=key)["Body"].read()
             except ClientError as error:
                 # Without the permission to list, S3 says of what is not there that it is denied.
-                if error.response["Error"]["Code"] in ("NoSuchKey", "404", *_DENIED):
+                if error.response.get("Error", {}).get("Code") in ("NoSuchKey", "404", *_DENIED):
                     return None
                 raise EvaluationError(str(error)) from None
 
@@ -171,4 +173,4 @@ def _plain(url: str) -> str:
 
 
 def _is_denied(error: ClientError) -> bool:
-    return error.response["Error"].get("Code", "") in _DENIED
+    return error.response.get("Error", {}).get("Code") in _DENIED

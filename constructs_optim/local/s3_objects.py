@@ -34,7 +34,7 @@ class S3Objects:
         try:
             return self._client.get_object(Bucket=bucket, Key=key)["Body"].read()
         except ClientError as error:
-            if error.response["Error"].get("Code") in _ABSENT:
+            if error.response.get("Error", {}).get("Code") in _ABSENT:
                 return None
             raise
 
@@ -45,7 +45,7 @@ class S3Objects:
         try:
             return [f"s3://{bucket}/{item['Key']}" for page in pages for item in page.get("Contents", [])]
         except ClientError as error:
-            if error.response["Error"].get("Code") in _ABSENT:
+            if error.response.get("Error", {}).get("Code") in _ABSENT:
                 return []
             raise
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.errors import DeploymentError, message_of
 
 _NAMESPACE = "sagemaker"
 _COPIES = "sagemaker:inference-component:DesiredCopyCount"
@@ -130,7 +130,7 @@ class EndpointCapacity:
         try:
             described = self._sagemaker.describe_endpoint(EndpointName=name)
         except ClientError as error:
-            if "could not find" not in error.response["Error"].get("Message", "").lower():
+            if "could not find" not in message_of(error).lower():
                 raise
             return None
         variants: list[Mapping[str, Any]] = described.get("ProductionVariants", [])
@@ -232,7 +232,7 @@ class EndpointCapacity:
                 )
                 return
             except ClientError as error:
-                if "while it is in state" not in error.response["Error"].get("Message", ""):
+                if "while it is in state" not in message_of(error):
                     raise
                 if time.monotonic() > deadline:
                     raise

@@ -100,5 +100,5 @@ class DeployedTemplates:
 
 
 def _is_missing(error: ClientError) -> bool:
-    said = error.response["Error"]
+    said = error.response.get("Error", {})
     return said.get("Code") == "ValidationError" and "does not exist" in said.get("Message", "")

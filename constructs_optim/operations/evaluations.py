@@ -11,6 +11,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from constructs_optim.runtime.errors import code_of
+
 _RESULT = re.compile(r"evaluations/[0-9a-f]{64}/result\.json")
 _MANIFEST = re.compile(r"artifacts/([0-9a-f]{64})/manifest\.json")
 _ABSENT = ("ValidationException", "ResourceNotFound", "AccessDeniedException", "AccessDenied")
@@ -73,7 +75,7 @@ def _with_channels(sagemaker: Any, document: Mapping[str, Any]) -> bool | None:
             return None
         described = [sagemaker.describe_model(ModelName=name) for name in models]
     except ClientError as error:
-        if error.response["Error"].get("Code") not in _ABSENT:
+        if code_of(error) not in _ABSENT:
             raise
         return None
     except (KeyError, TypeError, ValueError):

@@ -22,7 +22,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.artifact_store import ArtifactStore, Owner
-from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.errors import DeploymentError, code_of
 from constructs_optim.runtime.owner_records import OwnerRecords
 
 from .artifacts import Artifact, ArtifactInventory, attempt_of
@@ -234,7 +234,7 @@ class Pruner:
             try:
                 head = self._s3.head_object(Bucket=self._inventory.bucket, Key=name)
             except ClientError as error:
-                if error.response["Error"]["Code"] != "404":
+                if code_of(error) != "404":
                     raise
                 continue
             return head.get("SSEKMSKeyId")
@@ -277,7 +277,7 @@ class Pruner:
             if written is None or attempt_of(written) <= attempt:
                 self._s3.delete_object(**place, IfMatch=etag)
         except ClientError as error:
-            if error.response["Error"]["Code"] not in ("404", "NoSuchKey", "412", "PreconditionFailed"):
+            if code_of(error) not in ("404", "NoSuchKey", "412", "PreconditionFailed"):
                 raise
 
     def _delete(self, names: list[str]) -> None:

@@ -57,7 +57,7 @@ class Stacks:
             # By its id: a stack of the same name that was created since is another one.
             stacks = self._client(region).describe_stacks(StackName=stack_id)["Stacks"]
         except ClientError as error:
-            said = error.response["Error"]
+            said = error.response.get("Error", {})
             if said.get("Code") == "ValidationError" and "does not exist" in said.get("Message", ""):
                 return Fate(gone=True)
             return Fate(gone=False, unknown=f"stacks of {region} cannot be looked up: {said.get('Code')}")

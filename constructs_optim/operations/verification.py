@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import ClientError, FlexibleChecksumError
 
+from constructs_optim.runtime.errors import code_of, message_of
+
 if TYPE_CHECKING:
     from constructs_optim.runtime.artifact_store import ArtifactStore
 
@@ -178,7 +180,7 @@ def deep_check(s3: Any, bucket: str, prefix: str, file: Mapping[str, Any]) -> De
     try:
         size, encrypted = _read(s3, {"Bucket": bucket, "Key": prefix + name, "IfMatch": file["etag"]}, parts, checks)
     except ClientError as error:
-        code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+        code, message = code_of(error), message_of(error)
         if code in ("PreconditionFailed", "412"):
             return Finding(name, Damage.changed, "it was written again during the check")
         if code in ("NoSuchKey", "404", "InvalidObjectState", "InvalidPartNumber"):

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from .custom_resource import CLIENT
 from .endpoint_answers import ask, prompts_content, read_prompts
-from .errors import DeploymentError
+from .errors import DeploymentError, code_of
 from .evaluation_properties import EvaluationRequest, Quality
 from .evaluation_records import EvaluationRecords
 from .telemetry import log
@@ -49,6 +49,6 @@ def _content(quality: Quality) -> bytes:
     try:
         return prompts_content(boto3.client("s3", config=CLIENT), quality.bucket, quality.key)
     except ClientError as error:
-        if error.response["Error"]["Code"] not in ("NoSuchKey", "NoSuchBucket"):
+        if code_of(error) not in ("NoSuchKey", "NoSuchBucket"):
             raise
         raise DeploymentError(f"there is no file {quality.uri}, which the prompts of the gate are read from") from error

@@ -23,7 +23,7 @@ from .artifact_jobs import of_kind
 from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import issued_at
 from .custom_resource import CLIENT, answer, deleted_artifacts, failed_request
-from .errors import DeploymentError
+from .errors import DeploymentError, code_of
 from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Reference, Superseded
 from .properties import ArtifactProperties, parse_artifact_properties, parse_store
 from .sagemaker_jobs import SageMakerJobs, job_name
@@ -87,7 +87,7 @@ def _delete(event: Mapping[str, Any]) -> None:
             log("forgot", artifact=key)
     except ClientError as error:
         # With the bucket went the references.
-        is_gone = error.response["Error"]["Code"] == "NoSuchBucket"
+        is_gone = code_of(error) == "NoSuchBucket"
         if not is_gone and (failed_request(physical_id) is None or records.may_refer(owner)):
             raise
         # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.

@@ -23,7 +23,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .errors import DeploymentError
+from .errors import DeploymentError, code_of
 from .json_records import JsonRecords, Record
 from .owner_records import Owner
 
@@ -163,7 +163,7 @@ class ArtifactStore:
             head = self._s3.head_object(Bucket=self.bucket, Key=name, ChecksumMode="ENABLED")
         except ClientError as error:
             # Deleted since it was listed.
-            if error.response["Error"]["Code"] == "404":
+            if code_of(error) == "404":
                 return {}
             raise
         kept = {

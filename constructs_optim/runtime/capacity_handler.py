@@ -14,6 +14,7 @@ import boto3
 from botocore.exceptions import ClientError
 
 from .custom_resource import CLIENT, answer
+from .errors import message_of
 from .properties import parse_capacity_properties
 from .telemetry import entry_point, log
 
@@ -44,7 +45,7 @@ def _copies_now(stack_id: str, logical_id: str) -> int | None:
     try:
         found = cloudformation.describe_stack_resource(StackName=stack_id, LogicalResourceId=logical_id)
     except ClientError as error:
-        if "does not exist" not in error.response["Error"].get("Message", ""):
+        if "does not exist" not in message_of(error):
             raise
         return None
     # The physical id is the component's ARN, which ends in its name; empty where its creation failed at once.
@@ -54,7 +55,7 @@ def _copies_now(stack_id: str, logical_id: str) -> int | None:
     try:
         component = boto3.client("sagemaker", config=CLIENT).describe_inference_component(InferenceComponentName=name)
     except ClientError as error:
-        if "could not find" not in error.response["Error"].get("Message", "").lower():
+        if "could not find" not in message_of(error).lower():
             raise
         return None
     return component.get("RuntimeConfig", {}).get("DesiredCopyCount")

@@ -12,7 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .cloudformation import respond
-from .errors import DeploymentError
+from .errors import DeploymentError, code_of, message_of
 from .owner_records import BEGUN, CARRIED_OUT, OwnerRecord, Superseded
 from .properties import is_artifact_key
 from .telemetry import log
@@ -117,7 +117,7 @@ def _patiently(carry_out: Callable[[], T], context: Any) -> T:
 
 
 def _may_be_too_early(error: ClientError) -> bool:
-    code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+    code, message = code_of(error), message_of(error)
     return code in ("AccessDenied", "AccessDeniedException") or "assume" in message.lower()
 
 
@@ -144,7 +144,7 @@ _NEXT_STEPS = {
 def _explained(error: ClientError | BotoCoreError) -> str:
     if not isinstance(error, ClientError):
         return f"{type(error).__name__}: {error}. Next: the service could not be reached; deploy again"
-    code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+    code, message = code_of(error), message_of(error)
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     next_step = _NEXT_STEPS.get(code) or ("the service failed; deploy again" if status >= 500 else "")
     return f"{error.operation_name} answered {code}: {message}" + (f". Next: {next_step}" if next_step else "")

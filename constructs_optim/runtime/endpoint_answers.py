@@ -15,7 +15,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from .errors import DeploymentError
+from .errors import DeploymentError, code_of
 from .gate import Answers
 
 # One answer at a time, of a model that other requests wait for as well.
@@ -89,7 +89,7 @@ def ask(endpoint_name: str, component_name: str | None, variant_name: str | None
             **target,
         )
     except ClientError as error:
-        if error.response["Error"]["Code"] in ("ModelError", "InternalFailure", "ModelNotReadyException"):
+        if code_of(error) in ("ModelError", "InternalFailure", "ModelNotReadyException"):
             return None
         raise
     try:

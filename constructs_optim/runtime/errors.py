@@ -1,6 +1,11 @@
-"""Errors a handler turns into the sentence a user reads in the stack's events."""
+"""Errors a handler turns into the sentence a user reads in the stack's events, and what AWS says in its own."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
 
 
 class DeploymentError(Exception):
@@ -9,3 +14,13 @@ class DeploymentError(Exception):
 
 class InvalidEvent(DeploymentError):
     """What reached the handler does not have the form it must have."""
+
+
+def code_of(error: ClientError) -> str:
+    """The code that AWS answered with, such as ``NoSuchBucket``; empty where it gave none."""
+    return error.response.get("Error", {}).get("Code", "")
+
+
+def message_of(error: ClientError) -> str:
+    """What AWS answered in words; empty where it gave none."""
+    return error.response.get("Error", {}).get("Message", "")

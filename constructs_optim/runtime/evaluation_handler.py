@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 
 from .cloudformation import issued_at, signal
 from .custom_resource import CLIENT, answer
+from .errors import code_of
 from .evaluation_properties import EvaluationProperties, EvaluationRequest, parse_evaluation_properties
 from .evaluation_records import EvaluationRecords
 from .evaluation_verdict import Verdict
@@ -90,7 +91,7 @@ def _delete(event: Mapping[str, Any]) -> None:
         stop_runs(SageMakerJobs(_client("sagemaker"), BENCHMARK), records)
     except ClientError as error:
         # With the bucket went where a job's output would go.
-        if error.response["Error"]["Code"] != "NoSuchBucket":
+        if code_of(error) != "NoSuchBucket":
             raise
 
 

@@ -11,14 +11,13 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from .errors import InvalidEvent
 from .properties import is_artifact_key
-from .property_reader import Reader, as_delivered
-from .value_shapes import INSTANCE_TYPE, RESOURCE_NAME, S3_URI, matches
+from .property_reader import Reader, object_as_delivered
+from .value_shapes import INSTANCE_TYPE, RESOURCE_NAME, S3_URI, is_list, is_object, matches, object_in
 
 _FORMULA = re.compile(r"[a-z0-9_ +*/().-]{1,200}")
 _METRIC = re.compile(r"[a-z][a-z0-9_]{1,80}")
@@ -112,12 +111,12 @@ class EvaluationRequest:
     share_of_instance: float | None
     lossless: bool
     workload_config_name: str
-    workload: Mapping[str, Any]
+    workload: Mapping[str, object]
     concurrencies: tuple[int, ...]
     discount: float
     dimensions: Mapping[str, str]
     role_arn: str
-    vpc_config: Mapping[str, Any] | None
+    vpc_config: Mapping[str, Sequence[str]] | None
     bucket: str
     kms_key_arn: str | None
     gate: Gate | None
@@ -145,7 +144,7 @@ class EvaluationProperties:
     wait_seconds: int | None
 
 
-def parse_evaluation_properties(properties: Mapping[str, Any]) -> EvaluationProperties:
+def parse_evaluation_properties(properties: Mapping[str, object]) -> EvaluationProperties:
     """Read ``ResourceProperties`` of ``Custom::EndpointEvaluation``.
 
     Raises:
@@ -153,8 +152,7 @@ def parse_evaluation_properties(properties: Mapping[str, Any]) -> EvaluationProp
     """
     reader = Reader(properties)
     handle, machine, seconds = reader.wait_handle(), reader.state_machine_arn(), reader.seconds("WaitSeconds")
-    nested = properties.get("Request")
-    found = _Request(nested if isinstance(nested, dict) else {}).parsed(reader.problems)
+    found = _Request(object_in(properties.get("Request"))).parsed(reader.problems)
     reader.finish()
     assert found is not None  # noqa: S101 - without problems there is one
     return EvaluationProperties(found, machine, handle, seconds)
@@ -167,14 +165,14 @@ def parse_evaluation_request(value: object) -> EvaluationRequest:
         InvalidEvent: naming every member that is missing or malformed.
     """
     problems: list[str] = []
-    found = _Request(value if isinstance(value, dict) else {}).parsed(problems)
+    found = _Request(object_in(value)).parsed(problems)
     if found is None or problems:
         raise InvalidEvent(f"these members of Request are missing or malformed: {', '.join(sorted(set(problems)))}")
     return found
 
 
 class _Request:
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(self, given: Mapping[str, object]) -> None:
         self.given, self.reader = given, Reader(given)
 
     def parsed(self, problems: list[str]) -> EvaluationRequest | None:
@@ -185,12 +183,12 @@ class _Request:
             variant_name=reader.optional("VariantName", RESOURCE_NAME),
             component_name=reader.optional("InferenceComponentName", RESOURCE_NAME),
             endpoint_config_name=reader.text("EndpointConfigName", RESOURCE_NAME),
-            model_names=tuple(name for name in self._list("ModelNames") if self._is("ModelNames", name, RESOURCE_NAME)),
+            model_names=self._names("ModelNames"),
             subjects=self._subjects(),
             share_of_instance=self._number("ShareOfInstance", 0, 1) if given.get("ShareOfInstance") else None,
             lossless=str(given.get("Lossless", "false")).lower() == "true",
             workload_config_name=reader.text("WorkloadConfigName", RESOURCE_NAME),
-            workload=as_delivered(self._object("Workload")),
+            workload=object_as_delivered(self._object("Workload")),
             concurrencies=self._concurrencies(),
             discount=self._number("Discount", 0, 1, default=0.0) or 0.0,
             dimensions=self._dimensions(),
@@ -208,63 +206,65 @@ class _Request:
         listed = self._list("Subjects")
         found: list[Subject] = []
         for each in listed if 0 < len(listed) <= _MOST_SUBJECTS else [None]:
-            if not isinstance(each, dict) or not matches(each.get("InstanceType"), INSTANCE_TYPE):
+            fields = object_in(each)
+            instance_type, key = fields.get("InstanceType"), fields.get("ArtifactKey")
+            if not matches(instance_type, INSTANCE_TYPE):
                 self.reader.problems.append("Subjects")
-            elif not is_artifact_key(each.get("ArtifactKey")):
+            elif not is_artifact_key(key):
                 self.reader.problems.append("Subjects.ArtifactKey")
             else:
-                price = _float(each.get("PricePerHour"))
-                found.append(Subject(each["InstanceType"], each["ArtifactKey"], price))
+                found.append(Subject(instance_type, key, _float(fields.get("PricePerHour"))))
         return tuple(found)
 
     def _concurrencies(self) -> tuple[int, ...]:
-        users = [int(each) for each in self._list("Concurrencies") if re.fullmatch(r"[1-9]\d{0,5}", str(each))]
+        users = [int(str(each)) for each in self._list("Concurrencies") if re.fullmatch(r"[1-9]\d{0,5}", str(each))]
         if not users or len(users) > _MOST_LEVELS:
             self.reader.problems.append("Concurrencies")
         return tuple(sorted(set(users)))
 
     def _dimensions(self) -> dict[str, str]:
-        found = self._object("Dimensions")
-        if not all(matches(name, _DIMENSION) and matches(value, _TEXT) for name, value in found.items()):
+        given = self._object("Dimensions")
+        found = {name: value for name, value in given.items() if matches(name, _DIMENSION) and matches(value, _TEXT)}
+        if len(found) < len(given):
             self.reader.problems.append("Dimensions")
-        return dict(found)
+        return found
 
     def _gate(self) -> Gate | None:
         gate = self.given.get("Gate") or None
         if gate is None:
             return None
-        if not isinstance(gate, dict):
+        if not is_object(gate):
             self.reader.problems.append("Gate")
             return None
-        limits = tuple(self._limit(each) for each in gate.get("Limits") or [])
-        compared = tuple(self._compared(each) for each in gate.get("Compared") or [])
+        limits = tuple(self._limit(each) for each in self._items(gate, "Limits", "Gate.Limits"))
+        compared = tuple(self._compared(each) for each in self._items(gate, "Compared", "Gate.Compared"))
         most = gate.get("MaxRegression")
         users = gate.get("AtConcurrency")
-        quality = gate.get("Quality") or None
+        quality = gate.get("Quality")
         return Gate(
             limits=limits,
             max_regression=self._checked("Gate.MaxRegression", most, 0, 1) if most not in (None, "") else None,
             compared=compared,
             at_concurrency=int(self._checked("Gate.AtConcurrency", users, 1, 1e6)) if users else None,
-            quality=self._quality(quality) if isinstance(quality, dict) else None,
+            quality=self._quality(quality) if quality and is_object(quality) else None,
         )
 
-    def _limit(self, each: Any) -> Limit:
-        fields = each if isinstance(each, dict) else {}
+    def _limit(self, each: object) -> Limit:
+        fields = object_in(each)
         most, least = (_float(fields.get(name)) for name in ("AtMost", "AtLeast"))
         if not matches(fields.get("Formula"), _FORMULA) or (most is None) == (least is None):
             self.reader.problems.append("Gate.Limits")
         title, unit = (str(fields.get(name) or "")[:100] for name in ("Title", "Unit"))
         return Limit(str(fields.get("Formula")), title or str(fields.get("Formula")), unit, most, least)
 
-    def _compared(self, each: Any) -> tuple[str, str, bool]:
-        fields = each if isinstance(each, dict) else {}
+    def _compared(self, each: object) -> tuple[str, str, bool]:
+        fields = object_in(each)
         name = fields.get("Metric")
         if not matches(name, _METRIC):
             self.reader.problems.append("Gate.Compared")
         return str(name), str(fields.get("Title") or name)[:100], fields.get("Better") == "higher"
 
-    def _quality(self, fields: Mapping[str, Any]) -> Quality:
+    def _quality(self, fields: Mapping[str, object]) -> Quality:
         found = S3_URI.fullmatch(str(fields.get("Prompts", "")))
         if found is None or not found[2]:
             self.reader.problems.append("Gate.Quality.Prompts")
@@ -281,36 +281,43 @@ class _Request:
         value = self.given.get(name)
         return default if value in (None, "") else self._checked(name, value, least, most)
 
-    def _checked(self, place: str, value: Any, least: float, most: float) -> float:
+    def _checked(self, place: str, value: object, least: float, most: float) -> float:
         number = _float(value)
         if number is None or not least <= number <= most:
             self.reader.problems.append(place)
             return least
         return number
 
-    def _is(self, place: str, value: Any, pattern: re.Pattern[str]) -> bool:
-        if not matches(value, pattern):
+    def _names(self, place: str) -> tuple[str, ...]:
+        listed = self._list(place)
+        found = tuple(name for name in listed if matches(name, RESOURCE_NAME))
+        if len(found) < len(listed):
             self.reader.problems.append(place)
-        return True
+        return found
 
-    def _list(self, name: str) -> list[Any]:
-        value = self.given.get(name) or []
-        if not isinstance(value, list):
-            self.reader.problems.append(name)
+    def _list(self, name: str) -> list[object]:
+        return self._items(self.given, name, name)
+
+    def _items(self, given: Mapping[str, object], name: str, place: str) -> list[object]:
+        value = given.get(name) or list[object]()
+        if not is_list(value):
+            self.reader.problems.append(place)
             return []
         return value
 
-    def _object(self, name: str) -> dict[str, Any]:
-        value = self.given.get(name) or {}
-        if not isinstance(value, dict):
+    def _object(self, name: str) -> dict[str, object]:
+        value = self.given.get(name) or dict[str, object]()
+        if not is_object(value):
             self.reader.problems.append(name)
             return {}
         return value
 
 
-def _float(value: Any) -> float | None:
+def _float(value: object) -> float | None:
+    if not isinstance(value, str | int | float):
+        return None
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except ValueError:
         return None
     return number if math.isfinite(number) else None

@@ -18,7 +18,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .errors import DeploymentError
+from .errors import DeploymentError, code_of
 from .json_records import Record
 from .run_records import RunRecords
 
@@ -45,7 +45,7 @@ class EvaluationRecords(RunRecords):
         try:
             return self._s3.get_object(Bucket=self.bucket, Key=f"{prefix}/{path}")["Body"]
         except ClientError as error:
-            if error.response["Error"]["Code"] != "NoSuchKey":
+            if code_of(error) != "NoSuchKey":
                 raise
             raise DeploymentError(f"the benchmark job wrote nothing to s3://{self.bucket}/{prefix}/{path}") from error
 

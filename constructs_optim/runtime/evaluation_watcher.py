@@ -18,7 +18,7 @@ from . import evaluation_report
 from .answering import answer_prompts
 from .benchmark_output import ARCHIVE, Level, read_levels
 from .custom_resource import CLIENT
-from .errors import DeploymentError, InvalidEvent
+from .errors import DeploymentError, InvalidEvent, code_of, message_of
 from .evaluated_fleet import Fleet, fleet
 from .evaluation_properties import EvaluationRequest, parse_evaluation_request
 from .evaluation_records import EvaluationRecords
@@ -119,10 +119,10 @@ class _Look:
                 }
             )
         except ClientError as error:
-            code = error.response["Error"]["Code"]
+            code = code_of(error)
             if code not in ("AccessDeniedException", "ResourceLimitExceeded", "ValidationException"):
                 raise
-            message = error.response["Error"].get("Message", "")
+            message = message_of(error)
             raise DeploymentError(f"CreateAIBenchmarkJob answered {code}: {message}. {_NOT_HERE}") from error
         log("created", job=self.name)
         if self.records.is_given_up(self.issued):

@@ -24,7 +24,7 @@ from .artifact_jobs import of_kind
 from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import issued_at, signal
 from .custom_resource import CLIENT, answer, deleted_artifacts, failed_request
-from .errors import DeploymentError
+from .errors import DeploymentError, code_of
 from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Superseded
 from .properties import (
     ArtifactSource,
@@ -246,7 +246,7 @@ def _watch(event: Mapping[str, Any], wanted: JobProperties, claim: Claim) -> Non
             ),
         )
     except ClientError as error:
-        if error.response["Error"]["Code"] != "ExecutionAlreadyExists":
+        if code_of(error) != "ExecutionAlreadyExists":
             raise
 
 
@@ -259,7 +259,7 @@ def _delete(event: Mapping[str, Any]) -> None:
         for key in sorted(deleted_artifacts(record, physical_id)):
             deployment.abandon(key)
     except ClientError as error:
-        if error.response["Error"]["Code"] == "NoSuchBucket":
+        if code_of(error) == "NoSuchBucket":
             # With the bucket went the claims, and where a job's output would go: it can be of use to nobody.
             if is_artifact_key(physical_id):
                 deployment.jobs.stop_all(bucket, str(physical_id))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeGuard
 
 from .value_shapes import (
     COUNT,
@@ -17,7 +17,10 @@ from .value_shapes import (
     S3_URI,
     are_optimization_configs,
     is_environment,
+    is_list,
+    is_object,
     matches,
+    object_in,
 )
 
 SECONDS = re.compile(r"\d{1,7}", re.ASCII)
@@ -55,25 +58,25 @@ _MEMBERS = {
 }
 
 
-def is_request(value: object, kind: str) -> bool:
+def is_request(value: object, kind: str) -> TypeGuard[dict[str, object]]:
     """Whether ``value`` has members of such a request, and no others."""
-    return isinstance(value, dict) and bool(value) and set(value) <= _MEMBERS[kind]
+    return is_object(value) and bool(value) and set(value) <= _MEMBERS[kind]
 
 
-def malformed_members(request: Mapping[str, Any], kind: str) -> list[str]:
+def malformed_members(request: Mapping[str, object], kind: str) -> list[str]:
     """The names of members that are not what they should be, the network aside."""
     checks = _optimization(request) if kind == "OptimizationJob" else _training(request)
     stopping = request.get("StoppingCondition", {})
     limits = {"MaxRuntimeInSeconds"} if kind == "OptimizationJob" else {"MaxRuntimeInSeconds", "MaxWaitTimeInSeconds"}
     checks["StoppingCondition"] = (
-        isinstance(stopping, dict)
+        is_object(stopping)
         and set(stopping) <= limits
         and all(matches(seconds, SECONDS) for seconds in stopping.values())
     )
     return [member for member, right in checks.items() if not right]
 
 
-def _optimization(request: Mapping[str, Any]) -> dict[str, bool]:
+def _optimization(request: Mapping[str, object]) -> dict[str, bool]:
     return {
         "DeploymentInstanceType": matches(request.get("DeploymentInstanceType"), INSTANCE_TYPE),
         "MaxInstanceCount": matches(request.get("MaxInstanceCount", "1"), COUNT),
@@ -82,7 +85,7 @@ def _optimization(request: Mapping[str, Any]) -> dict[str, bool]:
     }
 
 
-def _training(request: Mapping[str, Any]) -> dict[str, bool]:
+def _training(request: Mapping[str, object]) -> dict[str, bool]:
     return {
         "AlgorithmSpecification": _is_algorithm(request.get("AlgorithmSpecification")),
         "EnableInterContainerTrafficEncryption": matches(
@@ -97,7 +100,7 @@ def _training(request: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def _is_algorithm(value: object) -> bool:
-    if not isinstance(value, dict):
+    if not is_object(value):
         return False
     known = {"ContainerArguments", "ContainerEntrypoint", "MetricDefinitions", "TrainingImage", "TrainingInputMode"}
     metrics = value.get("MetricDefinitions", [])
@@ -106,16 +109,16 @@ def _is_algorithm(value: object) -> bool:
         and matches(value.get("TrainingImage"), IMAGE)
         and value.get("TrainingInputMode") == "File"
         and all(_are_parts(value.get(member)) for member in ("ContainerArguments", "ContainerEntrypoint"))
-        and isinstance(metrics, list)
+        and is_list(metrics)
         and len(metrics) <= _MOST_METRICS
-        and all(isinstance(metric, dict) and set(metric) == {"Name", "Regex"} for metric in metrics)
+        and all(is_object(metric) and set(metric) == {"Name", "Regex"} for metric in metrics)
     )
 
 
 def _are_parts(value: object) -> bool:
     """Whether ``value`` is a command, in parts."""
     return (
-        isinstance(value, list)
+        is_list(value)
         and 0 < len(value) <= _MOST_PARTS
         and all(isinstance(part, str) and len(part) <= _LONGEST_PART for part in value)
     )
@@ -123,25 +126,25 @@ def _are_parts(value: object) -> bool:
 
 def _are_hyperparameters(value: object) -> bool:
     return (
-        isinstance(value, dict)
+        is_object(value)
         and len(value) <= _MOST_HYPERPARAMETERS
-        and all(isinstance(name, str) and len(name) <= _LONGEST_NAME for name in value)
+        and all(len(name) <= _LONGEST_NAME for name in value)
         and all(isinstance(text, str) and len(text) <= _LONGEST_VALUE for text in value.values())
     )
 
 
 def _are_channels(value: object) -> bool:
     # One more is the model's.
-    return isinstance(value, list) and len(value) < _MOST_CHANNELS and all(_is_channel(channel) for channel in value)
+    return is_list(value) and len(value) < _MOST_CHANNELS and all(_is_channel(channel) for channel in value)
 
 
 def _is_channel(value: object) -> bool:
-    if not isinstance(value, dict) or set(value) != {"ChannelName", "DataSource"}:
+    if not is_object(value) or set(value) != {"ChannelName", "DataSource"}:
         return False
-    source = value["DataSource"].get("S3DataSource") if isinstance(value["DataSource"], dict) else None
+    source = object_in(value["DataSource"]).get("S3DataSource")
     return (
         matches(value["ChannelName"], _CHANNEL)
-        and isinstance(source, dict)
+        and is_object(source)
         and set(source) == {"S3DataDistributionType", "S3DataType", "S3Uri"}
         and source["S3DataType"] == "S3Prefix"
         and source["S3DataDistributionType"] == "FullyReplicated"
@@ -151,7 +154,7 @@ def _is_channel(value: object) -> bool:
 
 def _are_resources(value: object) -> bool:
     return (
-        isinstance(value, dict)
+        is_object(value)
         and set(value) <= {"InstanceCount", "InstanceType", "KeepAlivePeriodInSeconds", "VolumeSizeInGB"}
         and matches(value.get("InstanceType"), INSTANCE_TYPE)
         and matches(value.get("InstanceCount"), COUNT)

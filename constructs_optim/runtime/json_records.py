@@ -16,7 +16,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .errors import DeploymentError
+from .errors import DeploymentError, code_of
 
 _SWAP_ATTEMPTS = 30
 _CHANGED_MEANWHILE = (404, 409, 412)
@@ -62,9 +62,9 @@ class JsonRecords:
                 return after
             except ClientError as error:
                 # 404: it was deleted between the read and the write, so read it again.
-                if error.response["ResponseMetadata"]["HTTPStatusCode"] not in _CHANGED_MEANWHILE:
+                if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") not in _CHANGED_MEANWHILE:
                     raise
-                if error.response["Error"]["Code"] == "NoSuchBucket":
+                if code_of(error) == "NoSuchBucket":
                     raise
             _count_contention()
             time.sleep(random.uniform(0, 0.05 * (attempt + 1)))  # noqa: S311 - jitter, no secret
@@ -82,7 +82,7 @@ class JsonRecords:
         try:
             answer = self._s3.get_object(Bucket=self.bucket, Key=name)
         except ClientError as error:
-            if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
+            if code_of(error) in ("NoSuchKey", "404"):
                 return None
             raise
         try:

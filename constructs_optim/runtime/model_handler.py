@@ -17,7 +17,7 @@ import boto3
 from botocore.exceptions import ClientError
 
 from .custom_resource import CLIENT, answer
-from .errors import DeploymentError
+from .errors import DeploymentError, message_of
 from .properties import HubSource, ModelProperties, parse_model_properties
 from .source import ResolvedSource, hub_document, resolve
 from .telemetry import entry_point, log
@@ -43,7 +43,7 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         arn = sagemaker.create_model(ModelName=name, **request, Tags=tags)["ModelArn"]
         log("created", model=name)
     except ClientError as error:
-        if "already existing" not in error.response["Error"].get("Message", ""):
+        if "already existing" not in message_of(error):
             raise
         arn = sagemaker.describe_model(ModelName=name)["ModelArn"]
         _retag(sagemaker, arn, tags)
@@ -135,5 +135,5 @@ def _delete_model(sagemaker: Any, name: str) -> None:
         sagemaker.delete_model(ModelName=name)
         log("deleted", model=name)
     except ClientError as error:
-        if "could not find" not in error.response["Error"].get("Message", "").lower():
+        if "could not find" not in message_of(error).lower():
             raise

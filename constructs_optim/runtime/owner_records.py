@@ -19,7 +19,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .errors import DeploymentError
+from .errors import DeploymentError, code_of
 from .json_records import JsonRecords, Record
 
 PREFIX = "owners/"
@@ -129,7 +129,7 @@ class OwnerRecords:
         try:
             return bool(self.get(owner).keys)
         except ClientError as error:
-            if error.response["Error"]["Code"] != "AccessDenied":
+            if code_of(error) != "AccessDenied":
                 raise
             return False
 

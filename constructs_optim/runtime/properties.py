@@ -6,12 +6,12 @@ CloudFormation delivers every number and boolean of a custom resource as a strin
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeGuard
 
 from .property_reader import Reader
-from .value_shapes import COUNT, IMAGE, INSTANCE_TYPE, MODEL_ENVIRONMENT, S3_URI, is_environment, matches
+from .value_shapes import COUNT, IMAGE, INSTANCE_TYPE, MODEL_ENVIRONMENT, S3_URI, is_environment, matches, object_in
 
 # Patterns and limits are the API's (CreateOptimizationJob, CreateModel, CreateStateMachine), narrowed to what a
 # deployment can mean. ASCII: \d and \w stand for the digits and letters of every script otherwise.
@@ -84,8 +84,8 @@ class JobProperties:
     source: Source
     reads: tuple[S3Source, ...]
     model_channel: str
-    request: Mapping[str, Any]
-    description: Mapping[str, Any]
+    request: Mapping[str, object]
+    description: Mapping[str, object]
     role_arn: str
     bucket: str
     kms_key_arn: str | None
@@ -106,7 +106,7 @@ class ModelProperties:
     channels: tuple[tuple[str, Source], ...]
     role_arn: str
     network_isolation: bool
-    vpc_config: Mapping[str, Any] | None
+    vpc_config: Mapping[str, Sequence[str]] | None
     tags: tuple[tuple[str, str], ...]
 
 
@@ -121,7 +121,7 @@ class ArtifactProperties:
     artifact_key: str
     recipe_key: str | None
     source: Source | None
-    description: Mapping[str, Any]
+    description: Mapping[str, object]
     bucket: str
     kms_key_arn: str | None
 
@@ -134,7 +134,7 @@ class CapacityProperties:
     initial_copies: int
 
 
-def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
+def parse_job_properties(properties: Mapping[str, object]) -> JobProperties:
     """Read ``ResourceProperties`` of ``Custom::OptimizationJob`` and ``Custom::TrainingJob``.
 
     Raises:
@@ -146,7 +146,7 @@ def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
         kind=kind,
         recipe_key=reader.text("RecipeKey", _SHA256),
         source=_source(properties.get("Source"), "Source", reader.problems),
-        reads=_reads(properties, reader.problems),
+        reads=_reads(reader),
         model_channel=reader.text("ModelChannel", _CHANNEL) if kind == "TrainingJob" else "",
         request=reader.request(kind),
         description=reader.description(),
@@ -162,24 +162,21 @@ def parse_job_properties(properties: Mapping[str, Any]) -> JobProperties:
     return parsed
 
 
-def parse_model_properties(properties: Mapping[str, Any]) -> ModelProperties:
+def parse_model_properties(properties: Mapping[str, object]) -> ModelProperties:
     """Read ``ResourceProperties`` of ``Custom::OptimizedModel``.
 
     Raises:
         InvalidEvent: naming every property that is missing or malformed.
     """
     reader = Reader(properties)
-    environment = properties.get("Environment") or {}
+    environment = properties.get("Environment") or dict[str, str]()
     if not is_environment(environment, MODEL_ENVIRONMENT):
         reader.problems.append("Environment")
-        environment = {}
+        environment = dict[str, str]()
     channels: list[tuple[str, Source]] = []
-    listed = properties.get("Channels") or []
-    if not isinstance(listed, list) or len(listed) > _MOST_CHANNELS:
-        reader.problems.append("Channels")
-        listed = []
-    for place, channel in enumerate(listed):
-        name = channel.get("Name") if isinstance(channel, dict) else None
+    for place, given in enumerate(reader.listed("Channels", _MOST_CHANNELS)):
+        channel = object_in(given)
+        name = channel.get("Name")
         if not matches(name, _CHANNEL) or name in [known for known, _ in channels]:
             reader.problems.append(f"Channels[{place}].Name")
             continue
@@ -202,7 +199,7 @@ def parse_model_properties(properties: Mapping[str, Any]) -> ModelProperties:
     return parsed
 
 
-def parse_artifact_properties(properties: Mapping[str, Any]) -> ArtifactProperties:
+def parse_artifact_properties(properties: Mapping[str, object]) -> ArtifactProperties:
     """Read ``ResourceProperties`` of ``Custom::OptimizedArtifact``.
 
     Raises:
@@ -226,7 +223,7 @@ def parse_artifact_properties(properties: Mapping[str, Any]) -> ArtifactProperti
     return parsed
 
 
-def parse_capacity_properties(properties: Mapping[str, Any]) -> CapacityProperties:
+def parse_capacity_properties(properties: Mapping[str, object]) -> CapacityProperties:
     """Read ``ResourceProperties`` of ``Custom::ComponentCapacity``.
 
     ``Component`` is there to change when the component does, and not looked at.
@@ -243,7 +240,7 @@ def parse_capacity_properties(properties: Mapping[str, Any]) -> CapacityProperti
     return parsed
 
 
-def parse_store(properties: Mapping[str, Any]) -> tuple[str, str | None]:
+def parse_store(properties: Mapping[str, object]) -> tuple[str, str | None]:
     """The artifact store's bucket and KMS key, all that a Delete needs.
 
     Raises:
@@ -255,7 +252,7 @@ def parse_store(properties: Mapping[str, Any]) -> tuple[str, str | None]:
     return store
 
 
-def parse_job_kind(properties: Mapping[str, Any]) -> str:
+def parse_job_kind(properties: Mapping[str, object]) -> str:
     """The kind of a resource's job, all that a Delete needs besides the store.
 
     Raises:
@@ -267,23 +264,20 @@ def parse_job_kind(properties: Mapping[str, Any]) -> str:
     return kind
 
 
-def is_artifact_key(value: object) -> bool:
+def is_artifact_key(value: object) -> TypeGuard[str]:
     """Whether ``value`` is a SHA-256 in lower-case hexadecimal, as every artifact key is."""
-    return isinstance(value, str) and _SHA256.fullmatch(value) is not None
+    return matches(value, _SHA256)
 
 
-def _reads(properties: Mapping[str, Any], problems: list[str]) -> tuple[S3Source, ...]:
-    listed = properties.get("Reads") or []
-    if not isinstance(listed, list) or len(listed) > _MOST_READS:
-        problems.append("Reads")
-        return ()
-    found = [_source(value, f"Reads[{place}]", problems) for place, value in enumerate(listed)]
-    problems += [f"Reads[{place}].Kind" for place, read in enumerate(found) if not isinstance(read, S3Source)]
+def _reads(reader: Reader) -> tuple[S3Source, ...]:
+    listed = reader.listed("Reads", _MOST_READS)
+    found = [_source(value, f"Reads[{place}]", reader.problems) for place, value in enumerate(listed)]
+    reader.problems += [f"Reads[{place}].Kind" for place, read in enumerate(found) if not isinstance(read, S3Source)]
     return tuple(read for read in found if isinstance(read, S3Source))
 
 
 def _source(value: object, place: str, problems: list[str]) -> Source:
-    fields = value if isinstance(value, dict) else {}
+    fields = object_in(value)
     accept_eula = str(fields.get("AcceptEula", "false")).lower() == "true"
     kind = fields.get("Kind")
     match kind:
@@ -293,11 +287,13 @@ def _source(value: object, place: str, problems: list[str]) -> Source:
                 problems.append(f"{place}.ModelId")
             if not _HUB_CONTENT.fullmatch(str(fields.get("HubName", ""))):
                 problems.append(f"{place}.HubName")
-            if version is not None and not _VERSION.fullmatch(str(version)):
+            version = str(version) if version is not None else None
+            if version is not None and not _VERSION.fullmatch(version):
                 problems.append(f"{place}.Version")
             configuration = fields.get("Configuration") or None
             if configuration is not None and not matches(configuration, _CONFIGURATION):
                 problems.append(f"{place}.Configuration")
+                configuration = None
             named = (str(fields.get("HubName")), str(fields.get("ModelId")), version, accept_eula)
             if kind == "hub_draft":
                 return HubDraftSource(*named)

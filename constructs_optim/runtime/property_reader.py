@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from .errors import InvalidEvent
 from .job_request import SECONDS, is_request, malformed_members
-from .value_shapes import are_network_ids, is_tag, is_wait_handle
+from .value_shapes import are_network_ids, is_list, is_object, is_tag, is_wait_handle, matches
 
 # Patterns and limits are the API's (CreateOptimizationJob, CreateModel, CreateStateMachine), narrowed to what a
 # deployment can mean. ASCII: \d and \w stand for the digits and letters of every script otherwise.
@@ -24,7 +23,7 @@ _MACHINE_ARN = re.compile(r"arn:aws[a-z-]*:states:[a-z0-9-]+:\d{12}:stateMachine
 class Reader:
     """Reads one resource's properties and collects the names of those that are wrong."""
 
-    def __init__(self, properties: Mapping[str, Any]) -> None:
+    def __init__(self, properties: Mapping[str, object]) -> None:
         self.properties, self.problems = properties, list[str]()
 
     def text(self, name: str, pattern: re.Pattern[str] | None = None) -> str:
@@ -62,55 +61,71 @@ class Reader:
     def wait_handle(self) -> str | None:
         """``WaitHandle``, where there is one."""
         handle = self.properties.get("WaitHandle") or None
-        if handle is not None and not is_wait_handle(handle):
-            self.problems.append("WaitHandle")
-        return handle
+        if handle is None or is_wait_handle(handle):
+            return handle
+        self.problems.append("WaitHandle")
+        return None
 
     def tags(self) -> tuple[tuple[str, str], ...]:
         """``Tags``."""
-        tags = self.properties.get("Tags") or []
-        if not isinstance(tags, list) or len(tags) > _MOST_TAGS or not all(is_tag(tag) for tag in tags):
+        listed = self.listed("Tags", _MOST_TAGS)
+        tags = [tag for tag in listed if is_tag(tag)]
+        if len(tags) < len(listed):
             self.problems.append("Tags")
             return ()
         return tuple((tag["Key"], tag["Value"]) for tag in tags)
 
-    def network(self, given: Mapping[str, Any], place: str) -> Mapping[str, Any] | None:
+    def listed(self, name: str, most: int) -> list[object]:
+        """A list of that many items at most, empty where there is none."""
+        value = self.properties.get(name) or list[object]()
+        if not is_list(value) or len(value) > most:
+            self.problems.append(name)
+            return []
+        return value
+
+    def texts(self, name: str, pattern: re.Pattern[str], most: int) -> tuple[str, ...]:
+        """A list of that many texts of that form at most, empty where there is none."""
+        listed = self.listed(name, most)
+        found = tuple(item for item in listed if matches(item, pattern))
+        if len(found) < len(listed):
+            self.problems.append(name)
+            return ()
+        return found
+
+    def network(self, given: Mapping[str, object], place: str) -> Mapping[str, Sequence[str]] | None:
         """The ``VpcConfig`` of ``given``, or None where there is none."""
         network = given.get("VpcConfig") or None
         if network is None:
             return None
-        if (
-            not isinstance(network, dict)
-            or set(network) != {"SecurityGroupIds", "Subnets"}
-            or not are_network_ids(network["SecurityGroupIds"], _MOST_GROUPS)
-            or not are_network_ids(network["Subnets"], _MOST_SUBNETS)
-        ):
-            self.problems.append(place)
-            return None
-        return network
+        if is_object(network) and set(network) == {"SecurityGroupIds", "Subnets"}:
+            groups, subnets = network["SecurityGroupIds"], network["Subnets"]
+            if are_network_ids(groups, _MOST_GROUPS) and are_network_ids(subnets, _MOST_SUBNETS):
+                return {"SecurityGroupIds": groups, "Subnets": subnets}
+        self.problems.append(place)
+        return None
 
     def job_kind(self) -> str:
         """``JobKind``; optimization jobs have none."""
         kind = self.properties.get("JobKind", JOB_KINDS[0])
-        if kind not in JOB_KINDS:
+        if not isinstance(kind, str) or kind not in JOB_KINDS:
             self.problems.append("JobKind")
             return JOB_KINDS[0]
         return kind
 
-    def request(self, kind: str) -> Mapping[str, Any]:
+    def request(self, kind: str) -> Mapping[str, object]:
         """What the request of a job of that kind has besides what the handler fills in."""
         request = self.properties.get("Request")
-        if not isinstance(request, dict) or not is_request(request, kind):
+        if not is_request(request, kind):
             self.problems.append("Request")
             return {}
         self.network(request, "Request.VpcConfig")
         self.problems += [f"Request.{member}" for member in malformed_members(request, kind)]
         return request
 
-    def description(self) -> Mapping[str, Any]:
+    def description(self) -> Mapping[str, object]:
         """``Description``, as the manifest keeps it."""
-        value = self.properties.get("Description") or {}
-        if not isinstance(value, dict):
+        value = self.properties.get("Description") or dict[str, object]()
+        if not is_object(value):
             self.problems.append("Description")
             return {}
         return value
@@ -126,14 +141,15 @@ class Reader:
             raise InvalidEvent(f"these properties are missing or malformed: {listed}")
 
 
-def as_delivered(value: Any) -> Any:
+def as_delivered(value: object) -> object:
     """Numbers and booleans as CloudFormation delivers them: a schedule's input has them as they are."""
-    match value:
-        case dict():
-            return {name: as_delivered(item) for name, item in value.items()}
-        case list():
-            return [as_delivered(item) for item in value]
-        case bool():
-            return str(value).lower()
-        case _:
-            return str(value)
+    if is_object(value):
+        return object_as_delivered(value)
+    if is_list(value):
+        return [as_delivered(item) for item in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def object_as_delivered(value: Mapping[str, object]) -> dict[str, object]:
+    """:func:`as_delivered` of an object."""
+    return {name: as_delivered(item) for name, item in value.items()}

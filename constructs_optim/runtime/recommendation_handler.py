@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from . import recommendation_report
 from .cloudformation import issued_at, signal
 from .custom_resource import CLIENT, answer
-from .errors import DeploymentError
+from .errors import DeploymentError, code_of, message_of
 from .properties import is_artifact_key
 from .recommendation_properties import (
     RecommendationProperties,
@@ -154,7 +154,7 @@ def _create(wanted: RecommendationProperties, records: RecommendationRecords, ru
             }
         )
     except ClientError as error:
-        code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+        code, message = code_of(error), message_of(error)
         # A role that was made a moment ago: tried again, as whatever is denied is.
         too_early = "assume" in message.lower()
         if code not in ("ResourceLimitExceeded", "ValidationException") or too_early:
@@ -174,7 +174,7 @@ def _delete(event: Mapping[str, Any]) -> None:
         stop_runs(SageMakerJobs(_client("sagemaker"), RECOMMENDATION), records)
     except ClientError as error:
         # With the bucket went where a job's output would go.
-        if error.response["Error"]["Code"] != "NoSuchBucket":
+        if code_of(error) != "NoSuchBucket":
             raise
 
 

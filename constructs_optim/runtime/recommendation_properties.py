@@ -12,12 +12,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from .errors import InvalidEvent
 from .properties import S3Source
-from .property_reader import Reader, as_delivered
-from .value_shapes import INSTANCE_TYPE, RESOURCE_NAME, S3_URI, matches
+from .property_reader import Reader, object_as_delivered
+from .value_shapes import INSTANCE_TYPE, RESOURCE_NAME, S3_URI, is_object, object_in
 
 # Patterns and limits are the API's (CreateAIRecommendationJob).
 _METRIC = re.compile(r"[a-z][a-z-]{1,40}")
@@ -48,7 +47,7 @@ class RecommendationRequest:
 
     source: S3Source
     workload_config_name: str
-    workload: Mapping[str, Any]
+    workload: Mapping[str, object]
     prompts: str | None
     metric: str
     instance_types: tuple[str, ...]
@@ -65,7 +64,7 @@ class RecommendationRequest:
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def asked(self) -> dict[str, object]:
         """What is asked, as the result has it."""
         return {
             "model": self.source.uri,
@@ -90,7 +89,7 @@ class RecommendationProperties:
     tags: tuple[tuple[str, str], ...]
 
 
-def parse_recommendation_properties(properties: Mapping[str, Any]) -> RecommendationProperties:
+def parse_recommendation_properties(properties: Mapping[str, object]) -> RecommendationProperties:
     """Read ``ResourceProperties`` of ``Custom::ModelRecommendation``.
 
     Raises:
@@ -123,25 +122,25 @@ def parse_recommendation_request(value: object) -> RecommendationRequest:
 
 
 def _request(value: object) -> tuple[RecommendationRequest, list[str]]:
-    given = value if isinstance(value, dict) else {}
+    given = object_in(value)
     reader = Reader(given)
     workload = given.get("Workload")
-    if not isinstance(workload, dict) or not workload:
+    if not is_object(workload) or not workload:
         reader.problems.append("Workload")
-        workload = {}
+        workload = dict[str, object]()
     optimize = str(given.get("OptimizeModel", "true")).lower()
     if optimize not in _BOOLEANS:
         reader.problems.append("OptimizeModel")
     parsed = RecommendationRequest(
         source=_source(reader),
         workload_config_name=reader.text("WorkloadConfigName", RESOURCE_NAME),
-        workload=as_delivered(workload),
+        workload=object_as_delivered(workload),
         prompts=reader.optional("Prompts", S3_URI),
         metric=reader.text("Metric", _METRIC),
-        instance_types=_texts(reader, "InstanceTypes", INSTANCE_TYPE, _MOST_TYPES),
+        instance_types=reader.texts("InstanceTypes", INSTANCE_TYPE, _MOST_TYPES),
         framework=reader.optional("Framework", _FRAMEWORK),
         optimize_model=optimize == "true",
-        reservation_arns=_texts(reader, "ReservationArns", _RESERVATION, _MOST_RESERVATIONS),
+        reservation_arns=reader.texts("ReservationArns", _RESERVATION, _MOST_RESERVATIONS),
         role_arn=reader.role_arn(),
         bucket=reader.bucket(),
         kms_key_arn=reader.kms_key_arn(),
@@ -154,11 +153,3 @@ def _source(reader: Reader) -> S3Source:
     path = (found[2] or "").strip("/") if found else ""
     # Without the slash the prefix "models/llama" would take in "models/llama-chat/" as well.
     return S3Source(found[1] if found else "", f"{path}/" if path else "", accept_eula=False)
-
-
-def _texts(reader: Reader, name: str, pattern: re.Pattern[str], most: int) -> tuple[str, ...]:
-    listed = reader.properties.get(name) or []
-    if not isinstance(listed, list) or len(listed) > most or not all(matches(each, pattern) for each in listed):
-        reader.problems.append(name)
-        return ()
-    return tuple(listed)

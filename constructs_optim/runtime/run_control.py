@@ -9,6 +9,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from .errors import code_of
 from .run_records import RunRecords, run_job_name
 from .sagemaker_jobs import SageMakerJobs
 
@@ -21,7 +22,7 @@ def start_watching(stepfunctions: Any, state_machine_arn: str, name: str, given:
     try:
         stepfunctions.start_execution(stateMachineArn=state_machine_arn, name=name, input=json.dumps(given))
     except ClientError as error:
-        if error.response["Error"]["Code"] != "ExecutionAlreadyExists":
+        if code_of(error) != "ExecutionAlreadyExists":
             raise
         return False
     return True

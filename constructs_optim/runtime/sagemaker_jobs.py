@@ -11,6 +11,8 @@ from typing import Any
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
+from .errors import code_of, message_of
+
 _ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
 
 
@@ -93,7 +95,7 @@ class SageMakerJobs:
         try:
             self._call("Create", typed(request, shape))
         except ClientError as error:
-            if error.response["Error"]["Code"] in ("ResourceInUse", "ConflictException"):
+            if code_of(error) in ("ResourceInUse", "ConflictException"):
                 return False
             raise
         return True
@@ -107,7 +109,7 @@ class SageMakerJobs:
             self._call("Stop", {self.kind.name_member: name})
         except ClientError as error:
             # It may have ended since it was described; then there is nothing left to stop.
-            if not (is_not_found(error) or error.response["Error"]["Code"] == "ValidationException"):
+            if not (is_not_found(error) or code_of(error) == "ValidationException"):
                 raise
 
     def stop_all(self, bucket: str, artifact_key: str) -> None:
@@ -141,7 +143,7 @@ def typed(value: Any, shape: Any) -> Any:
 
 def is_not_found(error: ClientError) -> bool:
     """Whether SageMaker says that it does not know the name."""
-    code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+    code, message = code_of(error), message_of(error)
     return code in ("ResourceNotFound", "ResourceNotFoundException") or (
         # Several SageMaker operations answer so for a name they do not know.
         code == "ValidationException" and any(words in message.lower() for words in _NOT_FOUND)

@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .errors import DeploymentError
+from .errors import DeploymentError, code_of
 from .hub_document import LONGEST_STARTUP, HubDocument
 from .properties import ArtifactSource, HubDraftSource, HubSource, S3Source, Source
 
@@ -122,7 +122,7 @@ def hub_content(source: HubSource | HubDraftSource, sagemaker: Any) -> tuple[str
             HubName=source.hub_name, HubContentType="Model", HubContentName=source.model_id, **version
         )
     except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceNotFound":
+        if code_of(error) != "ResourceNotFound":
             raise
         raise DeploymentError(
             f"the hub {source.hub_name} has no model {source.model_id!r}"
@@ -173,7 +173,7 @@ def _from_s3(source: S3Source, s3: Any, holds: str = "model") -> ResolvedSource:
                 name = item["Key"].removeprefix(source.prefix)
                 digest.update(f"{name}\t{item['Size']}\t{item['ETag']}\n".encode())
     except ClientError as error:
-        code = error.response["Error"]["Code"]
+        code = code_of(error)
         if code not in ("NoSuchBucket", "AccessDenied"):
             raise
         raise DeploymentError(f"the {holds} {source.uri} cannot be listed: {code}") from None

@@ -7,6 +7,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from .errors import message_of
 from .owner_records import Owner
 
 
@@ -34,7 +35,7 @@ def _is_gone(stack_id: str, cloudformation: Any) -> bool:
     try:
         stacks = cloudformation.describe_stacks(StackName=stack_id)["Stacks"]
     except ClientError as error:
-        return "does not exist" in error.response["Error"].get("Message", "")
+        return "does not exist" in message_of(error)
     except BotoCoreError:
         return False
     return all(stack["StackStatus"] == "DELETE_COMPLETE" for stack in stacks)

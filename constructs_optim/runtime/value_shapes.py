@@ -35,34 +35,56 @@ _MOST_CONFIGS = 10
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
+def is_object(value: object) -> TypeGuard[dict[str, object]]:
+    """Whether ``value`` is an object of JSON, in which every name is text."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[object]]:
+    """Whether ``value`` is an array of JSON."""
+    return isinstance(value, list)
+
+
+def object_in(value: object) -> dict[str, object]:
+    """``value`` where it is an object of JSON, and an empty one where it is anything else."""
+    return value if is_object(value) else {}
+
+
+def list_in(value: object) -> list[object]:
+    """``value`` where it is an array of JSON, and an empty one where it is anything else."""
+    return value if is_list(value) else []
+
+
 def matches(value: object, pattern: re.Pattern[str]) -> TypeGuard[str]:
     """Whether ``value`` is text of that form, all of it."""
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def are_network_ids(value: object, most: int) -> bool:
+def are_network_ids(value: object, most: int) -> TypeGuard[list[str]]:
     """Whether ``value`` lists subnets or security groups, one at least and ``most`` at most."""
-    return isinstance(value, list) and 0 < len(value) <= most and all(matches(item, _NETWORK_ID) for item in value)
+    return is_list(value) and 0 < len(value) <= most and all(matches(item, _NETWORK_ID) for item in value)
 
 
-def is_tag(value: object) -> bool:
+def is_tag(value: object) -> TypeGuard[dict[str, str]]:
     """Whether ``value`` is a tag that a user may set."""
+    if not is_object(value) or set(value) != {"Key", "Value"}:
+        return False
+    key, text = value["Key"], value["Value"]
     return (
-        isinstance(value, dict)
-        and set(value) == {"Key", "Value"}
-        and all(matches(text, _TAG_TEXT) for text in value.values())
-        and 1 <= len(value["Key"]) <= 128
-        and len(value["Value"]) <= 256
+        matches(key, _TAG_TEXT)
+        and matches(text, _TAG_TEXT)
+        and 1 <= len(key) <= 128
+        and len(text) <= 256
         # AWS keeps these to itself.
-        and not value["Key"].lower().startswith("aws:")
+        and not key.lower().startswith("aws:")
     )
 
 
-def is_environment(value: object, limits: tuple[int, int]) -> bool:
+def is_environment(value: object, limits: tuple[int, int]) -> TypeGuard[dict[str, str]]:
     """Whether ``value`` holds environment variables; ``limits``: how many, and how long their names and values."""
     most, longest = limits
     return (
-        isinstance(value, dict)
+        is_object(value)
         and len(value) <= most
         and all(matches(name, _VARIABLE) and len(name) <= longest for name in value)
         and all(isinstance(text, str) and len(text) <= longest for text in value.values())
@@ -71,27 +93,31 @@ def is_environment(value: object, limits: tuple[int, int]) -> bool:
 
 def are_optimization_configs(value: object) -> bool:
     """Whether ``value`` is what a job may be asked to do."""
+    return is_list(value) and 0 < len(value) <= _MOST_CONFIGS and all(_is_optimization(entry) for entry in value)
+
+
+def _is_optimization(entry: object) -> bool:
     return (
-        isinstance(value, list)
-        and 0 < len(value) <= _MOST_CONFIGS
-        and all(isinstance(entry, dict) and len(entry) == 1 and set(entry) <= _CONFIGS for entry in value)
-        and all(_is_config(config) for entry in value for config in entry.values())
+        is_object(entry)
+        and len(entry) == 1
+        and set(entry) <= _CONFIGS
+        and all(_is_config(config) for config in entry.values())
     )
 
 
 def _is_config(value: object) -> bool:
-    if not isinstance(value, dict):
+    if not is_object(value):
         return False
     data = value.get("TrainingDataSource", {"S3Uri": "s3://any"})
     return (
         matches(value.get("Image", "any"), IMAGE)
         and is_environment(value.get("OverrideEnvironment", {}), JOB_ENVIRONMENT)
-        and isinstance(data, dict)
+        and is_object(data)
         and matches(data.get("S3Uri"), S3_URI)
     )
 
 
-def is_wait_handle(value: object) -> bool:
+def is_wait_handle(value: object) -> TypeGuard[str]:
     """Whether a URL is one of CloudFormation's own, which a signal may be sent to.
 
     A function of the local cloud signals to loopback. In Lambda, loopback is the runtime's own interface.
