@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 import boto3
 from botocore.exceptions import ClientError
@@ -15,11 +15,14 @@ from .evaluation_properties import EvaluationRequest, Quality
 from .evaluation_records import EvaluationRecords
 from .telemetry import log
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
 # One answer may take a minute, and an invocation has three.
 _ROOM_MILLISECONDS = 90_000
 
 
-def answer_prompts(request: EvaluationRequest, records: EvaluationRecords, run: str, context: Any) -> bool:
+def answer_prompts(request: EvaluationRequest, records: EvaluationRecords, run: str, context: LambdaContext) -> bool:
     """Ask as many prompts as there is time for; whether all are answered.
 
     Raises:

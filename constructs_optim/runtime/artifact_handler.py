@@ -14,14 +14,14 @@ import contextlib
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .artifact_jobs import of_kind
 from .artifact_store import ArtifactStore, Claim, artifact_key
-from .cloudformation import issued_at
+from .cloudformation import Event, issued_at
 from .custom_resource import CLIENT, answer, deleted_artifacts, failed_request
 from .errors import DeploymentError, code_of
 from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Reference, Superseded
@@ -29,6 +29,11 @@ from .properties import ArtifactProperties, parse_artifact_properties, parse_sto
 from .sagemaker_jobs import SageMakerJobs, job_name
 from .source import is_of
 from .telemetry import entry_point, log
+from .value_shapes import list_in, nested, object_in
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+    from mypy_boto3_s3.client import S3Client
 
 # What another program wrote is quoted this far: the reason of a failure has room for 1,024 characters.
 _QUOTED = 320
@@ -39,14 +44,15 @@ _DEPLOY_ITS_MAKER = (
 
 
 @entry_point
-def handler(event: Mapping[str, Any], context: object) -> None:
+def handler(event: Event, context: LambdaContext) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
     answer(event, context, ensure=_ensure, delete=_delete)
 
 
-def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = parse_artifact_properties(event["ResourceProperties"])
-    s3, owner, request = _client("s3"), _owner(event), event["RequestId"]
+    owner, request = _owner(event), event["RequestId"]
+    s3: S3Client = _client("s3")
     key = wanted.artifact_key
     store = ArtifactStore(s3, wanted.bucket, wanted.kms_key_arn)
     records = OwnerRecords(s3, wanted.bucket, wanted.kms_key_arn)
@@ -76,7 +82,7 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     }
 
 
-def _delete(event: Mapping[str, Any]) -> None:
+def _delete(event: Event) -> None:
     bucket, kms_key_arn = parse_store(event["ResourceProperties"])
     records, owner = OwnerRecords(_client("s3"), bucket, kms_key_arn), _owner(event)
     physical_id = event.get("PhysicalResourceId")
@@ -93,7 +99,7 @@ def _delete(event: Mapping[str, Any]) -> None:
         # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
 
 
-def _begin(records: OwnerRecords, event: Mapping[str, Any]) -> OwnerRecord:
+def _begin(records: OwnerRecords, event: Event) -> OwnerRecord:
     """Write the request down as the resource's latest."""
     return records.begin(
         _owner(event),
@@ -103,7 +109,7 @@ def _begin(records: OwnerRecords, event: Mapping[str, Any]) -> OwnerRecord:
     )
 
 
-def _owner(event: Mapping[str, Any]) -> Owner:
+def _owner(event: Event) -> Owner:
     return Owner(event["StackId"], event["LogicalResourceId"])
 
 
@@ -134,15 +140,16 @@ def _manifest(store: ArtifactStore, wanted: ArtifactProperties, owner: Owner) ->
     return manifest
 
 
-def _check_recipe(wanted: ArtifactProperties, manifest: Mapping[str, Any], bucket: str) -> None:
+def _check_recipe(wanted: ArtifactProperties, manifest: dict[str, Any], bucket: str) -> None:
     key = wanted.artifact_key
-    identity = str((manifest.get("source") or {}).get("identity") or "")
+    identity = str(nested(manifest, "source", "identity") or "")
     by_this_recipe = wanted.recipe_key is None or artifact_key(wanted.recipe_key, identity) == key
     if by_this_recipe and (wanted.source is None or is_of(wanted.source, identity)):
         return
+    found = _described(object_in(manifest.get("description")))
     raise DeploymentError(
         f"the artifact {key} in the store {bucket} is another recipe's: it is "
-        f"{_described(manifest.get('description') or {})}, made of {_quoted(identity) or 'a source not written down'}, "
+        f"{found}, made of {_quoted(identity) or 'a source not written down'}, "
         f"and this stack declares {_described(wanted.description)}. Techniques and settings, accelerator, tensor "
         "parallel degree, the container image that a release of constructs-optim chooses, or the model differ. Next: "
         "declare the recipe of the stack that made it, with the same release, or refer to the key of this recipe"
@@ -220,9 +227,8 @@ def _minute(time: dt.datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
-def _described(description: Mapping[str, Any]) -> str:
-    techniques = description.get("Techniques") or []
-    parts = [description.get("Model"), *(techniques if isinstance(techniques, list) else [])]
+def _described(description: Mapping[str, object]) -> str:
+    parts = [description.get("Model"), *list_in(description.get("Techniques"))]
     instance = f" for {description['InstanceType']}" if description.get("InstanceType") else ""
     return _quoted(" + ".join(str(part) for part in parts if part) + instance) or "an artifact without a description"
 

@@ -13,6 +13,7 @@ from .artifact_store import ArtifactStore
 from .properties import JobProperties
 from .sagemaker_jobs import OPTIMIZATION, TRAINING, JobKind
 from .source import ResolvedSource
+from .value_shapes import list_in
 
 Job = Mapping[str, Any]
 _TENSORBOARD = "/opt/ml/output/tensorboard"
@@ -29,7 +30,7 @@ class ArtifactJobs(Protocol):
 
     def request(
         self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """The whole body of its Create operation."""
         ...
 
@@ -65,7 +66,7 @@ class OptimizationJobs:
 
     def request(
         self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Model source and output besides what the plan says."""
         return {
             **wanted.request,
@@ -115,7 +116,7 @@ class TrainingJobs:
 
     def request(
         self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """The model's channel, output, checkpoints and TensorBoard's files besides what the plan says."""
         model = {"S3DataDistributionType": "FullyReplicated", **source.channel_source}
         return {
@@ -124,7 +125,7 @@ class TrainingJobs:
             "RoleArn": wanted.role_arn,
             "InputDataConfig": [
                 {"ChannelName": wanted.model_channel, "DataSource": {"S3DataSource": model}},
-                *wanted.request.get("InputDataConfig", ()),
+                *list_in(wanted.request.get("InputDataConfig")),
             ],
             "OutputDataConfig": {"CompressionType": "NONE", "S3OutputPath": output, **_encryption(wanted)},
             "CheckpointConfig": {"S3Uri": store.checkpoints_uri(key)},

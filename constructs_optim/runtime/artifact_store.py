@@ -19,13 +19,16 @@ import hashlib
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from .errors import DeploymentError, code_of
-from .json_records import JsonRecords, Record
+from .json_records import JsonRecords, Record, objects
 from .owner_records import Owner
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
 
 __all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key"]
 
@@ -72,14 +75,14 @@ class Claim:
     @staticmethod
     def from_record(record: Record) -> Claim:
         """Read the content of ``claim.json``."""
-        known = {name: value for name, value in record.items() if name != "schema"}
-        return Claim(**{**known, "owners": tuple(Owner(**owner) for owner in known.get("owners", ()))})
+        known = {name: value for name, value in record.items() if name not in ("schema", "owners")}
+        return Claim(**known, owners=tuple(Owner(**owner) for owner in record.get("owners", ())))
 
 
 class ArtifactStore:
     """The records of one bucket. Every method may be repeated."""
 
-    def __init__(self, s3: Any, bucket: str, kms_key_arn: str | None = None) -> None:
+    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None) -> None:
         self._s3 = s3
         self.bucket = bucket
         self._records = JsonRecords(s3, bucket, kms_key_arn)
@@ -145,17 +148,16 @@ class ArtifactStore:
         file: ``{"checksums": {"CRC64NVME": "..."}}``; of a multipart upload perhaps ``...-<parts>``.
         """
         prefix = uri.removeprefix(f"s3://{self.bucket}/")
-        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
-        found = [
-            {"name": item["Key"].removeprefix(prefix), "size": item["Size"], "etag": item["ETag"].strip('"')}
-            for page in pages
-            for item in page.get("Contents", [])
+        found: list[dict[str, Any]] = [
+            {"name": name.removeprefix(prefix), "size": size, "etag": etag.strip('"')}
+            for name, size, etag in objects(self._s3, self.bucket, prefix)
         ]
         found.sort(key=lambda item: item["name"])
         if not checksums:
             return found
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as threads:
-            return list(threads.map(lambda item: {**item, "checksums": self._checksums(prefix + item["name"])}, found))
+            kept = threads.map(self._checksums, [prefix + item["name"] for item in found])
+            return [{**item, "checksums": of_file} for item, of_file in zip(found, kept, strict=True)]
 
     def _checksums(self, name: str) -> dict[str, str]:
         """What S3 computed when the object was written (since December 2024 CRC64NVME, unless the writer chose)."""
@@ -167,7 +169,9 @@ class ArtifactStore:
                 return {}
             raise
         kept = {
-            member.removeprefix("Checksum"): value for member, value in head.items() if member.startswith("Checksum")
+            member.removeprefix("Checksum"): str(value)
+            for member, value in head.items()
+            if member.startswith("Checksum")
         }
         kept.pop("Type", None)
         return dict(sorted(kept.items()))

@@ -14,10 +14,14 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Protocol, TypedDict, cast
 
 from .errors import DeploymentError
 from .formula import calculate
+from .value_shapes import list_in, nested, object_in
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch.literals import StandardUnitType
 
 ARCHIVE = "output/output.tar.gz"
 """Where the archive is, below the job's output location."""
@@ -25,7 +29,27 @@ _SUMMARY = "profile_export_aiperf.json"
 _LARGEST_SUMMARY = 8_000_000
 _LEVEL = re.compile(r"(?:^|/)concurrency_(\d{1,6})(?:/|$)")
 _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3}
-_DEFINITIONS: list[dict[str, Any]] = json.loads(
+
+
+class Readable(Protocol):
+    """What can be read from its beginning on."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next ``size`` bytes at most."""
+        ...
+
+
+class MetricDefinition(TypedDict):
+    """A metric of an evaluation; ``aiperf`` and ``formula`` say what it follows from, where one of them does."""
+
+    name: str
+    metric_name: str
+    unit: StandardUnitType
+    aiperf: str | None
+    formula: str | None
+
+
+_DEFINITIONS: list[MetricDefinition] = json.loads(
     Path(__file__).with_name("evaluation_metrics.json").read_text(encoding="utf-8")
 )
 
@@ -45,7 +69,7 @@ class Level:
         return Level(self.concurrency, self.seconds, _with_formulas(known, discount), self.errors)
 
 
-def read_levels(archive: IO[bytes], concurrencies: Sequence[int]) -> list[Level]:
+def read_levels(archive: Readable, concurrencies: Sequence[int]) -> list[Level]:
     """The measurements in an archive, by rising concurrency.
 
     Args:
@@ -62,7 +86,7 @@ def read_levels(archive: IO[bytes], concurrencies: Sequence[int]) -> list[Level]
             if named is None and len(concurrencies) > 1:
                 continue
             concurrency = int(named[1]) if named else concurrencies[0]
-            found[concurrency] = _level(json.loads(content), concurrency)
+            found[concurrency] = _level(object_in(json.loads(content)), concurrency)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise DeploymentError(f"the benchmark's output cannot be read: {type(error).__name__}: {error}") from error
     missing = [str(each) for each in concurrencies if each not in found]
@@ -74,13 +98,14 @@ def read_levels(archive: IO[bytes], concurrencies: Sequence[int]) -> list[Level]
     return [found[each] for each in concurrencies]
 
 
-def metric_definitions() -> list[dict[str, Any]]:
+def metric_definitions() -> list[MetricDefinition]:
     """What an evaluation publishes: ``name``, CloudWatch's ``metric_name`` and ``unit``."""
     return _DEFINITIONS
 
 
-def _summaries(archive: IO[bytes]) -> Iterator[tuple[str, bytes]]:
-    with tarfile.open(fileobj=archive, mode="r|gz") as members:
+def _summaries(archive: Readable) -> Iterator[tuple[str, bytes]]:
+    # A stream is only read, and typeshed asks for all that a file has.
+    with tarfile.open(fileobj=cast("IO[bytes]", archive), mode="r|gz") as members:
         for member in members:
             if not member.isfile() or member.name.rpartition("/")[2] != _SUMMARY:
                 continue
@@ -91,12 +116,12 @@ def _summaries(archive: IO[bytes]) -> Iterator[tuple[str, bytes]]:
                 yield member.name, content.read()
 
 
-def _level(export: Mapping[str, Any], concurrency: int) -> Level:
+def _level(export: Mapping[str, object], concurrency: int) -> Level:
     measured = dict(_values(export))
     # aiperf leaves a count out that is zero.
     measured.setdefault("error_request_count.avg", 0.0)
     measured.setdefault("request_count.avg", 0.0)
-    errors = dict(_errors(export.get("error_summary") or []))
+    errors = _errors(list_in(export.get("error_summary")))
     metrics = {"concurrency": float(concurrency), **_kinds(errors)}
     for definition in _DEFINITIONS:
         value = calculate(definition["aiperf"], measured) if definition["aiperf"] else None
@@ -105,29 +130,31 @@ def _level(export: Mapping[str, Any], concurrency: int) -> Level:
     return Level(concurrency, measured.get("benchmark_duration.avg", 0.0) / 1e3, _with_formulas(metrics), errors)
 
 
-def _values(export: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _values(export: Mapping[str, object]) -> Iterator[tuple[str, float]]:
     """Every number of the summary by its metric's name and statistic, times in milliseconds."""
     for name, metric in export.items():
-        if not isinstance(metric, dict) or not isinstance(metric.get("unit"), str):
+        unit = nested(metric, "unit")
+        if not isinstance(unit, str):
             continue
-        factor = _MILLISECONDS.get(metric["unit"].lower(), 1.0)
-        for statistic, value in metric.items():
+        factor = _MILLISECONDS.get(unit.lower(), 1.0)
+        for statistic, value in object_in(metric).items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 yield f"{name}.{statistic}", value * factor
 
 
-def _errors(summary: list[Any]) -> Iterator[tuple[str, int]]:
+def _errors(summary: list[object]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for entry in summary:
-        details = entry.get("error_details") or {}
+        details, times = object_in(nested(entry, "error_details")), nested(entry, "count")
+        count = int(times) if isinstance(times, str | int | float) else 0
         kind = str(details.get("code") or details.get("type") or "unknown")
-        counts[kind] = counts.get(kind, 0) + int(entry.get("count", 0))
+        counts[kind] = counts.get(kind, 0) + count
         message = f"{details.get('type') or ''} {details.get('message') or ''}".lower()
         if "tokeniz" in message:
-            counts["tokenizer"] = counts.get("tokenizer", 0) + int(entry.get("count", 0))
+            counts["tokenizer"] = counts.get("tokenizer", 0) + count
         elif "empty" in message or "no response" in message:
-            counts["empty"] = counts.get("empty", 0) + int(entry.get("count", 0))
-    yield from counts.items()
+            counts["empty"] = counts.get("empty", 0) + count
+    return counts
 
 
 def _kinds(errors: Mapping[str, int]) -> dict[str, float]:

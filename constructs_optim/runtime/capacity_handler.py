@@ -7,27 +7,32 @@ nothing and has nothing to delete.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import boto3
 from botocore.exceptions import ClientError
 
+from .cloudformation import Event
 from .custom_resource import CLIENT, answer
 from .errors import message_of
 from .properties import parse_capacity_properties
 from .telemetry import entry_point, log
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+    from mypy_boto3_cloudformation.client import CloudFormationClient
+    from mypy_boto3_sagemaker.client import SageMakerClient
+
 _ID = "copies-of-"
 
 
 @entry_point
-def handler(event: Mapping[str, Any], context: object) -> None:
+def handler(event: Event, context: LambdaContext) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
     answer(event, context, ensure=_ensure, delete=_delete)
 
 
-def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = parse_capacity_properties(event["ResourceProperties"])
     # On Create as well: the component may be older than this resource.
     copies = _copies_now(event["StackId"], wanted.component_logical_id)
@@ -41,7 +46,7 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
 
 def _copies_now(stack_id: str, logical_id: str) -> int | None:
     """The copies that the stack's component shall have at the moment; None where it is not there."""
-    cloudformation = boto3.client("cloudformation", config=CLIENT)
+    cloudformation: CloudFormationClient = boto3.client("cloudformation", config=CLIENT)
     try:
         found = cloudformation.describe_stack_resource(StackName=stack_id, LogicalResourceId=logical_id)
     except ClientError as error:
@@ -52,8 +57,9 @@ def _copies_now(stack_id: str, logical_id: str) -> int | None:
     name = found["StackResourceDetail"].get("PhysicalResourceId", "").rpartition("/")[2]
     if not name:
         return None
+    sagemaker: SageMakerClient = boto3.client("sagemaker", config=CLIENT)
     try:
-        component = boto3.client("sagemaker", config=CLIENT).describe_inference_component(InferenceComponentName=name)
+        component = sagemaker.describe_inference_component(InferenceComponentName=name)
     except ClientError as error:
         if "could not find" not in message_of(error).lower():
             raise
@@ -61,5 +67,5 @@ def _copies_now(stack_id: str, logical_id: str) -> int | None:
     return component.get("RuntimeConfig", {}).get("DesiredCopyCount")
 
 
-def _delete(event: Mapping[str, Any]) -> None:
+def _delete(event: Event) -> None:
     """The component is CloudFormation's to delete."""

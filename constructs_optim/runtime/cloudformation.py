@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from typing import Any
+from typing import NotRequired, TypedDict
 from urllib.parse import parse_qs, urlsplit
 
 from .telemetry import log, redacted
@@ -22,6 +22,22 @@ from .telemetry import log, redacted
 _REASON_LIMIT = 1024
 _ATTEMPTS = 5
 _TIMEOUT_SECONDS = 10
+
+
+class Event(TypedDict):
+    """A request of CloudFormation's for a custom resource.
+
+    Source: AWS CloudFormation user guide, "Custom resource request objects".
+    """
+
+    RequestType: str
+    RequestId: str
+    ResponseURL: str
+    StackId: str
+    LogicalResourceId: str
+    PhysicalResourceId: NotRequired[str]
+    ResourceProperties: Mapping[str, object]
+    OldResourceProperties: NotRequired[Mapping[str, object]]
 
 
 def issued_at(response_url: str) -> int:
@@ -35,7 +51,7 @@ def issued_at(response_url: str) -> int:
 
 
 def respond(
-    event: Mapping[str, Any],
+    event: Event,
     *,
     physical_id: str,
     failure: str | None = None,
@@ -78,7 +94,7 @@ def _shortened(reason: str) -> str:
     return reason if len(reason) <= _REASON_LIMIT else reason[: _REASON_LIMIT - 3] + "..."
 
 
-def _put(url: str, body: Mapping[str, Any]) -> None:
+def _put(url: str, body: Mapping[str, object]) -> None:
     payload = json.dumps(body).encode()
     # S3's pre-signed URLs are signed for an empty Content-Type. Handles are checked where they are read
     # (properties.py); response URLs come from CloudFormation.

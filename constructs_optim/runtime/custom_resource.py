@@ -5,24 +5,26 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from .cloudformation import respond
+from .cloudformation import Event, respond
 from .errors import DeploymentError, code_of, message_of
 from .owner_records import BEGUN, CARRIED_OUT, OwnerRecord, Superseded
 from .properties import is_artifact_key
 from .telemetry import log
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 _NOT_CREATED = "not-created-"
 
 # Standard retries back off over throttling and 5xx; eight attempts stay well below a function's timeout.
 CLIENT = Config(retries={"mode": "standard", "max_attempts": 8}, connect_timeout=5, read_timeout=20)
 
-Event = Mapping[str, Any]
 T = TypeVar("T")
 
 
@@ -54,7 +56,7 @@ def deleted_artifacts(record: OwnerRecord, physical_id: object) -> set[str]:
 
 def answer(
     event: Event,
-    context: Any,
+    context: LambdaContext,
     *,
     ensure: Callable[[Event], tuple[str, dict[str, str]]],
     delete: Callable[[Event], None],
@@ -97,7 +99,7 @@ def answer(
         )
 
 
-def _patiently(carry_out: Callable[[], T], context: Any) -> T:
+def _patiently(carry_out: Callable[[], T], context: LambdaContext) -> T:
     """Carry out, and again while permissions may still be on their way: half of the function's time at most.
 
     A role and its policies are there a while before every service knows of them. Source: IAM user guide, "Changes

@@ -9,7 +9,7 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
@@ -17,6 +17,12 @@ from botocore.exceptions import ClientError
 
 from .errors import DeploymentError, code_of
 from .gate import Answers
+from .value_shapes import is_list, is_object, nested
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_sagemaker_runtime.client import SageMakerRuntimeClient
+    from mypy_boto3_sagemaker_runtime.type_defs import InvokeEndpointInputTypeDef
 
 # One answer at a time, of a model that other requests wait for as well.
 _CLIENT = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=5, read_timeout=60)
@@ -28,7 +34,7 @@ _TEXTS = ("text", "prompt", "inputs")
 class Prompt:
     """One line of a prompts file."""
 
-    body: Mapping[str, Any]
+    body: Mapping[str, object]
     reference: str | None
 
 
@@ -42,14 +48,14 @@ def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int) -> lis
     lines = [(n, line) for n, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1) if line.strip()]
     for number, line in lines[:most]:
         try:
-            row = json.loads(line)
+            row: object = json.loads(line)
         except ValueError:
             row = None
-        body = _body(row, max_tokens) if isinstance(row, dict) else None
-        if not isinstance(row, dict) or body is None:
+        body = _body(row, max_tokens) if is_object(row) else None
+        if body is None:
             faults.append(f"line {number}")
             continue
-        reference = row.get("reference")
+        reference = nested(row, "reference")
         prompts.append(Prompt(body, reference if isinstance(reference, str) else None))
     if faults or not prompts:
         what = f"{', '.join(faults[:10])} cannot be used" if faults else "it is empty"
@@ -60,9 +66,9 @@ def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int) -> lis
     return prompts
 
 
-def _body(row: Mapping[str, Any], max_tokens: int) -> dict[str, Any] | None:
+def _body(row: Mapping[str, object], max_tokens: int) -> dict[str, object] | None:
     messages = row.get("messages")
-    if isinstance(messages, list) and messages:
+    if is_list(messages) and messages:
         return {"messages": messages, "max_tokens": max_tokens, "temperature": 0}
     text = next((row[name] for name in _TEXTS if isinstance(row.get(name), str) and row[name]), None)
     if text is None:
@@ -76,18 +82,18 @@ def ask(endpoint_name: str, component_name: str | None, variant_name: str | None
     Raises:
         ClientError: where the call was refused, for instance for a permission that is missing.
     """
-    target: dict[str, str] = {}
+    asked: InvokeEndpointInputTypeDef = {
+        "EndpointName": endpoint_name,
+        "ContentType": "application/json",
+        "Body": json.dumps(prompt.body).encode(),
+    }
     if component_name:
-        target = {"InferenceComponentName": component_name}
+        asked["InferenceComponentName"] = component_name
     elif variant_name:
-        target = {"TargetVariant": variant_name}
+        asked["TargetVariant"] = variant_name
+    sagemaker: SageMakerRuntimeClient = boto3.client("sagemaker-runtime", config=_CLIENT)
     try:
-        answer = boto3.client("sagemaker-runtime", config=_CLIENT).invoke_endpoint(
-            EndpointName=endpoint_name,
-            ContentType="application/json",
-            Body=json.dumps(prompt.body).encode(),
-            **target,
-        )
+        answer = sagemaker.invoke_endpoint(**asked)
     except ClientError as error:
         if code_of(error) in ("ModelError", "InternalFailure", "ModelNotReadyException"):
             return None
@@ -98,20 +104,18 @@ def ask(endpoint_name: str, component_name: str | None, variant_name: str | None
         return None
 
 
-def answer_text(body: Any) -> str | None:
+def answer_text(body: object) -> str | None:
     """The text in a response of the containers this library serves with, or of one that speaks OpenAI's schema."""
-    if isinstance(body, list) and body:
+    if is_list(body) and body:
         return answer_text(body[0])
-    if not isinstance(body, dict):
+    generated, choices = nested(body, "generated_text"), nested(body, "choices")
+    if isinstance(generated, str):
+        return generated
+    if not is_list(choices) or not choices:
         return None
-    if isinstance(body.get("generated_text"), str):
-        return body["generated_text"]
-    choices = body.get("choices")
-    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-        message = choices[0].get("message")
-        text = message.get("content") if isinstance(message, dict) else choices[0].get("text")
-        return text if isinstance(text, str) else None
-    return None
+    message = nested(choices[0], "message")
+    text = message.get("content") if is_object(message) else nested(choices[0], "text")
+    return text if isinstance(text, str) else None
 
 
 def compare(
@@ -141,6 +145,6 @@ def _difference(ours: str, theirs: str) -> float:
     return 1 - difflib.SequenceMatcher(None, ours.split(), theirs.split(), autojunk=False).ratio()
 
 
-def prompts_content(s3: Any, bucket: str, name: str) -> bytes:
+def prompts_content(s3: S3Client, bucket: str, name: str) -> bytes:
     """The prompts file, as far as one may be large."""
     return s3.get_object(Bucket=bucket, Key=name)["Body"].read(_LARGEST_PROMPTS)

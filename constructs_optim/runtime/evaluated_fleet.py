@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .evaluation_properties import EvaluationRequest, Subject
 from .price_list import instance_price_per_hour
 from .telemetry import log
+
+if TYPE_CHECKING:
+    from mypy_boto3_sagemaker.client import SageMakerClient
+    from mypy_boto3_sagemaker.type_defs import DescribeEndpointOutputTypeDef
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Fleet:
     notes: tuple[str, ...]
 
 
-def fleet(request: EvaluationRequest, sagemaker: Any, region: str, function_arn: str) -> Fleet:
+def fleet(request: EvaluationRequest, sagemaker: SageMakerClient, region: str, function_arn: str) -> Fleet:
     """What serves the endpoint, or the component, at the moment."""
     endpoint = sagemaker.describe_endpoint(EndpointName=request.endpoint_name)
     counts = _counts(request, endpoint)
@@ -55,7 +59,7 @@ def fleet(request: EvaluationRequest, sagemaker: Any, region: str, function_arn:
     return Fleet(subject.artifact_key, subject.instance_type, sum(counts.values()), price, source, tuple(notes))
 
 
-def _counts(request: EvaluationRequest, endpoint: Mapping[str, Any]) -> dict[str, float]:
+def _counts(request: EvaluationRequest, endpoint: DescribeEndpointOutputTypeDef) -> dict[str, float]:
     """Instances by type."""
     counts: dict[str, float] = {}
     for variant in endpoint.get("ProductionVariants", []):

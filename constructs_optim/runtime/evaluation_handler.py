@@ -7,13 +7,12 @@ what is served: an update knows by it what is replaced, and its rollback finds t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.exceptions import ClientError
 
-from .cloudformation import issued_at, signal
+from .cloudformation import Event, issued_at, signal
 from .custom_resource import CLIENT, answer
 from .errors import code_of
 from .evaluation_properties import EvaluationProperties, EvaluationRequest, parse_evaluation_properties
@@ -26,14 +25,17 @@ from .sagemaker_jobs import BENCHMARK, SageMakerJobs
 from .telemetry import entry_point, log
 from .watching import deadline
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
 
 @entry_point
-def handler(event: Mapping[str, Any], context: object) -> None:
+def handler(event: Event, context: LambdaContext) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
     answer(event, context, ensure=_ensure, delete=_delete)
 
 
-def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = parse_evaluation_properties(event["ResourceProperties"])
     request = wanted.request
     key = request.key(*_place(event))
@@ -53,13 +55,13 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     return key, {"EvaluationKey": key, "ResultUri": f"s3://{request.bucket}/evaluations/{key}/result.json"}
 
 
-def _replaced(event: Mapping[str, Any], key: str) -> str | None:
+def _replaced(event: Event, key: str) -> str | None:
     """The evaluation of what an update replaces."""
     replaced = event.get("PhysicalResourceId")
     return str(replaced) if is_artifact_key(replaced) and replaced != key else None
 
 
-def _start(event: Mapping[str, Any], wanted: EvaluationProperties, key: str) -> None:
+def _start(event: Event, wanted: EvaluationProperties, key: str) -> None:
     """Start the watcher, once for each event: a repeated event finds the execution it started before."""
     run = run_of(event["StackId"], event["RequestId"])
     started = start_watching(
@@ -79,7 +81,7 @@ def _start(event: Mapping[str, Any], wanted: EvaluationProperties, key: str) -> 
         log("evaluation started", evaluation=key, run=run)
 
 
-def _delete(event: Mapping[str, Any]) -> None:
+def _delete(event: Event) -> None:
     """Stop what is still measured; results stay in the store."""
     request = parse_evaluation_properties(event["ResourceProperties"]).request
     physical_id = event.get("PhysicalResourceId")
@@ -99,7 +101,7 @@ def _records(request: EvaluationRequest, key: str) -> EvaluationRecords:
     return EvaluationRecords(_client("s3"), request.bucket, request.kms_key_arn, key)
 
 
-def _place(event: Mapping[str, Any]) -> tuple[str, str]:
+def _place(event: Event) -> tuple[str, str]:
     """The account and region of the stack."""
     region, account = event["StackId"].split(":")[3:5]
     return account, region

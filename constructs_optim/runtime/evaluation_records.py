@@ -14,24 +14,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
 from .errors import DeploymentError, code_of
-from .json_records import Record
+from .json_records import Record, encryption
 from .run_records import RunRecords
+
+if TYPE_CHECKING:
+    from botocore.response import StreamingBody
+    from mypy_boto3_s3.client import S3Client
 
 
 class EvaluationRecords(RunRecords):
     """The records of one evaluation. Every method may be repeated."""
 
-    def __init__(self, s3: Any, bucket: str, kms_key_arn: str | None, key: str) -> None:
+    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, key: str) -> None:
         """Prepare to read and write below ``evaluations/<key>/``."""
         super().__init__(s3, bucket, kms_key_arn, "evaluations", key)
-        self._encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {}
+        self._encryption = encryption(kms_key_arn)
 
-    def open_output(self, location: str, path: str) -> Any:
+    def open_output(self, location: str, path: str) -> StreamingBody:
         """A file of a job's output, to be read from its beginning.
 
         Args:

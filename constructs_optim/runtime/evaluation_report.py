@@ -12,6 +12,7 @@ from typing import Any
 from .benchmark_output import Level
 from .evaluated_fleet import Fleet
 from .evaluation_properties import EvaluationRequest
+from .value_shapes import object_in
 
 _SHOWN = (
     ("time_to_first_token_p50", "TTFT p50 (ms)"),
@@ -30,7 +31,8 @@ def result(
     request: EvaluationRequest, evaluated: Fleet, levels: Sequence[Level], job: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The document."""
-    parameters = request.workload.get("parameters", {})
+    parameters = object_in(request.workload.get("parameters"))
+    requests, seconds = parameters.get("request_count"), parameters.get("benchmark_duration")
     price = evaluated.price_per_hour
     count = max(1, round(evaluated.count))
     return {
@@ -45,14 +47,14 @@ def result(
             "instance_count": count,
         },
         "workload": {
-            "prompts": int(parameters.get("request_count") or 1),
+            "prompts": int(str(requests or 1)),
             "tool": f"aiperf, by the benchmark job {job['AIBenchmarkJobName']}",
             "format": "openai",
             "parameters": {
                 name: value for name, value in parameters.items() if isinstance(value, str | int | float | bool)
             },
-            **({"requests": int(parameters["request_count"])} if parameters.get("request_count") else {}),
-            **({"seconds": float(parameters["benchmark_duration"])} if parameters.get("benchmark_duration") else {}),
+            **({"requests": int(str(requests))} if requests else {}),
+            **({"seconds": float(str(seconds))} if seconds else {}),
             "tokens_counted_by": "tokenizer",
             **({"tokenizer": str(parameters["tokenizer"])} if parameters.get("tokenizer") else {}),
         },

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.exceptions import ClientError
@@ -30,6 +30,9 @@ from .sagemaker_jobs import BENCHMARK, SageMakerJobs
 from .telemetry import entry_point, log
 from .watching import DONE, again, end, hours, is_out_of_time, tell, wait_seconds
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
 _RUN = re.compile(r"[a-zA-Z0-9-]{1,64}")
 _NOT_HERE = (
     "Benchmark jobs are not open to every account and region: an account team or AWS Support can tell, and without "
@@ -38,7 +41,7 @@ _NOT_HERE = (
 
 
 @entry_point
-def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, object]:
     """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
     request = parse_evaluation_request(event.get("Request"))
     run, issued = _run(event), _issued(event)
@@ -55,14 +58,14 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         return end(event, failure=f"the evaluation of {request.label} failed: {error}")
 
 
-def _run(event: Mapping[str, Any]) -> str:
+def _run(event: Mapping[str, object]) -> str:
     run = event.get("Run")
     if not isinstance(run, str) or not _RUN.fullmatch(run):
         raise InvalidEvent("the execution's input needs Run")
     return run
 
 
-def _issued(event: Mapping[str, Any]) -> int:
+def _issued(event: Mapping[str, object]) -> int:
     """When the run was asked for, in seconds since 1970; a schedule gives the time in ISO 8601."""
     issued = event.get("Issued")
     if isinstance(issued, str):
@@ -75,20 +78,20 @@ def _issued(event: Mapping[str, Any]) -> int:
 class _Look:
     def __init__(
         self,
-        event: Mapping[str, Any],
+        event: Mapping[str, object],
         request: EvaluationRequest,
         records: EvaluationRecords,
         run: str,
         issued: int,
         region: str,
-        context: Any,
+        context: LambdaContext,
     ) -> None:
         self.event, self.request, self.records, self.run, self.issued = event, request, records, run, issued
         self.region, self.context = region, context
         self.jobs = SageMakerJobs(_client("sagemaker"), BENCHMARK)
         self.name = run_job_name(records.key, run)
 
-    def next_step(self) -> dict[str, Any]:
+    def next_step(self) -> dict[str, object]:
         """Go on from where the last look ended."""
         if self.records.run_result(self.run) is None:
             job = self.jobs.describe(self.name)
@@ -103,7 +106,7 @@ class _Look:
             self._finish(job)
         return self._judge()
 
-    def _create(self) -> dict[str, Any]:
+    def _create(self) -> dict[str, object]:
         self.records.begin(self.run, self.name)
         network = {"NetworkConfig": {"VpcConfig": dict(self.request.vpc_config)}} if self.request.vpc_config else {}
         try:
@@ -130,12 +133,12 @@ class _Look:
             self.jobs.stop(self.name)
         return again(5)
 
-    def _target(self) -> dict[str, Any]:
+    def _target(self) -> dict[str, object]:
         component = self.request.component_name
         listed = {"InferenceComponents": [{"Identifier": component}]} if component else {}
         return {"Identifier": self.request.endpoint_name, **listed}
 
-    def _wait(self, job: Mapping[str, Any], status: str) -> dict[str, Any]:
+    def _wait(self, job: Mapping[str, Any], status: str) -> dict[str, object]:
         if status in ("Failed", "Stopped"):
             reason = job.get("FailureReason") or "it was stopped from outside this deployment"
             raise DeploymentError(
@@ -165,7 +168,7 @@ class _Look:
         price = evaluated.price_per_hour
         return level if price is None else level.priced(price, self.request.discount)
 
-    def _judge(self) -> dict[str, Any]:
+    def _judge(self) -> dict[str, object]:
         before = self.event.get("Before")
         replaced = None
         if is_artifact_key(before):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from .evaluation_properties import Gate, Limit
+from .evaluation_properties import Gate, Limit, Quality
 from .formula import calculate
 
 
@@ -87,7 +86,7 @@ def _worse(gate: Gate, after: Mapping[str, float], before: Mapping[str, float], 
             )
 
 
-def _different(quality: Any, answers: Answers) -> Iterator[str]:
+def _different(quality: Quality, answers: Answers) -> Iterator[str]:
     if answers.failed:
         yield f"{answers.failed} of {answers.failed + answers.compared} prompts were not answered"
     if not answers.compared:

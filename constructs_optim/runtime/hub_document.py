@@ -7,9 +7,9 @@ which are laid over the base document in their order; without a name, the first 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from .errors import DeploymentError
+from .value_shapes import is_list, is_object, list_in, nested, object_in
 
 LONGEST_STARTUP = 3600
 """The API's longest time, in seconds, for a model to be downloaded, and to be loaded."""
@@ -31,22 +31,22 @@ class HubDocument:
             DeploymentError: for a configuration that the document does not have.
         """
         self._model = model
-        document = _fold(json.loads(text))
-        configurations: dict[str, Any] = document.get("inferenceconfigs") or {}
+        document = object_in(_fold(json.loads(text)))
+        configurations = object_in(document.get("inferenceconfigs"))
         if configuration is not None and _folded(configuration) not in configurations:
             there_are = ", ".join(sorted(_names(json.loads(text)))) or "none"
             raise DeploymentError(
                 f"{model} has no inference configuration {configuration!r}; its document has: {there_are}"
             )
-        self._components: dict[str, Any] = document.get("inferenceconfigcomponents") or {}
-        rankings = (document.get("inferenceconfigrankings") or {}).get("overall", {}).get("rankings") or []
-        chosen = configuration or (rankings[0] if rankings else None)
-        self._fields = document | self._overlay(configurations.get(_folded(chosen), {}) if chosen else {})
+        self._components = object_in(document.get("inferenceconfigcomponents"))
+        rankings = list_in(nested(document, "inferenceconfigrankings", "overall", "rankings"))
+        chosen = configuration or (str(rankings[0]) if rankings else None)
+        self._fields = document | self._overlay(configurations.get(_folded(chosen)) if chosen else None)
 
-    def _overlay(self, configuration: dict[str, Any]) -> dict[str, Any]:
-        merged: dict[str, Any] = {}
-        for name in configuration.get("componentnames", []):
-            merged |= self._components.get(_folded(name), {})
+    def _overlay(self, configuration: object) -> dict[str, object]:
+        merged: dict[str, object] = {}
+        for name in list_in(nested(configuration, "componentnames")):
+            merged |= object_in(self._components.get(_folded(str(name))))
         if any(key in merged for key in _ARTIFACTS):
             # A configuration that names one of the two must not be joined with the base document's other one.
             merged = {**dict.fromkeys(_ARTIFACTS), **merged}
@@ -55,7 +55,9 @@ class HubDocument:
     @property
     def eula_uri(self) -> str | None:
         """Where the licence is, of a model that has one to accept."""
-        return self._fields.get("hostingeulauri") or ("see the model card" if self._fields.get("gatedbucket") else None)
+        if uri := self._fields.get("hostingeulauri"):
+            return str(uri)
+        return "see the model card" if self._fields.get("gatedbucket") else None
 
     @property
     def model_uri(self) -> str:
@@ -88,16 +90,15 @@ class HubDocument:
             DeploymentError: where the document names none.
         """
         for fields in (self._fields, *self._components.values()):
-            sources = (fields.get("hostingadditionaldatasources") or {}).get("speculativedecoding") or []
-            for source in sources:
-                offered = source.get("provider") or {}
-                uri = (source.get("s3datasource") or {}).get("s3uri")
+            drafts = list_in(nested(fields, "hostingadditionaldatasources", "speculativedecoding"))
+            for source in map(object_in, drafts):
+                uri = nested(source, "s3datasource", "s3uri")
                 if (
-                    str(offered.get("name", "")).lower() == provider
+                    str(nested(source, "provider", "name")).lower() == provider
                     and isinstance(uri, str)
                     and uri.startswith("s3://")
                 ):
-                    gated = str(offered.get("classification", "")).lower() == "gated"
+                    gated = str(nested(source, "provider", "classification")).lower() == "gated"
                     eula = source.get("hostingeulauri") or source.get("hostingeulakey") or "see the model card"
                     return uri, str(eula) if gated else None
         raise DeploymentError(
@@ -111,38 +112,38 @@ class HubDocument:
         Raises:
             DeploymentError: where it names no image.
         """
-        variants = self._fields.get("hostinginstancetypevariants") or {}
-        aliases = {f"${name}": value for name, value in (variants.get("aliases") or {}).items()}
-        by_type = variants.get("variants") or {}
+        variants = object_in(self._fields.get("hostinginstancetypevariants"))
+        aliases = {f"${name}": value for name, value in object_in(variants.get("aliases")).items()}
         family = instance_type.removeprefix("ml.").partition(".")[0]
-        layers = [(by_type.get(_folded(key)) or {}).get("properties") or {} for key in (family, instance_type)]
         image = self._fields.get("hostingecruri")
         environment = {
-            variable["name"]: str(variable["default"])
-            for variable in self._fields.get("inferenceenvironmentvariables") or []
+            str(variable["name"]): str(variable["default"])
+            for variable in map(object_in, list_in(self._fields.get("inferenceenvironmentvariables")))
             if variable.get("requiredformodelclass") and variable.get("default") is not None
         }
-        for layer in layers:
-            image = layer.get("imageuri") or image
-            environment |= {str(k): str(v) for k, v in (layer.get("environmentvariables") or {}).items()}
+        for key in (family, instance_type):
+            layer = nested(variants, "variants", _folded(key), "properties")
+            image = nested(layer, "imageuri") or image
+            environment |= {k: str(v) for k, v in object_in(nested(layer, "environmentvariables")).items()}
         image = aliases.get(_folded(str(image)), image)
         if not isinstance(image, str) or image.startswith("$"):
             raise DeploymentError(f"the hub's document of {self._model} names no container image for {instance_type}")
         return image, environment
 
 
-def _names(document: dict[str, Any]) -> list[str]:
-    return next((list(value) for key, value in document.items() if _folded(key) == "inferenceconfigs" and value), [])
+def _names(document: object) -> list[str]:
+    found = (object_in(value) for key, value in object_in(document).items() if _folded(key) == "inferenceconfigs")
+    return next((list(configurations) for configurations in found if configurations), list[str]())
 
 
 def _folded(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _fold(value: Any) -> Any:
-    if isinstance(value, dict):
+def _fold(value: object) -> object:
+    if is_object(value):
         # The names of environment variables are data, not keys of the document.
         return {
             _folded(key): item if _folded(key) == "environmentvariables" else _fold(item) for key, item in value.items()
         }
-    return [_fold(item) for item in value] if isinstance(value, list) else value
+    return [_fold(item) for item in value] if is_list(value) else value

@@ -15,14 +15,14 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .artifact_jobs import of_kind
 from .artifact_store import ArtifactStore, Claim, artifact_key
-from .cloudformation import issued_at, signal
+from .cloudformation import Event, issued_at, signal
 from .custom_resource import CLIENT, answer, deleted_artifacts, failed_request
 from .errors import DeploymentError, code_of
 from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Superseded
@@ -39,7 +39,13 @@ from .sagemaker_jobs import SageMakerJobs, job_name
 from .source import ResolvedSource, resolve, with_reads
 from .stacks import gone
 from .telemetry import entry_point, log
+from .value_shapes import object_in
 from .watching import deadline
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+    from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_sagemaker.client import SageMakerClient
 
 _MOST_ATTEMPTS = 50
 # 28 days, the most a job may be given (API reference, StoppingCondition).
@@ -47,7 +53,7 @@ _LONGEST_SECONDS = 2_419_200
 
 
 @entry_point
-def handler(event: Mapping[str, Any], context: object) -> None:
+def handler(event: Event, context: LambdaContext) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
     answer(event, context, ensure=_ensure, delete=_delete)
 
@@ -55,11 +61,12 @@ def handler(event: Mapping[str, Any], context: object) -> None:
 class _Deployment:
     """One resource's request, and what it is carried out with."""
 
-    def __init__(self, event: Mapping[str, Any], kind: str, bucket: str, kms_key_arn: str | None) -> None:
+    def __init__(self, event: Event, kind: str, bucket: str, kms_key_arn: str | None) -> None:
         self.event = event
         self.owner = Owner(event["StackId"], event["LogicalResourceId"])
         self.request: str = event["RequestId"]
-        self.sagemaker, self.s3 = _client("sagemaker"), _client("s3")
+        self.sagemaker: SageMakerClient = _client("sagemaker")
+        self.s3: S3Client = _client("s3")
         self.store = ArtifactStore(self.s3, bucket, kms_key_arn)
         self.records = OwnerRecords(self.s3, bucket, kms_key_arn)
         self.made_by = of_kind(kind)
@@ -88,7 +95,7 @@ class _Deployment:
         self.records.forget(self.owner, key)
 
 
-def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = parse_job_properties(event["ResourceProperties"])
     deployment = _Deployment(event, wanted.kind, wanted.bucket, wanted.kms_key_arn)
 
@@ -151,21 +158,21 @@ def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: Reso
     return _attributes(key, name, uri, source)
 
 
-def _key(event: Mapping[str, Any], wanted: JobProperties, source: ResolvedSource) -> str:
+def _key(event: Event, wanted: JobProperties, source: ResolvedSource) -> str:
     """The artifact's key; an update that does not touch recipe or source keeps the one it has.
 
     Without that, the redeployment of an unrelated property would pick up whatever a model's unpinned version or an
     S3 prefix has become, behind a wait condition that is satisfied already.
     """
     kept = event.get("PhysicalResourceId")
-    old = event.get("OldResourceProperties") or {}
+    old = event.get("OldResourceProperties", {})
     new = event["ResourceProperties"]
     pinned = not wanted.reads and (
         isinstance(wanted.source, ArtifactSource)
         or (isinstance(wanted.source, HubSource) and wanted.source.version is not None)
     )
     same = all(old.get(name) == new.get(name) for name in ("RecipeKey", "Source", "Reads", "Bucket", "WaitHandle"))
-    if same and not pinned and isinstance(kept, str) and is_artifact_key(kept):
+    if same and not pinned and is_artifact_key(kept):
         return kept
     return artifact_key(wanted.recipe_key, source.identity)
 
@@ -204,9 +211,9 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
 
 def _due(wanted: JobProperties) -> int:
     """When a job that starts now must have ended: its longest runtime, and an hour for waiting and stopping."""
-    limits = wanted.request.get("StoppingCondition", {}).values()
+    limits = object_in(wanted.request.get("StoppingCondition")).values()
     # Waiting for spot capacity is longer than running.
-    longest = max((int(seconds) for seconds in limits), default=0) or _LONGEST_SECONDS
+    longest = max((int(str(seconds)) for seconds in limits), default=0) or _LONGEST_SECONDS
     return int(time.time()) + longest + 3600
 
 
@@ -225,7 +232,7 @@ def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: 
     return bool(store.files(uri))
 
 
-def _watch(event: Mapping[str, Any], wanted: JobProperties, claim: Claim) -> None:
+def _watch(event: Event, wanted: JobProperties, claim: Claim) -> None:
     """Start the watcher, once for each event: a repeated event finds the execution it started before."""
     once = hashlib.sha256(f"{event['StackId']}{event['RequestId']}".encode()).hexdigest()[:32]
     try:
@@ -250,7 +257,7 @@ def _watch(event: Mapping[str, Any], wanted: JobProperties, claim: Claim) -> Non
             raise
 
 
-def _delete(event: Mapping[str, Any]) -> None:
+def _delete(event: Event) -> None:
     bucket, kms_key_arn = parse_store(event["ResourceProperties"])
     deployment = _Deployment(event, parse_job_kind(event["ResourceProperties"]), bucket, kms_key_arn)
     physical_id = event.get("PhysicalResourceId")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 
@@ -23,110 +23,120 @@ from .sagemaker_jobs import SageMakerJobs, job_name
 from .telemetry import count, entry_point, log
 from .watching import again, end, hours, is_out_of_time, tell, wait_seconds
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
 
 @entry_point
-def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
+def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, object]:
     """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
     bucket, key, attempt = event.get("Bucket"), event.get("ArtifactKey"), event.get("Attempt")
-    if (
-        not isinstance(bucket, str)
-        or not isinstance(key, str)
-        or not is_artifact_key(key)
-        or not isinstance(attempt, int)
-    ):
+    if not isinstance(bucket, str) or not is_artifact_key(key) or not isinstance(attempt, int):
         raise InvalidEvent("the execution's input needs Bucket, ArtifactKey and Attempt")
     kind = event.get("Kind", JOB_KINDS[0])
-    if kind not in JOB_KINDS:
+    if not isinstance(kind, str) or kind not in JOB_KINDS:
         raise InvalidEvent(f"the execution's input has a Kind that is none: {kind!r}")
     name, made_by = job_name(bucket, key, attempt), of_kind(kind)
     if event.get("Error"):
         failure = f"watching the {made_by.kind.title} {name} failed: {event['Error']}. Deploy again to attach to it"
         return end(event, failure=failure)
-    store = ArtifactStore(boto3.client("s3", config=CLIENT), bucket, event.get("KmsKeyArn"))
+    kms_key_arn, account = event.get("KmsKeyArn"), event.get("Account", "")
+    store = ArtifactStore(
+        boto3.client("s3", config=CLIENT), bucket, kms_key_arn if isinstance(kms_key_arn, str) else None
+    )
     claim = store.claim(key)
-    if claim is not None and not claim.made_in(event.get("Account", "")):
-        return _follow(event, store, claim, made_by)
-    return _look(event, store, claim, name, made_by)
+    look = _Look(event, store, claim, key, attempt, made_by)
+    if claim is not None and not claim.made_in(str(account)):
+        return look.follow(claim)
+    return look.at_job(name)
 
 
-def _look(
-    event: Mapping[str, Any], store: ArtifactStore, claim: Claim | None, name: str, made_by: ArtifactJobs
-) -> dict[str, Any]:
-    """Look at a job of this account."""
-    kind = made_by.kind
-    job = SageMakerJobs(boto3.client("sagemaker", config=CLIENT), kind).describe(name)
-    if job is None:
-        return _fail(event, store, f"the {kind.title} {name} does not exist any more; deploy again to start it anew")
-    status = kind.status(job)
-    log("looked", job=name, status=status)
-    if kind.has_completed(job):
-        return _complete(event, store, claim, job, made_by)
-    if kind.came_to_nothing(job):
-        failure = f"the {kind.title} {name} ended as {status}: {made_by.failure(job)}. Deploy again to run another one"
-        return _fail(event, store, failure)
-    age = dt.datetime.now(dt.UTC) - job["CreationTime"]
-    if is_out_of_time(event):
-        tell(
-            event,
-            failure=f"the {kind.title} {name} is still {status} after {hours(age)}, which is as long as this "
-            "deployment waits. Give it a longer timeout (12 hours at most), or let a stack with wait=False run it",
-        )
-    return again(wait_seconds(age))
+class _Look:
+    def __init__(
+        self,
+        event: Mapping[str, object],
+        store: ArtifactStore,
+        claim: Claim | None,
+        key: str,
+        attempt: int,
+        made_by: ArtifactJobs,
+    ) -> None:
+        self.event, self.store, self.claim, self.made_by = event, store, claim, made_by
+        self.key, self.attempt = key, attempt
 
+    def at_job(self, name: str) -> dict[str, object]:
+        """Look at a job of this account."""
+        kind = self.made_by.kind
+        job = SageMakerJobs(boto3.client("sagemaker", config=CLIENT), kind).describe(name)
+        if job is None:
+            return self._fail(f"the {kind.title} {name} does not exist any more; deploy again to start it anew")
+        status = kind.status(job)
+        log("looked", job=name, status=status)
+        if kind.has_completed(job):
+            return self._complete(job)
+        if kind.came_to_nothing(job):
+            reason = self.made_by.failure(job)
+            return self._fail(f"the {kind.title} {name} ended as {status}: {reason}. Deploy again to run another one")
+        age = dt.datetime.now(dt.UTC) - job["CreationTime"]
+        if is_out_of_time(self.event):
+            tell(
+                self.event,
+                failure=f"the {kind.title} {name} is still {status} after {hours(age)}, which is as long as this "
+                "deployment waits. Give it a longer timeout (12 hours at most), or let a stack with wait=False run it",
+            )
+        return again(wait_seconds(age))
 
-def _follow(event: Mapping[str, Any], store: ArtifactStore, claim: Claim, made_by: ArtifactJobs) -> dict[str, Any]:
-    """Wait for a job that another account runs: of that one there are only the records."""
-    key = event["ArtifactKey"]
-    manifest = store.manifest(key, claim.attempt)
-    if manifest is not None:
-        return end(event, data=signal_data(manifest))
-    of_account = f"the {made_by.kind.title} of account {claim.maker} for the artifact {key}"
-    if claim.failure:
-        return end(event, failure=f"{of_account} came to nothing: {claim.failure}. Deploy again to run it here")
-    if claim.released:
-        return end(event, failure=f"{of_account} was given up there. Deploy again to run it here")
-    if is_out_of_time(event):
-        return end(event, failure=f"{of_account} has not ended in the time this deployment waits. Deploy again later")
-    log("followed", artifact=key, maker=claim.maker)
-    return again(60)
+    def follow(self, claim: Claim) -> dict[str, object]:
+        """Wait for a job that another account runs: of that one there are only the records."""
+        manifest = self.store.manifest(self.key, claim.attempt)
+        if manifest is not None:
+            return end(self.event, data=signal_data(manifest))
+        of_account = f"the {self.made_by.kind.title} of account {claim.maker} for the artifact {self.key}"
+        if claim.failure:
+            failure = f"{of_account} came to nothing: {claim.failure}. Deploy again to run it here"
+            return end(self.event, failure=failure)
+        if claim.released:
+            return end(self.event, failure=f"{of_account} was given up there. Deploy again to run it here")
+        if is_out_of_time(self.event):
+            failure = f"{of_account} has not ended in the time this deployment waits. Deploy again later"
+            return end(self.event, failure=failure)
+        log("followed", artifact=self.key, maker=claim.maker)
+        return again(60)
 
+    def _complete(self, job: Mapping[str, Any]) -> dict[str, object]:
+        claim, made_by = self.claim, self.made_by
+        kind = made_by.kind
+        name = job[kind.name_member]
+        output = made_by.output(job)
+        uri = made_by.artifact_uri(output if output.endswith("/") else f"{output}/", name)
+        files = self.store.files(uri, checksums=True)
+        if not files:
+            return self._fail(f"the {kind.title} {name} completed but wrote nothing to {uri}; deploy again")
+        started, ended = made_by.span(job)
+        manifest = {
+            "schema": 1,
+            "artifact_key": self.key,
+            "attempt": self.attempt,
+            "image": made_by.image(job),
+            "model_data_uri": uri,
+            "job_name": name,
+            "job_arn": job[f"{kind.name}Arn"],
+            "source": claim.source if claim else {},
+            "description": claim.description if claim else {},
+            **made_by.recorded(job),
+            "started_at": started.isoformat(),
+            "ended_at": ended.isoformat(),
+            "duration_seconds": round((ended - started).total_seconds()),
+            "size_bytes": sum(file["size"] for file in files),
+            "files": files,
+        }
+        # A later attempt is under way where this one was given up; its manifest is not to be overwritten.
+        if claim is None or claim.attempt == self.attempt:
+            self.store.write_manifest(self.key, manifest)
+        count("JobSeconds", (ended - started).total_seconds())
+        return end(self.event, data=signal_data(manifest))
 
-def _complete(
-    event: Mapping[str, Any], store: ArtifactStore, claim: Claim | None, job: Mapping[str, Any], made_by: ArtifactJobs
-) -> dict[str, Any]:
-    key, kind = event["ArtifactKey"], made_by.kind
-    name = job[kind.name_member]
-    output = made_by.output(job)
-    uri = made_by.artifact_uri(output if output.endswith("/") else f"{output}/", name)
-    files = store.files(uri, checksums=True)
-    if not files:
-        return _fail(event, store, f"the {kind.title} {name} completed but wrote nothing to {uri}; deploy again")
-    started, ended = made_by.span(job)
-    manifest = {
-        "schema": 1,
-        "artifact_key": key,
-        "attempt": event["Attempt"],
-        "image": made_by.image(job),
-        "model_data_uri": uri,
-        "job_name": name,
-        "job_arn": job[f"{kind.name}Arn"],
-        "source": claim.source if claim else {},
-        "description": claim.description if claim else {},
-        **made_by.recorded(job),
-        "started_at": started.isoformat(),
-        "ended_at": ended.isoformat(),
-        "duration_seconds": round((ended - started).total_seconds()),
-        "size_bytes": sum(file["size"] for file in files),
-        "files": files,
-    }
-    # A later attempt is under way where this one was given up; its manifest is not to be overwritten.
-    if claim is None or claim.attempt == event["Attempt"]:
-        store.write_manifest(key, manifest)
-    count("JobSeconds", (ended - started).total_seconds())
-    return end(event, data=signal_data(manifest))
-
-
-def _fail(event: Mapping[str, Any], store: ArtifactStore, failure: str) -> dict[str, Any]:
-    """The attempt came to nothing: say so in the claim, for those who cannot look at the job, and to the stack."""
-    store.fail(event["ArtifactKey"], event["Attempt"], failure)
-    return end(event, failure=failure)
+    def _fail(self, failure: str) -> dict[str, object]:
+        """The attempt came to nothing: say so in the claim, for those who cannot look at the job, and to the stack."""
+        self.store.fail(self.key, self.attempt, failure)
+        return end(self.event, failure=failure)

@@ -12,11 +12,15 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from botocore.exceptions import ClientError
 
 from .errors import DeploymentError, code_of
+from .value_shapes import is_object
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
 
 _SWAP_ATTEMPTS = 30
 _CHANGED_MEANWHILE = (404, 409, 412)
@@ -24,13 +28,38 @@ _CHANGED_MEANWHILE = (404, 409, 412)
 Record = dict[str, Any]
 
 
+class Encryption(TypedDict, total=False):
+    """What PutObject is told of encryption."""
+
+    ServerSideEncryption: Literal["aws:kms"]
+    SSEKMSKeyId: str
+
+
+class _Condition(TypedDict, total=False):
+    IfMatch: str
+    IfNoneMatch: Literal["*"]
+
+
+def encryption(kms_key_arn: str | None) -> Encryption:
+    """With that key; the bucket's own default where it is None."""
+    return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {}
+
+
+def objects(s3: S3Client, bucket: str, prefix: str) -> Iterator[tuple[str, int, str]]:
+    """Name, size in bytes and ETag of each object below ``prefix``, by name."""
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for item in page.get("Contents", ()):
+            # Every object has all three; the API's model requires none.
+            yield item.get("Key", ""), item.get("Size", 0), item.get("ETag", "")
+
+
 class JsonRecords:
     """The records of one bucket. Every method may be repeated."""
 
-    def __init__(self, s3: Any, bucket: str, kms_key_arn: str | None = None) -> None:
+    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None) -> None:
         self._s3 = s3
         self.bucket = bucket
-        self._encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {}
+        self._encryption = encryption(kms_key_arn)
 
     def read(self, name: str) -> Record | None:
         """The record, or None where there is none.
@@ -43,7 +72,7 @@ class JsonRecords:
 
     def write(self, name: str, record: Record) -> None:
         """Write the record, whatever was there."""
-        self._put(name, record)
+        self._put(name, record, {})
 
     def swap(self, name: str, change: Callable[[Record | None], Record]) -> Record:
         """Replace the record by what ``change`` makes of it; ``change`` may be called more than once.
@@ -57,8 +86,9 @@ class JsonRecords:
             after = change(before)
             if after == before:
                 return after
+            condition: _Condition = {"IfMatch": found[1]} if found else {"IfNoneMatch": "*"}
             try:
-                self._put(name, after, **({"IfMatch": found[1]} if found else {"IfNoneMatch": "*"}))
+                self._put(name, after, condition)
                 return after
             except ClientError as error:
                 # 404: it was deleted between the read and the write, so read it again.
@@ -74,9 +104,7 @@ class JsonRecords:
 
     def names(self, prefix: str) -> Iterator[str]:
         """The names of the objects below ``prefix``."""
-        for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix):
-            for item in page.get("Contents", []):
-                yield item["Key"]
+        return (name for name, _, _ in objects(self._s3, self.bucket, prefix))
 
     def _read(self, name: str) -> tuple[Record, str] | None:
         try:
@@ -86,17 +114,17 @@ class JsonRecords:
                 return None
             raise
         try:
-            record = json.loads(answer["Body"].read())
+            record: object = json.loads(answer["Body"].read())
         except ValueError:
             record = None
-        if not isinstance(record, dict):
+        if not is_object(record):
             raise DeploymentError(
                 f"s3://{self.bucket}/{name} is damaged: it is no JSON object. The bucket is versioned: restore the "
                 "version before it, then deploy again"
             )
         return record, answer["ETag"]
 
-    def _put(self, name: str, record: Record, **condition: str) -> None:
+    def _put(self, name: str, record: Record, condition: _Condition) -> None:
         self._s3.put_object(
             Bucket=self.bucket,
             Key=name,

@@ -11,34 +11,42 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.exceptions import ClientError
 
+from .cloudformation import Event
 from .custom_resource import CLIENT, answer
 from .errors import DeploymentError, message_of
 from .properties import HubSource, ModelProperties, parse_model_properties
 from .source import ResolvedSource, hub_document, resolve
 from .telemetry import entry_point, log
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+    from botocore.paginate import PageIterator
+    from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_sagemaker.client import SageMakerClient
+    from mypy_boto3_sagemaker.type_defs import ListTagsOutputTypeDef, TagTypeDef
+
 NAME_PREFIX = "optim-"
 _NAME_LENGTH = 63
 
 
 @entry_point
-def handler(event: Mapping[str, Any], context: object) -> None:
+def handler(event: Event, context: LambdaContext) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
     answer(event, context, ensure=_ensure, delete=_delete)
 
 
-def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    sagemaker = boto3.client("sagemaker", config=CLIENT)
+def _ensure(event: Event) -> tuple[str, dict[str, str]]:
+    sagemaker: SageMakerClient = boto3.client("sagemaker", config=CLIENT)
     wanted = parse_model_properties(event["ResourceProperties"])
     source = resolve(wanted.source, sagemaker=sagemaker, s3=boto3.client("s3", config=CLIENT))
     request = _request(wanted, sagemaker, source)
     name = _name(event, request)
-    tags = [{"Key": key, "Value": value} for key, value in wanted.tags]
+    tags: list[TagTypeDef] = [{"Key": key, "Value": value} for key, value in wanted.tags]
     try:
         arn = sagemaker.create_model(ModelName=name, **request, Tags=tags)["ModelArn"]
         log("created", model=name)
@@ -51,15 +59,15 @@ def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     if "OldResourceProperties" in event:
         # On a rollback these are those of the update that failed: its model is nobody's if it was never answered.
         stale = _name_from(event, event["OldResourceProperties"], sagemaker)
-        if stale not in (None, name, event.get("PhysicalResourceId")):
-            _delete_model(sagemaker, str(stale))
+        if stale is not None and stale not in (name, event.get("PhysicalResourceId")):
+            _delete_model(sagemaker, stale)
     image = request["PrimaryContainer"]["Image"]
     return name, {"ModelName": name, "ModelArn": arn, "Image": image, **source.timeout_attributes}
 
 
-def _request(wanted: ModelProperties, sagemaker: Any, source: ResolvedSource) -> dict[str, Any]:
+def _request(wanted: ModelProperties, sagemaker: SageMakerClient, source: ResolvedSource) -> dict[str, Any]:
     """The body of CreateModel without name and tags."""
-    s3 = boto3.client("s3", config=CLIENT)
+    s3: S3Client = boto3.client("s3", config=CLIENT)
     image, environment = wanted.image, dict(wanted.environment)
     if image is None:
         if not isinstance(wanted.source, HubSource):
@@ -84,7 +92,7 @@ def _request(wanted: ModelProperties, sagemaker: Any, source: ResolvedSource) ->
     }
 
 
-def _name(event: Mapping[str, Any], request: Mapping[str, Any]) -> str:
+def _name(event: Event, request: Mapping[str, object]) -> str:
     what = json.dumps([event["StackId"], event["LogicalResourceId"], request], sort_keys=True)
     digest = hashlib.sha256(what.encode()).hexdigest()[:16]
     stack = re.sub(r"[^a-zA-Z0-9]+", "-", event["StackId"].split("/")[1])
@@ -93,7 +101,7 @@ def _name(event: Mapping[str, Any], request: Mapping[str, Any]) -> str:
     return f"{readable[: _NAME_LENGTH - 17].rstrip('-')}-{digest}"
 
 
-def _retag(sagemaker: Any, arn: str, wanted: list[dict[str, str]]) -> None:
+def _retag(sagemaker: SageMakerClient, arn: str, wanted: list[TagTypeDef]) -> None:
     now = {tag["Key"]: tag["Value"] for page in _tag_pages(sagemaker, arn) for tag in page["Tags"]}
     keys = {tag["Key"] for tag in wanted}
     # Tags of CloudFormation and of AWS are not this resource's to remove.
@@ -105,11 +113,11 @@ def _retag(sagemaker: Any, arn: str, wanted: list[dict[str, str]]) -> None:
         sagemaker.add_tags(ResourceArn=arn, Tags=new)
 
 
-def _tag_pages(sagemaker: Any, arn: str) -> Any:
+def _tag_pages(sagemaker: SageMakerClient, arn: str) -> PageIterator[ListTagsOutputTypeDef]:
     return sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
 
 
-def _name_from(event: Mapping[str, Any], properties: Mapping[str, Any], sagemaker: Any) -> str | None:
+def _name_from(event: Event, properties: Mapping[str, object], sagemaker: SageMakerClient) -> str | None:
     """The name of the model that ``properties`` describe; None where they describe none that could be created."""
     try:
         wanted = parse_model_properties(properties)
@@ -120,8 +128,8 @@ def _name_from(event: Mapping[str, Any], properties: Mapping[str, Any], sagemake
         return None
 
 
-def _delete(event: Mapping[str, Any]) -> None:
-    sagemaker = boto3.client("sagemaker", config=CLIENT)
+def _delete(event: Event) -> None:
+    sagemaker: SageMakerClient = boto3.client("sagemaker", config=CLIENT)
     name = event.get("PhysicalResourceId")
     if not isinstance(name, str) or not name.startswith(NAME_PREFIX):
         # A create that was not answered, or failed: the model it may have made has the name that follows from it.
@@ -130,7 +138,7 @@ def _delete(event: Mapping[str, Any]) -> None:
         _delete_model(sagemaker, name)
 
 
-def _delete_model(sagemaker: Any, name: str) -> None:
+def _delete_model(sagemaker: SageMakerClient, name: str) -> None:
     try:
         sagemaker.delete_model(ModelName=name)
         log("deleted", model=name)

@@ -15,12 +15,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
 from .errors import DeploymentError, code_of
 from .json_records import JsonRecords, Record
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
 
 PREFIX = "owners/"
 # Lambda repeats an invocation twice, and CloudFormation has one request of a resource under way at a time.
@@ -110,7 +113,7 @@ class OwnerRecord:
 class OwnerRecords:
     """The owner records of one bucket. Every method may be repeated."""
 
-    def __init__(self, s3: Any, bucket: str, kms_key_arn: str | None = None) -> None:
+    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None) -> None:
         self._records = JsonRecords(s3, bucket, kms_key_arn)
 
     def all(self) -> Iterator[OwnerRecord]:

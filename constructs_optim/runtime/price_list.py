@@ -6,11 +6,15 @@ Source: AWS Price List API reference, GetProducts; attributes of ``AmazonSageMak
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import boto3
 
 from .custom_resource import CLIENT
 from .price_terms import hourly_prices
+
+if TYPE_CHECKING:
+    from mypy_boto3_pricing.client import PricingClient
 
 # Where the API is: it answers for every region of the partition.
 _ENDPOINTS = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
@@ -25,9 +29,9 @@ def instance_price_per_hour(instance_type: str, *, region: str, partition: str =
     home = _ENDPOINTS.get(partition)
     if home is None:
         return None
-    pages = boto3.client("pricing", region_name=home, config=CLIENT).get_paginator("get_products")
+    pricing: PricingClient = boto3.client("pricing", region_name=home, config=CLIENT)
     filters = {"regionCode": region, "instanceName": instance_type, "component": "Hosting"}
-    listed = pages.paginate(
+    listed = pricing.get_paginator("get_products").paginate(
         ServiceCode="AmazonSageMaker",
         Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()],
     )

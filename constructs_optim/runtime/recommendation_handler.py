@@ -7,14 +7,13 @@ predecessor CloudFormation asks to delete, and a rollback finds the earlier resu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.exceptions import ClientError
 
 from . import recommendation_report
-from .cloudformation import issued_at, signal
+from .cloudformation import Event, issued_at, signal
 from .custom_resource import CLIENT, answer
 from .errors import DeploymentError, code_of, message_of
 from .properties import is_artifact_key
@@ -31,6 +30,9 @@ from .source import resolve
 from .telemetry import entry_point, log
 from .watching import deadline
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
 _NOT_HERE = (
     "Recommendation jobs are not open to every account and region: an account team or AWS Support can tell, and "
     "Service Quotas has their limits"
@@ -38,12 +40,12 @@ _NOT_HERE = (
 
 
 @entry_point
-def handler(event: Mapping[str, Any], context: object) -> None:
+def handler(event: Event, context: LambdaContext) -> None:
     """Entry point. Whatever happens, CloudFormation gets an answer."""
     answer(event, context, ensure=_ensure, delete=_delete)
 
 
-def _ensure(event: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = parse_recommendation_properties(event["ResourceProperties"])
     records = _records(event, wanted.request, _key(event, wanted.request))
     result = records.result()
@@ -65,7 +67,7 @@ def _fingerprint(request: RecommendationRequest) -> str:
 
 
 def _start(
-    event: Mapping[str, Any],
+    event: Event,
     wanted: RecommendationProperties,
     records: RecommendationRecords,
     fingerprint: str,
@@ -162,7 +164,7 @@ def _create(wanted: RecommendationProperties, records: RecommendationRecords, ru
         raise DeploymentError(f"CreateAIRecommendationJob answered {code}: {message}. {_NOT_HERE}") from error
 
 
-def _delete(event: Mapping[str, Any]) -> None:
+def _delete(event: Event) -> None:
     """Stop what this resource began and what still runs; results stay in the store."""
     request = parse_recommendation_properties(event["ResourceProperties"]).request
     physical_id = event.get("PhysicalResourceId")
@@ -178,12 +180,12 @@ def _delete(event: Mapping[str, Any]) -> None:
             raise
 
 
-def _key(event: Mapping[str, Any], request: RecommendationRequest) -> str:
+def _key(event: Event, request: RecommendationRequest) -> str:
     region, account = event["StackId"].split(":")[3:5]
     return request.key(account, region)
 
 
-def _records(event: Mapping[str, Any], request: RecommendationRequest, key: str) -> RecommendationRecords:
+def _records(event: Event, request: RecommendationRequest, key: str) -> RecommendationRecords:
     owner = owner_of(event["StackId"], event["LogicalResourceId"])
     return RecommendationRecords(_client("s3"), request.bucket, request.kms_key_arn, key, owner)
 

@@ -15,10 +15,13 @@ begins the run's.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .json_records import Record
 from .run_records import RunRecords
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
 
 _OWNER_DIGITS = 8
 
@@ -36,7 +39,7 @@ def owner_in(run: str) -> str:
 class RecommendationRecords(RunRecords):
     """The records of what is asked under one key, as one owner sees them. Every method may be repeated."""
 
-    def __init__(self, s3: Any, bucket: str, kms_key_arn: str | None, key: str, owner: str) -> None:
+    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, key: str, owner: str) -> None:
         """Prepare to read and write below ``recommendations/<key>/``."""
         super().__init__(s3, bucket, kms_key_arn, "recommendations", key)
         self.owner = owner

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .recommendation_properties import RecommendationRequest
+from .value_shapes import list_in, nested, object_in
 
 
 def result(request: RecommendationRequest, fingerprint: str, name: str, job: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,9 +33,10 @@ def signal_data(document: Mapping[str, Any]) -> str:
     What it does not say is empty.
     """
     first = document["recommendations"][0]
-    model = first.get("ModelDetails") or {}
+    model = object_in(nested(first, "ModelDetails"))
     # The deployment's own configuration is the more exact one; the model package's lists what it may run on.
-    instance = {**next(iter(model.get("InstanceDetails") or []), {}), **(first.get("DeploymentConfiguration") or {})}
+    listed = [object_in(each) for each in list_in(model.get("InstanceDetails"))[:1]]
+    instance = {**(listed[0] if listed else {}), **object_in(nested(first, "DeploymentConfiguration"))}
     parts = (
         instance.get("InstanceType"),
         instance.get("InstanceCount"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 
@@ -23,11 +23,14 @@ from .sagemaker_jobs import RECOMMENDATION, SageMakerJobs
 from .telemetry import entry_point, log
 from .watching import again, end, hours, is_out_of_time, tell, wait_seconds
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
 _RUN = re.compile(r"[0-9a-f]{16}")
 
 
 @entry_point
-def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, object]:
     """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
     request = parse_recommendation_request(event.get("Request"))
     run = event.get("Run")
@@ -45,8 +48,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
 
 
 def _look(
-    event: Mapping[str, Any], request: RecommendationRequest, records: RecommendationRecords, run: str
-) -> dict[str, Any]:
+    event: Mapping[str, object], request: RecommendationRequest, records: RecommendationRecords, run: str
+) -> dict[str, object]:
     name = run_job_name(records.key, run)
     job = SageMakerJobs(_client("sagemaker"), RECOMMENDATION).describe(name)
     if job is None:
@@ -65,7 +68,7 @@ def _look(
     return end(event, data=recommendation_report.signal_data(result))
 
 
-def _wait(event: Mapping[str, Any], name: str, job: Mapping[str, Any], status: str) -> dict[str, Any]:
+def _wait(event: Mapping[str, object], name: str, job: Mapping[str, Any], status: str) -> dict[str, object]:
     if status in ("Failed", "Stopped"):
         reason = job.get("FailureReason") or "it was stopped from outside this deployment"
         raise DeploymentError(f"the recommendation job {name} ended as {status}: {reason}. Deploy again to repeat it")

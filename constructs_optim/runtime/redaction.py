@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 import string
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeGuard
 from urllib.parse import parse_qsl, urlsplit
 
 HIDDEN = "***"
@@ -85,22 +85,20 @@ class Redactor:
         """``text`` without secrets."""
         return _without_shapes(self._known.sub(HIDDEN, text) if self._known is not None else text)
 
-    def value(self, value: Any, *, name: str = "") -> Any:
+    def value(self, value: object, *, name: str = "") -> object:
         """``value`` without secrets: mappings and sequences all through, all else as JSON can have it."""
-        match value:
-            case None | bool() | int() | float():
-                return value
-            case Mapping():
-                return {str(self.value(str(key))): self._member(str(key), item) for key, item in value.items()}
-            case list() | tuple() | set() | frozenset():
-                return [self.value(item) for item in value]
-            case _:
-                return _without_shapes(str(value)) if name in IDENTIFIERS else self.text(str(value))
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if _is_mapping(value):
+            return {str(self.value(str(key))): self._member(str(key), item) for key, item in value.items()}
+        if _are_items(value):
+            return [self.value(item) for item in value]
+        return _without_shapes(str(value)) if name in IDENTIFIERS else self.text(str(value))
 
-    def _member(self, name: str, value: Any) -> Any:
+    def _member(self, name: str, value: object) -> object:
         if _is_secret(name) and value is not None:
             return HIDDEN
-        if _ENVIRONMENT.search(name) and isinstance(value, Mapping):
+        if _ENVIRONMENT.search(name) and _is_mapping(value):
             return {str(key): HIDDEN for key in value}
         return self.value(value, name=name)
 
@@ -117,22 +115,31 @@ def _is_secret(name: str) -> bool:
 
 def _secrets(value: object, *, secret: bool = False, setting: bool = False) -> Iterator[str]:
     """The texts of an event that are secrets: those under a secret's name, and the settings of an environment."""
-    match value:
-        case Mapping():
-            for key, item in value.items():
-                name = str(key)
-                yield from _secrets(
-                    item, secret=secret or _is_secret(name), setting=setting or bool(_ENVIRONMENT.search(name))
-                )
-        case list() | tuple():
-            for item in value:
-                yield from _secrets(item, secret=secret, setting=setting)
-        case str() if secret:
-            yield from (part for part in (value, *_parts(value)) if _is_distinct(part, _SHORTEST_SECRET))
-        case str() if setting and value not in (os.environ.get("AWS_REGION"), os.environ.get("AWS_DEFAULT_REGION")):
-            yield from (value,) if _is_distinct(value, _SHORTEST_SETTING) else ()
-        case _:
-            pass
+    if _is_mapping(value):
+        for key, item in value.items():
+            name = str(key)
+            yield from _secrets(
+                item, secret=secret or _is_secret(name), setting=setting or bool(_ENVIRONMENT.search(name))
+            )
+    elif _are_items(value):
+        for item in value:
+            yield from _secrets(item, secret=secret, setting=setting)
+    elif isinstance(value, str) and secret:
+        yield from (part for part in (value, *_parts(value)) if _is_distinct(part, _SHORTEST_SECRET))
+    elif isinstance(value, str) and setting and value not in _regions():
+        yield from (value,) if _is_distinct(value, _SHORTEST_SETTING) else ()
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
+    return isinstance(value, Mapping)
+
+
+def _are_items(value: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(value, list | tuple | set | frozenset)
+
+
+def _regions() -> tuple[str | None, str | None]:
+    return os.environ.get("AWS_REGION"), os.environ.get("AWS_DEFAULT_REGION")
 
 
 def _parts(text: str) -> Iterator[str]:

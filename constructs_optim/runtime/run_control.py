@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
@@ -13,11 +13,14 @@ from .errors import code_of
 from .run_records import RunRecords, run_job_name
 from .sagemaker_jobs import SageMakerJobs
 
+if TYPE_CHECKING:
+    from mypy_boto3_stepfunctions.client import SFNClient
+
 # A function has 180 seconds.
 _PATIENCE_SECONDS, _COMING_SECONDS = 120, 10
 
 
-def start_watching(stepfunctions: Any, state_machine_arn: str, name: str, given: Mapping[str, Any]) -> bool:
+def start_watching(stepfunctions: SFNClient, state_machine_arn: str, name: str, given: Mapping[str, object]) -> bool:
     """Start the execution ``name`` with the input ``given``; False where a repeated event finds it started."""
     try:
         stepfunctions.start_execution(stateMachineArn=state_machine_arn, name=name, input=json.dumps(given))

@@ -11,9 +11,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .json_records import JsonRecords, Record
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
 
 _SHORT = 24
 
@@ -31,7 +34,7 @@ def run_job_name(key: str, run: str) -> str:
 class RunRecords:
     """The records of what has one key. Every method may be repeated."""
 
-    def __init__(self, s3: Any, bucket: str, kms_key_arn: str | None, kind: str, key: str) -> None:
+    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, kind: str, key: str) -> None:
         """Prepare to read and write below ``<kind>/<key>/``."""
         self._s3, self.bucket, self.key = s3, bucket, key
         self._prefix = f"{kind}/{key}/"
@@ -62,7 +65,7 @@ class RunRecords:
         pages = self._s3.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=f"{self._prefix}runs/", Delimiter="/"
         )
-        return [each["Prefix"].split("/")[-2] for page in pages for each in page.get("CommonPrefixes", [])]
+        return [each.get("Prefix", "").split("/")[-2] for page in pages for each in page.get("CommonPrefixes", ())]
 
     def run_result(self, run: str) -> Record | None:
         """What came of a run; None while nothing has."""

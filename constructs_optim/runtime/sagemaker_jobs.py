@@ -6,12 +6,17 @@ import hashlib
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from .errors import code_of, message_of
+from .value_shapes import is_list, is_object
+
+if TYPE_CHECKING:
+    from botocore.model import ListShape, Shape, StructureShape
+    from mypy_boto3_sagemaker.client import SageMakerClient
 
 _ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
 
@@ -77,7 +82,7 @@ _NOT_FOUND = ("could not find", "does not exist", "requested resource not found"
 class SageMakerJobs:
     """A SageMaker client, narrowed to jobs of one kind."""
 
-    def __init__(self, sagemaker: Any, kind: JobKind = OPTIMIZATION) -> None:
+    def __init__(self, sagemaker: SageMakerClient, kind: JobKind = OPTIMIZATION) -> None:
         self._sagemaker, self.kind = sagemaker, kind
 
     def describe(self, name: str) -> dict[str, Any] | None:
@@ -89,11 +94,13 @@ class SageMakerJobs:
                 return None
             raise
 
-    def create(self, request: Mapping[str, Any]) -> bool:
+    def create(self, request: Mapping[str, object]) -> bool:
         """Create the job; False where the name is taken, by a concurrent or repeated call."""
-        shape = self._sagemaker.meta.service_model.operation_model(f"Create{self.kind.name}").input_shape
+        operation = self._sagemaker.meta.service_model.operation_model(f"Create{self.kind.name}")
+        # Each of these operations takes something.
+        members = operation.input_shape.members if operation.input_shape is not None else {}
         try:
-            self._call("Create", typed(request, shape))
+            self._call("Create", typed_members(request, members))
         except ClientError as error:
             if code_of(error) in ("ResourceInUse", "ConflictException"):
                 return False
@@ -120,25 +127,39 @@ class SageMakerJobs:
                 return
             self.stop(name)
 
-    def _call(self, verb: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _call(self, verb: str, request: Mapping[str, object]) -> dict[str, Any]:
         # boto3's own rule for method names, which knows of AIBenchmarkJob.
         return getattr(self._sagemaker, xform_name(f"{verb}{self.kind.name}"))(**request)
 
 
-def typed(value: Any, shape: Any) -> Any:
-    """Turn the strings CloudFormation delivers back into the types the API's model asks for."""
+def typed_members(given: Mapping[str, object], members: Mapping[str, Shape]) -> dict[str, object]:
+    """Turn the strings CloudFormation delivers back into the types the API's model asks for, member by member."""
+    return {name: typed(value, members[name]) if name in members else value for name, value in given.items()}
+
+
+def typed(value: object, shape: Shape) -> object:
+    """The same for one value; one of another form than the model's stays as it is, and botocore refuses it."""
+    if _is_structure(shape) and is_object(value):
+        return typed_members(value, shape.members)
+    if _is_list(shape) and is_list(value):
+        return [typed(item, shape.member) for item in value]
+    if not isinstance(value, str):
+        return value
     match shape.type_name:
-        case "structure":
-            members = shape.members
-            return {k: typed(v, members[k]) if k in members else v for k, v in value.items()}
-        case "list":
-            return [typed(item, shape.member) for item in value]
-        case "integer" | "long" if isinstance(value, str):
+        case "integer" | "long":
             return int(value)
-        case "boolean" if isinstance(value, str):
+        case "boolean":
             return value.lower() == "true"
         case _:
             return value
+
+
+def _is_structure(shape: Shape) -> TypeGuard[StructureShape]:
+    return shape.type_name == "structure"
+
+
+def _is_list(shape: Shape) -> TypeGuard[ListShape]:
+    return shape.type_name == "list"
 
 
 def is_not_found(error: ClientError) -> bool:

@@ -9,13 +9,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
 from .errors import DeploymentError, code_of
 from .hub_document import LONGEST_STARTUP, HubDocument
+from .json_records import objects
 from .properties import ArtifactSource, HubDraftSource, HubSource, S3Source, Source
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_sagemaker.client import SageMakerClient
+    from mypy_boto3_sagemaker.type_defs import DescribeHubContentRequestTypeDef
 
 
 @dataclass(frozen=True)
@@ -37,26 +43,26 @@ class ResolvedSource:
         return {"ModelDataDownloadTimeout": str(download), "ContainerStartupTimeout": str(startup)}
 
     @property
-    def model_source(self) -> dict[str, Any]:
+    def model_source(self) -> dict[str, object]:
         """The ``ModelSource`` of an optimization job's request."""
         return {"S3": {"S3Uri": self.uri, **self._access}}
 
     @property
-    def channel_source(self) -> dict[str, Any]:
+    def channel_source(self) -> dict[str, object]:
         """The ``S3DataSource`` of a training job's input channel."""
         return {"S3Uri": self.uri, "S3DataType": "S3Prefix", **self._access}
 
     @property
-    def data_source(self) -> dict[str, Any]:
+    def data_source(self) -> dict[str, object]:
         """The ``S3DataSource`` of a model's container."""
         return {"S3Uri": self.uri, "S3DataType": "S3Prefix", "CompressionType": "None", **self._access}
 
     @property
-    def _access(self) -> dict[str, Any]:
+    def _access(self) -> dict[str, object]:
         return {"ModelAccessConfig": {"AcceptEula": True}} if self.accept_eula else {}
 
 
-def resolve(source: Source, *, sagemaker: Any, s3: Any) -> ResolvedSource:
+def resolve(source: Source, *, sagemaker: SageMakerClient, s3: S3Client) -> ResolvedSource:
     """Find the files.
 
     Raises:
@@ -73,7 +79,7 @@ def resolve(source: Source, *, sagemaker: Any, s3: Any) -> ResolvedSource:
             return ResolvedSource(identity=f"artifact:{source.artifact_key}", uri=source.uri, accept_eula=False)
 
 
-def with_reads(source: ResolvedSource, reads: Sequence[S3Source], s3: Any) -> ResolvedSource:
+def with_reads(source: ResolvedSource, reads: Sequence[S3Source], s3: S3Client) -> ResolvedSource:
     """The source, with what else a job reads in its identity, each in a line of its own.
 
     Raises:
@@ -99,7 +105,7 @@ def is_of(source: Source, identity: str) -> bool:
             return True
 
 
-def hub_document(source: HubSource | HubDraftSource, sagemaker: Any) -> tuple[HubDocument, str]:
+def hub_document(source: HubSource | HubDraftSource, sagemaker: SageMakerClient) -> tuple[HubDocument, str]:
     """A model's document and version.
 
     Raises:
@@ -110,17 +116,21 @@ def hub_document(source: HubSource | HubDraftSource, sagemaker: Any) -> tuple[Hu
     return HubDocument(f"{source.model_id} {found}", text, configuration), found
 
 
-def hub_content(source: HubSource | HubDraftSource, sagemaker: Any) -> tuple[str, str]:
+def hub_content(source: HubSource | HubDraftSource, sagemaker: SageMakerClient) -> tuple[str, str]:
     """A model's document as text, and its version.
 
     Raises:
         DeploymentError: where the hub has none.
     """
-    version = {"HubContentVersion": source.version} if source.version else {}
+    asked: DescribeHubContentRequestTypeDef = {
+        "HubName": source.hub_name,
+        "HubContentType": "Model",
+        "HubContentName": source.model_id,
+    }
+    if source.version:
+        asked["HubContentVersion"] = source.version
     try:
-        content = sagemaker.describe_hub_content(
-            HubName=source.hub_name, HubContentType="Model", HubContentName=source.model_id, **version
-        )
+        content = sagemaker.describe_hub_content(**asked)
     except ClientError as error:
         if code_of(error) != "ResourceNotFound":
             raise
@@ -133,7 +143,7 @@ def hub_content(source: HubSource | HubDraftSource, sagemaker: Any) -> tuple[str
     return content["HubContentDocument"], content["HubContentVersion"]
 
 
-def _from_hub(source: HubSource, sagemaker: Any) -> ResolvedSource:
+def _from_hub(source: HubSource, sagemaker: SageMakerClient) -> ResolvedSource:
     document, version = hub_document(source, sagemaker)
     uri = document.model_uri
     eula = document.eula_uri
@@ -150,7 +160,7 @@ def _from_hub(source: HubSource, sagemaker: Any) -> ResolvedSource:
     )
 
 
-def _draft_from_hub(source: HubDraftSource, sagemaker: Any) -> ResolvedSource:
+def _draft_from_hub(source: HubDraftSource, sagemaker: SageMakerClient) -> ResolvedSource:
     document, version = hub_document(source, sagemaker)
     uri, eula = document.draft("sagemaker")
     if eula and not source.accept_eula:
@@ -163,15 +173,13 @@ def _draft_from_hub(source: HubDraftSource, sagemaker: Any) -> ResolvedSource:
     )
 
 
-def _from_s3(source: S3Source, s3: Any, holds: str = "model") -> ResolvedSource:
+def _from_s3(source: S3Source, s3: S3Client, holds: str = "model") -> ResolvedSource:
     digest = hashlib.sha256()
     found = False
     try:
-        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=source.bucket, Prefix=source.prefix):
-            for item in page.get("Contents", []):
-                found = True
-                name = item["Key"].removeprefix(source.prefix)
-                digest.update(f"{name}\t{item['Size']}\t{item['ETag']}\n".encode())
+        for name, size, etag in objects(s3, source.bucket, source.prefix):
+            found = True
+            digest.update(f"{name.removeprefix(source.prefix)}\t{size}\t{etag}\n".encode())
     except ClientError as error:
         code = code_of(error)
         if code not in ("NoSuchBucket", "AccessDenied"):

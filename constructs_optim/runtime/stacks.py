@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .errors import message_of
 from .owner_records import Owner
 
+if TYPE_CHECKING:
+    from mypy_boto3_cloudformation.client import CloudFormationClient
 
-def gone(owners: Iterable[Owner], asking: Owner, cloudformation: Any) -> frozenset[Owner]:
+
+def gone(owners: Iterable[Owner], asking: Owner, cloudformation: CloudFormationClient) -> frozenset[Owner]:
     """Those of ``owners`` whose stack does not exist any more.
 
     Only stacks of the asking one's own account and region can be looked up; an owner that cannot be, or about which
@@ -31,7 +34,7 @@ def _place(owner: Owner) -> list[str]:
     return owner.stack_id.split(":")[:5]
 
 
-def _is_gone(stack_id: str, cloudformation: Any) -> bool:
+def _is_gone(stack_id: str, cloudformation: CloudFormationClient) -> bool:
     try:
         stacks = cloudformation.describe_stacks(StackName=stack_id)["Stacks"]
     except ClientError as error:

@@ -11,15 +11,19 @@ import json
 import os
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
 
 from .redaction import Redactor
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
 T = TypeVar("T")
-Handler = Callable[[Mapping[str, Any], Any], T]
+E = TypeVar("E", bound=Mapping[str, object])
+Handler = Callable[[E, "LambdaContext"], T]
 
 # What call sites name in one word, under the name by which lines are found.
 _FIELDS = {
@@ -44,7 +48,7 @@ _UNITS = {"JobSeconds": MetricUnit.Seconds}
 _redactor = Redactor()
 
 
-def _serialized(line: Any) -> str:
+def _serialized(line: object) -> str:
     return json.dumps(_redactor.value(line), ensure_ascii=False)
 
 
@@ -56,7 +60,7 @@ class HandlerFailed(Exception):
     """Stands for an exception that a handler did not expect and that carried a secret."""
 
 
-def log(message: str, **fields: Any) -> None:
+def log(message: str, **fields: object) -> None:
     """Write a line, at the level ERROR for a failure and INFO for all else; count it where it is counted.
 
     Args:
@@ -83,21 +87,21 @@ def redacted(text: str) -> str:
     return _redactor.text(text)
 
 
-def entry_point(handler: Handler[T]) -> Handler[T]:
+def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
     """Decorate what Lambda calls: every line names what it is about, metrics are published, the work is traced.
 
     An exception is logged and raised again for Lambda to see. Lambda logs its text as well, so one that carries a
     secret is raised as :class:`HandlerFailed`, with the text as it was logged.
     """
 
-    def identified(event: Mapping[str, Any], context: Any) -> T:
+    def identified(event: E, context: LambdaContext) -> T:
         _logger.append_keys(**{key: event[name] for key, name in _OF_EVENT.items() if isinstance(event.get(name), str)})
         return _traced(handler)(event, context)
 
     in_lambda = _logger.inject_lambda_context(identified, log_event=False, clear_state=True)
 
     @functools.wraps(handler)
-    def invoked(event: Mapping[str, Any], context: Any) -> T:
+    def invoked(event: E, context: LambdaContext) -> T:
         _redactor.learn(event)
         if not hasattr(context, "aws_request_id"):
             _logger.clear_state()
@@ -113,7 +117,7 @@ def entry_point(handler: Handler[T]) -> Handler[T]:
     return invoked
 
 
-def _metric(message: str, fields: Mapping[str, Any]) -> str | None:
+def _metric(message: str, fields: Mapping[str, object]) -> str | None:
     """What a line counts as; docs/observability.md explains each."""
     match message:
         case "reused":
@@ -153,7 +157,7 @@ def _publish() -> None:
         _metrics.flush_metrics()
 
 
-def _traced(handler: Handler[T]) -> Handler[T]:
+def _traced(handler: Handler[E, T]) -> Handler[E, T]:
     """``handler`` with a subsegment of its own and one for each call to AWS, where this invocation is sampled.
 
     X-Ray's SDK takes longer to import than all else together, so an invocation that is not sampled goes without.

@@ -55,6 +55,13 @@ def list_in(value: object) -> list[object]:
     return value if is_list(value) else []
 
 
+def nested(value: object, *names: str) -> object:
+    """What objects of JSON have under ``names``, one inside the other; None where there is none."""
+    for name in names:
+        value = object_in(value).get(name)
+    return value
+
+
 def matches(value: object, pattern: re.Pattern[str]) -> TypeGuard[str]:
     """Whether ``value`` is text of that form, all of it."""
     return isinstance(value, str) and pattern.fullmatch(value) is not None

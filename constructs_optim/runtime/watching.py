@@ -5,18 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from .cloudformation import signal
 from .telemetry import log
 
-DONE: dict[str, Any] = {"Done": True}
+DONE: dict[str, object] = {"Done": True}
 """What ends the state machine's execution."""
 _STACK_PATIENCE = dt.timedelta(hours=12)
 _EARLY_SECONDS = 60
 
 
-def again(seconds: int) -> dict[str, Any]:
+def again(seconds: int) -> dict[str, object]:
     """What has the state machine look again."""
     return {"Done": False, "WaitSeconds": seconds}
 
@@ -42,7 +41,7 @@ def deadline(seconds: int | None) -> int | None:
     return int(time.time() + seconds - min(_EARLY_SECONDS, seconds / 10))
 
 
-def is_out_of_time(event: Mapping[str, Any]) -> bool:
+def is_out_of_time(event: Mapping[str, object]) -> bool:
     """Whether the stack that an execution's input names has waited as long as it does."""
     until = event.get("Deadline")
     return bool(event.get("WaitHandle")) and isinstance(until, int) and dt.datetime.now().timestamp() >= until
@@ -54,14 +53,14 @@ def hours(age: dt.timedelta) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def end(event: Mapping[str, Any], *, failure: str | None = None, data: str = "") -> dict[str, Any]:
+def end(event: Mapping[str, object], *, failure: str | None = None, data: str = "") -> dict[str, object]:
     """Tell whoever waits how it ended, and end the execution."""
     log("ended", failure=failure or "")
     tell(event, failure=failure, data=data)
     return DONE
 
 
-def tell(event: Mapping[str, Any], *, failure: str | None = None, data: str = "") -> None:
+def tell(event: Mapping[str, object], *, failure: str | None = None, data: str = "") -> None:
     """Signal the wait condition of the execution's input, where there is one."""
-    if event.get("WaitHandle"):
-        signal(event["WaitHandle"], failure=failure, data=data)
+    if handle := event.get("WaitHandle"):
+        signal(str(handle), failure=failure, data=data)
