@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 from .catalog import images, instances, models
+from .given import as_given, is_mapping, is_sequence
 from .model import Model
 from .techniques import Technique, TrainedTechnique, TrainingCompute
 
@@ -32,7 +33,7 @@ class Recipe:
     @cached_property
     def instance(self) -> instances.InstanceRow | None:
         """The catalog's row of the instance type."""
-        return instances.find(self.instance_type) if isinstance(self.instance_type, str) else None
+        return instances.find(self.instance_type)
 
     @cached_property
     def known_techniques(self) -> list[tuple[str, Technique]]:
@@ -40,11 +41,11 @@ class Recipe:
 
         One that was declared within another stands before it, as ``techniques[0].base``.
         """
-        given: Sequence[Any] = self.techniques if isinstance(self.techniques, Sequence) else ()
+        given = self.techniques if is_sequence(self.techniques) else ()
         found: list[tuple[str, Technique]] = []
         for place, technique in enumerate(given):
             if isinstance(technique, Technique):
-                within = (part for part in technique.before() if isinstance(part, Technique))
+                within = (part for part in map(as_given, technique.before()) if isinstance(part, Technique))
                 found += [(f"techniques[{place}].base", part) for part in within]
                 found.append((f"techniques[{place}]", technique))
         return found
@@ -52,9 +53,7 @@ class Recipe:
     @cached_property
     def all_techniques_are_known(self) -> bool:
         """Whether there is nothing but techniques where techniques belong."""
-        return isinstance(self.techniques, Sequence) and all(
-            isinstance(technique, Technique) for technique in self.techniques
-        )
+        return is_sequence(self.techniques) and all(isinstance(technique, Technique) for technique in self.techniques)
 
     @cached_property
     def tensor_parallel_degree(self) -> int | None:
@@ -69,10 +68,7 @@ class Recipe:
 
     def training_instance(self, compute: TrainingCompute) -> instances.InstanceRow | None:
         """The catalog's row of what a training runs on: the endpoint's instance type where it names none."""
-        name = compute.instance_type
-        if name is None:
-            return self.instance
-        return instances.find(name) if isinstance(name, str) else None
+        return self.instance if compute.instance_type is None else instances.find(compute.instance_type)
 
     @cached_property
     def image(self) -> images.ImageRow | None:
@@ -88,6 +84,8 @@ class Recipe:
     @cached_property
     def variables(self) -> Mapping[str, str]:
         """The given environment, where it is one."""
-        given = self.environment
-        sound = isinstance(given, Mapping) and all(isinstance(item, str) for pair in given.items() for item in pair)
-        return given if sound else {}
+        return self.environment if _is_environment(self.environment) else {}
+
+
+def _is_environment(given: object) -> TypeGuard[Mapping[str, str]]:
+    return is_mapping(given) and all(isinstance(item, str) for pair in given.items() for item in pair)

@@ -55,9 +55,9 @@ def other_names() -> frozenset[str]:
     return frozenset(load("instances")["without_catalogued_accelerator"])
 
 
-def find(name: str) -> InstanceRow | None:
-    """The accelerated instance type of that name."""
-    return by_name().get(name)
+def find(name: object) -> InstanceRow | None:
+    """The accelerated instance type of that name; None where it is no name, or of none."""
+    return by_name().get(name) if isinstance(name, str) else None
 
 
 def smallest(of: Iterable[InstanceRow]) -> InstanceRow | None:

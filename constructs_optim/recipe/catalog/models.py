@@ -114,7 +114,7 @@ def _catalogued() -> MappingProxyType[str, ModelRow]:
 
 
 def _row(raw: dict[str, Any], families: dict[str, dict[str, bool | None]]) -> ModelRow:
-    columns = {**families[raw["family"]], **raw, **raw.get("overrides", {})}
+    columns: dict[str, Any] = {**families[raw["family"]], **raw, **raw.get("overrides", {})}
     columns.pop("overrides", None)
-    licence = columns["license"]
-    return ModelRow(**{**columns, "license": License(**licence) if licence else None})
+    licence = columns.pop("license")
+    return ModelRow(**columns, license=License(**licence) if licence else None)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..given import is_list
 from .template import DeclaredResource, Template, listed, mapping, names, references
 
 CONFIGURATION = "AWS::SageMaker::EndpointConfig"
@@ -32,7 +33,7 @@ class Variant:
         if "ServerlessConfig" in self.properties:
             return []
         pools = self.properties.get("InstancePools")
-        if isinstance(pools, list):
+        if is_list(pools):
             return [
                 (f"{self.location}.InstancePools.{place}.InstanceType", mapping(pool).get("InstanceType"))
                 for place, pool in enumerate(pools)
@@ -50,7 +51,7 @@ def variants(template: Template) -> Iterator[Variant]:
     for config in template.of_type(CONFIGURATION):
         for name in ("ProductionVariants", "ShadowProductionVariants"):
             given = config.properties.get(name)
-            if isinstance(given, list):
+            if is_list(given):
                 for place, variant in enumerate(given):
                     properties = dict(mapping(variant))
                     yield Variant(config, f"Properties.{name}.{place}", properties)
@@ -152,7 +153,7 @@ def most_instances(template: Template, variant: Variant) -> tuple[str, Any]:
         place = f"MaxCapacity of {target.logical_id}"
         found.append((place, target.properties.get("MaxCapacity")))
         actions = target.properties.get("ScheduledActions")
-        if actions is not None and not isinstance(actions, list):
+        if actions is not None and not is_list(actions):
             found.append((f"ScheduledActions of {target.logical_id}", actions))
         for action in listed(actions):
             raised = mapping(mapping(action).get("ScalableTargetAction"))

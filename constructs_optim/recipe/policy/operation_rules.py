@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .endpoints import (
@@ -16,7 +16,7 @@ from .endpoints import (
     variants,
 )
 from .registry import IN_THE_REASON, Breach, policy_rule
-from .template import DeclaredResource, Template, listed, mapping, references
+from .template import DeclaredResource, Template, is_object, listed, mapping, references
 
 if TYPE_CHECKING:
     from .settings import PlatformPolicy
@@ -127,7 +127,7 @@ def _dimensions(alarm: DeclaredResource) -> Iterator[Any]:
     of_metrics = (mapping(mapping(mapping(one).get("MetricStat")).get("Metric")) for one in listed(own.get("Metrics")))
     for metric in (own, *of_metrics):
         for dimension in listed(metric.get("Dimensions")):
-            if isinstance(dimension, Mapping):
+            if is_object(dimension):
                 yield dimension.get("Value")
 
 

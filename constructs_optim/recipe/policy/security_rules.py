@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..catalog import instances
 from .endpoints import CONFIGURATION, variants
 from .registry import Breach, policy_rule
-from .template import JOB_TYPES, MODEL_TYPES, DeclaredResource, Template
+from .template import JOB_TYPES, MODEL_TYPES, DeclaredResource, Template, is_object
 
 if TYPE_CHECKING:
     from .settings import PlatformPolicy
@@ -92,7 +92,7 @@ def _has_disks(instance_type: Any) -> bool:
     The hardware encrypts them, with keys that never leave the instance, and SageMaker refuses a KMS key there
     (CreateEndpointConfig, ``KmsKeyId``).
     """
-    row = instances.find(instance_type) if isinstance(instance_type, str) else None
+    row = instances.find(instance_type)
     if row is not None:
         return row.nvme_gb > 0
     return isinstance(instance_type, str) and _NAMED_FOR_DISKS.fullmatch(instance_type) is not None
@@ -113,5 +113,5 @@ def _networked(template: Template) -> Iterator[tuple[DeclaredResource, tuple[str
         yield config, ("VpcConfig",)
 
 
-def _has_network(given: Any) -> bool:
-    return isinstance(given, dict) and all(bool(given.get(name)) for name in ("SecurityGroupIds", "Subnets"))
+def _has_network(given: object) -> bool:
+    return is_object(given) and all(bool(given.get(name)) for name in ("SecurityGroupIds", "Subnets"))

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from ..catalog import instances, models
 from ..catalog.matching import close_matches
+from ..given import is_list_or_tuple, is_mapping
 from ..techniques import REGISTRY
 from .registry import Severity, all_policy_rules
 
@@ -71,7 +72,7 @@ def _texts(given: Mapping[str, Any], setting: str, example: str) -> Iterator[tup
     value = given[setting]
     if value is None:
         return
-    if not isinstance(value, (list, tuple)):
+    if not is_list_or_tuple(value):
         yield Mistake(setting, value, "it is a list of texts", f"a list, such as [{example!r}]")
         return
     for place, text in enumerate(value):
@@ -116,7 +117,7 @@ def _ceiling(given: Mapping[str, Any], setting: str) -> Iterator[Mistake]:
 
 def _prices(given: Mapping[str, Any]) -> Iterator[Mistake]:
     prices = given["instance_prices"]
-    if not isinstance(prices, Mapping):
+    if not is_mapping(prices):
         yield Mistake("instance_prices", prices, "it is no mapping", "such as {'ml.g5.12xlarge': 7.09}")
         return
     for name, price in prices.items():
@@ -127,7 +128,7 @@ def _prices(given: Mapping[str, Any]) -> Iterator[Mistake]:
             yield Mistake(where, price, "it is no amount of US dollars above zero", "a number, such as 7.09")
 
 
-def _is_amount(value: Any) -> bool:
+def _is_amount(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
@@ -148,7 +149,7 @@ def _techniques(given: Mapping[str, Any], setting: str) -> Iterator[Mistake]:
 
 def _contradictions(given: Mapping[str, Any]) -> Iterator[Mistake]:
     required, forbidden = given["required_techniques"], given["forbidden_techniques"]
-    if not isinstance(required, (list, tuple)) or not isinstance(forbidden, (list, tuple)):
+    if not is_list_or_tuple(required) or not is_list_or_tuple(forbidden):
         return
     for text in required:
         if isinstance(text, str) and (text in forbidden or text.partition("=")[0] in forbidden):
@@ -200,15 +201,15 @@ def _reasons(given: Mapping[str, Any], switched_on: Set[str]) -> Iterator[Mistak
 def _by_rule(given: Mapping[str, Any], setting: str, switched_on: Set[str]) -> Iterator[tuple[str, Any]]:
     """What a setting has for rules that are on, with its place; mistakes for other rules."""
     value = given[setting]
-    if not isinstance(value, Mapping):
+    if not is_mapping(value):
         yield setting, Mistake(setting, value, "it is no mapping of rules' ids", "such as {'POL001': ...}")
         return
     settings = {rule.id: rule.setting for rule in all_policy_rules()}
     for rule_id, one in value.items():
-        where = f"{setting}[{rule_id!r}]"
-        if rule_id not in settings:
+        where, switch = f"{setting}[{rule_id!r}]", settings.get(rule_id) if isinstance(rule_id, str) else None
+        if switch is None:
             yield where, Mistake(where, one, "there is no such rule", f"one of {', '.join(settings)}")
-        elif settings[rule_id] not in switched_on:
-            yield where, Mistake(where, one, "the rule is not switched on", f"to give {settings[rule_id]} as well")
+        elif switch not in switched_on:
+            yield where, Mistake(where, one, "the rule is not switched on", f"to give {switch} as well")
         else:
             yield where, one

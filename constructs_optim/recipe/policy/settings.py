@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any
 
+from ..given import is_list_or_tuple, is_mapping
 from .registry import Severity
 from .setting_checks import Mistake, mistakes_in
 
@@ -97,7 +97,7 @@ class PlatformPolicy:
         return f"{reason} ({own.strip()})" if own is not None else reason
 
 
-def _frozen(value: Any) -> Any:
-    if isinstance(value, Mapping):
+def _frozen(value: object) -> object:
+    if is_mapping(value):
         return MappingProxyType(dict(value))
-    return tuple(value) if isinstance(value, (list, tuple)) else value
+    return tuple(value) if is_list_or_tuple(value) else value

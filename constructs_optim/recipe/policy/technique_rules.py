@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ..given import is_list
 from .recipes import UNSAID, recipes
 from .registry import Breach, policy_rule
 from .template import METADATA_KEY, Template
@@ -26,15 +27,15 @@ _OF_THE_LIBRARY = "an OptimizedEndpoint, which says what it serves"
 def _models_have_required_techniques(policy: PlatformPolicy, template: Template) -> Iterator[Breach]:
     for made in recipes(template):
         applied = made.recipe.get("Techniques")
-        if not isinstance(applied, list):
+        if not is_list(applied):
             yield Breach(made, _LOCATION, None, UNSAID, _OF_THE_LIBRARY)
             continue
-        missing = [name for name in policy.required_techniques or () if not _is_among(name, applied)]
+        missing = [name for name in policy.required_techniques or () if not _is_among(name, map(str, applied))]
         if missing:
             yield Breach(
                 made,
                 _LOCATION,
-                ", ".join(applied) or None,
+                ", ".join(map(str, applied)) or None,
                 f"the policy requires {' and '.join(missing)}",
                 f"techniques=[...] with {' and '.join(missing)}",
             )
@@ -50,10 +51,10 @@ def _models_have_required_techniques(policy: PlatformPolicy, template: Template)
 def _models_have_no_forbidden_technique(policy: PlatformPolicy, template: Template) -> Iterator[Breach]:
     for made in recipes(template):
         applied = made.recipe.get("Techniques")
-        if not isinstance(applied, list):
+        if not is_list(applied):
             yield Breach(made, _LOCATION, None, UNSAID, _OF_THE_LIBRARY)
             continue
-        for technique in applied:
+        for technique in map(str, applied):
             if any(_is_among(name, [technique]) for name in policy.forbidden_techniques or ()):
                 yield Breach(
                     made,
@@ -64,6 +65,6 @@ def _models_have_no_forbidden_technique(policy: PlatformPolicy, template: Templa
                 )
 
 
-def _is_among(name: str, applied: list[str]) -> bool:
+def _is_among(name: str, applied: Iterable[str]) -> bool:
     """Whether a kind, or one technique of a kind, is among those applied, which have the form ``kind=method``."""
     return any(technique == name or technique.partition("=")[0] == name for technique in applied)

@@ -6,7 +6,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
+
+from ..given import is_list
 
 METADATA_KEY = "constructs-optim"
 """Under which this library's resources say what they are made of (``constructs.recipe_metadata``)."""
@@ -51,7 +53,7 @@ class Template:
                 mapping(declared.get("Metadata")),
             )
             for logical_id, declared in mapping(template.get("Resources")).items()
-            if isinstance(declared, Mapping)
+            if is_object(declared)
         }
 
     def of_type(self, *types: str) -> Iterator[DeclaredResource]:
@@ -59,14 +61,19 @@ class Template:
         return (resource for resource in self.resources.values() if resource.type in types)
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
+def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Whether the value is an object of the template's JSON, in which every name is text."""
+    return isinstance(value, Mapping)
+
+
+def mapping(value: object) -> Mapping[str, Any]:
     """The value where it is a mapping, and an empty one where it is anything else."""
-    return value if isinstance(value, Mapping) else {}
+    return value if is_object(value) else {}
 
 
-def listed(value: Any) -> list[Any]:
+def listed(value: object) -> list[Any]:
     """The value where it is a list, and an empty one where it is anything else."""
-    return value if isinstance(value, list) else []
+    return value if is_list(value) else []
 
 
 def references(value: Any) -> frozenset[str]:
@@ -79,15 +86,12 @@ def references(value: Any) -> frozenset[str]:
         case {"Fn::GetAtt": str() as text}:
             return frozenset({text.partition(".")[0]})
         case {"Fn::Sub": text}:
-            parts = text if isinstance(text, list) else [text]
-            named = frozenset(_PLACEHOLDER.findall(str(parts[0]))) if parts else frozenset[str]()
+            parts = listed(text) or [text]
+            named = frozenset[str](_PLACEHOLDER.findall(str(parts[0])))
             return named.union(*(references(part) for part in parts[1:]))
-        case Mapping():
-            return frozenset[str]().union(*(references(item) for item in value.values()))
-        case list():
-            return frozenset[str]().union(*(references(item) for item in value))
         case _:
-            return frozenset()
+            within = listed(value) or mapping(value).values()
+            return frozenset[str]().union(*(references(item) for item in within))
 
 
 def names(resource: DeclaredResource, name_property: str, value: Any) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
+from ..given import is_mapping
 from ..model import is_token
 from ..recipe import Recipe
 from ..techniques import settings
@@ -44,7 +45,7 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
     given = recipe.environment
     if given is None:
         return
-    if not isinstance(given, Mapping):
+    if not is_mapping(given):
         yield Finding(
             "environment", given, '{"NAME": "value"}', reason="an environment is a mapping of names to values"
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ..catalog import recommendations
 from ..catalog.matching import close_matches
+from ..given import is_sequence
 from ..hosting import CapacityReservation
 from ..model import Model, is_token
 from ..recommendation_request import RecommendationRequest
@@ -66,7 +67,7 @@ def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Findin
     given, known, most = request.instance_types, recommendations.instance_types(), recommendations.most_instance_types()
     if given is None:
         return
-    if isinstance(given, str) or not isinstance(given, Sequence):
+    if isinstance(given, str) or not is_sequence(given):
         yield Finding("instance_types", given, 'a list, such as ["ml.g6e.12xlarge"]')
         return
     if not 0 < len(given) <= most:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from pydantic import ValidationError
 
+from ..given import is_sequence
 from ..recipe import Recipe
 from ..techniques import CATALOG_COLUMNS, Technique, settings
 from ..techniques.parsing import what_is_wrong
@@ -25,7 +26,7 @@ _LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi
 def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
     given = recipe.techniques
     example = "techniques=[Quantization.awq()]"
-    if isinstance(given, str) or not isinstance(given, Sequence):
+    if isinstance(given, str) or not is_sequence(given):
         yield Finding("techniques", given, example, reason="techniques are given as a list")
         return
     if not given:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from constructs_optim.medusa.failure import SeveralProblems
 
 from ..catalog import instances
 from ..catalog.matching import close_matches
+from ..given import as_given, is_mapping
 from ..memory import USABLE, added_parameters
 from ..model import is_token
 from ..recipe import Recipe
@@ -52,9 +53,8 @@ def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
 )
 def _hyperparameters_are_known(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in recipe.trained_techniques:
-        if not isinstance(technique.hyperparameters, Mapping):
-            continue
-        for name, value in technique.hyperparameters.items():
+        given = as_given(technique.hyperparameters)
+        for name, value in given.items() if is_mapping(given) else ():
             try:
                 technique.hyperparameter_type.from_strings({str(name): str(value)})
             except SeveralProblems as problem:
@@ -139,7 +139,7 @@ def _compute_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
             if not (name == "keep_alive_seconds" and value is None)
             and not (isinstance(value, int) and not isinstance(value, bool) and least <= value <= most)
         )
-        if not isinstance(compute.spot, bool):
+        if not isinstance(as_given(compute.spot), bool):
             yield Finding(f"{place}.compute.spot", compute.spot, "True or False")
         yield from _variables(place, compute.environment)
 
@@ -147,8 +147,8 @@ def _compute_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
 def _variables(place: str, given: object) -> Iterator[Finding]:
     if given is None:
         return
-    if not isinstance(given, Mapping) or len(given) > _MOST_VARIABLES:
-        what = given if not isinstance(given, Mapping) else f"{len(given)} variables"
+    if not is_mapping(given) or len(given) > _MOST_VARIABLES:
+        what = f"{len(given)} variables" if is_mapping(given) else given
         yield Finding(f"{place}.compute.environment", what, f'{{"NAME": "value"}}, at most {_MOST_VARIABLES} of them')
         return
     for name, value in given.items():
@@ -187,8 +187,9 @@ def _medusa_is_for_small_batches(recipe: Recipe) -> Iterator[Finding]:
 
 def _computes(recipe: Recipe) -> Iterator[tuple[str, TrainedTechnique, TrainingCompute]]:
     for place, technique in recipe.trained_techniques:
-        if isinstance(technique.compute, TrainingCompute):
-            yield place, technique, technique.compute
+        compute = as_given(technique.compute)
+        if isinstance(compute, TrainingCompute):
+            yield place, technique, compute
 
 
 def _larger(accelerator_gb: float, memory_gb: float) -> str:

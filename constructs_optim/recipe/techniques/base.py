@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..given import is_list, is_tuple
+
 if TYPE_CHECKING:
     from .training import Training
 
@@ -162,11 +164,11 @@ class Technique(BaseModel):
         }
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """A setting as environments and hyperparameters have it."""
     if isinstance(value, bool):
         return str(value).lower()
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    return ",".join(map(str, value)) if is_tuple(value) else str(value)
 
 
 def settings(technique: Technique) -> dict[str, Any]:
@@ -176,4 +178,4 @@ def settings(technique: Technique) -> dict[str, Any]:
 
 def names(given: Any) -> Any:
     """A list of names as the tuple that a frozen model holds; anything else as it is, for a rule to report."""
-    return tuple(given) if isinstance(given, list) else given
+    return tuple(given) if is_list(given) else given

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from constructs_optim.medusa.metrics import head_training_metrics
 from constructs_optim.medusa.settings import HeadTrainingSettings, TrainingSettings
 
+from ..given import as_given, is_mapping
 from .base import Stage, Technique
 from .training import FineTuning, TrainedTechnique, Training, TrainingCompute, metric_definitions, with_settings
 
@@ -65,7 +66,8 @@ class MedusaHeads(TrainedTechnique):
 
     def _setting(self, name: str) -> int:
         """A hyperparameter that is a number; its default where what was given is none, which a rule reports."""
-        given = self.hyperparameters.get(name) if isinstance(self.hyperparameters, Mapping) else None
+        hyperparameters = as_given(self.hyperparameters)
+        given = hyperparameters.get(name) if is_mapping(hyperparameters) else None
         if isinstance(given, str) and given.strip().isdigit():
             given = int(given)
         default: int = getattr(HeadTrainingSettings(), name)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from ..given import is_list
 from . import REGISTRY
 from .base import Technique
 
@@ -67,8 +68,8 @@ def _first(factory: Callable[..., Technique], name: str, value: Any) -> Any:
     return [value] if isinstance(inspect.signature(factory).parameters[name].default, tuple) else value
 
 
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def _as_list(value: object) -> list[object]:
+    return value if is_list(value) else [value]
 
 
 def _value(text: str) -> Any:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from constructs_optim.medusa.metrics import definition, fine_tuning_metrics
 from constructs_optim.medusa.settings import FineTuningSettings, TrainingSettings
 
+from ..given import as_given, is_mapping
 from .base import Stage, Technique, as_text
 
 
@@ -144,8 +145,8 @@ class FineTuning(TrainedTechnique):
 
     @property
     def _fine_tuning_method(self) -> str:
-        given = self.hyperparameters if isinstance(self.hyperparameters, Mapping) else {}
-        return str(given.get("method", "qlora"))
+        given = as_given(self.hyperparameters)
+        return str(given.get("method", "qlora")) if is_mapping(given) else "qlora"
 
 
 # Bytes of an accelerator's memory for each weight: 4 bits; 16 bits; float32, its gradient and 8-bit AdamW.
@@ -177,7 +178,7 @@ def FineTune(  # noqa: N802 - reads as the technique that it is
         hyperparameters: others than the defaults; docs/medusa.md has names, defaults and ranges.
         compute: instances, spot capacity and warm pool. Default: one instance of the endpoint's type.
     """
-    given = hyperparameters if hyperparameters is not None else {}
+    given = hyperparameters if hyperparameters is not None else dict[str, Any]()
     return FineTuning.model_construct(
         tensor_parallel_degree=None,
         training_data=training_data,
@@ -192,7 +193,7 @@ def with_settings(given: Any, named: Mapping[str, Any], of: type[TrainingSetting
 
     Whatever was given instead of a mapping stays as it is, for a rule to report.
     """
-    if not isinstance(given, Mapping):
+    if not is_mapping(given):
         return given
     defaults = of().to_json()
     chosen = {name: value for name, value in named.items() if value != defaults[name]}
