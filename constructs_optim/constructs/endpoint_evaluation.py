@@ -125,7 +125,9 @@ class EndpointEvaluation(Construct):
             )
         super().__init__(scope, id)
         placed(self, scope, id)
-        self.target, self.workload, self.has_schedule = target, workload, schedule is not None
+        self.target: EvaluationTarget = target
+        self.workload: Workload = workload
+        self.has_schedule: bool = schedule is not None
         self._wait_seconds = wait_seconds
         self._requirements: Requirements | None = None
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)

@@ -35,8 +35,8 @@ class EvaluationService(Construct):
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
         service = OptimizationService.of(scope)
-        self.service_timeout_seconds = service.service_timeout_seconds
-        self.role = ExecutionRole(self, "Role", description="What SageMaker may do for benchmark jobs")
+        self.service_timeout_seconds: int = service.service_timeout_seconds
+        self.role: ExecutionRole = ExecutionRole(self, "Role", description="What SageMaker may do for benchmark jobs")
         self._watcher = Handler(
             self,
             "Watcher",
@@ -71,7 +71,7 @@ class EvaluationService(Construct):
                 ),
             ],
         )
-        self.state_machine_arn = watching_state_machine(self, self._watcher, watches="evaluation").ref
+        self.state_machine_arn: str = watching_state_machine(self, self._watcher, watches="evaluation").ref
         self._handler = Handler(
             self,
             "Handler",
@@ -89,7 +89,7 @@ class EvaluationService(Construct):
                 Statement("StartWatching", ("states:StartExecution",), (self.state_machine_arn,)),
             ],
         )
-        self.service_token = self._handler.arn
+        self.service_token: str = self._handler.arn
         self._schedule_role: iam.CfnRole | None = None
         self._workloads: dict[str, sagemaker.CfnAIWorkloadConfig] = {}
 

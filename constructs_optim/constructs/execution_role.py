@@ -170,7 +170,7 @@ class ExecutionRole(Construct):
             assume_role_policy_document=trust_policy("sagemaker.amazonaws.com", source_arn=sub(_ACCOUNT_ARN)),
             description=description,
         )
-        self.role_arn = self._role.attr_arn
+        self.role_arn: str = self._role.attr_arn
         self._imported: iam.IRole | None = None
         self._retained = False
 

@@ -41,7 +41,7 @@ class Handler(Construct):
     ) -> None:
         super().__init__(scope, id)
         log_group = log_group_of(self)
-        self.log_group_name = log_group.ref
+        self.log_group_name: str = log_group.ref
         self._policy = PolicyBuilder()
         self._policy.add(
             [
@@ -92,7 +92,7 @@ class Handler(Construct):
                     "Qualifier": "$LATEST",
                 },
             )
-        self.arn = function.get_att("Arn").to_string()
+        self.arn: str = function.get_att("Arn").to_string()
 
     def permit(self, statements: Sequence[Statement]) -> None:
         """Allow more."""

@@ -35,6 +35,7 @@ from .update_policy import component_deployment_config
 
 if TYPE_CHECKING:
     from .component_hosting import ComponentHosting
+    from .endpoint_alarms import EndpointAlarms
     from .optimization_job import OptimizationJob
     from .optimized_artifact import OptimizedArtifact
 
@@ -84,13 +85,15 @@ class InferenceComponent(EvaluatedEndpoint, EndpointMetrics, Resource):
         self._name = physical_name(scope, id)
         super().__init__(scope, id, physical_name=self._name)
         placed(self, scope, id)
-        self.hosted, self.needs, self.variant_name = tuple(hosted), tuple(needs), host.options.variant_name
+        self.hosted: tuple[HostedModel, ...] = tuple(hosted)
+        self.needs: tuple[Needs, ...] = tuple(needs)
+        self.variant_name: str = host.options.variant_name
         self._host, self._on_scaling, self._loads_adapters = host, on_scaling, loads_adapters
         self._scaling: EndpointScaling | None = None
         # Beside the component, not below it: the endpoint waits for the alarms, and what the component waits for may
         # wait for the endpoint.
         beside = Construct(scope, f"{id}Alarms")
-        self.alarms = host.alarming.watch(
+        self.alarms: EndpointAlarms = host.alarming.watch(
             beside,
             self._literally_served,
             hosted,

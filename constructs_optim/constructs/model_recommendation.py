@@ -107,7 +107,8 @@ class ModelRecommendation(Construct):
             )
         super().__init__(scope, id)
         self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(stack)
-        self.workload, self.role = workload, role
+        self.workload: Workload = workload
+        self.role: iam.IRole = role
         self._service = service = RecommendationService.of(self)
         config = workload_config(self, workload)
         source = S3Source(uri=model.uri)

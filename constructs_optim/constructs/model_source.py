@@ -33,7 +33,8 @@ class Artifact:
     def __init__(self, resource: CfnResource, *, uri: str, image: str, job_name: Callable[[], str]) -> None:
         """Of the custom resource that makes it or refers to it; ``job_name`` is asked for where somebody uses it."""
         self._resource, self._job_name = resource, job_name
-        self.uri, self.image = uri, image
+        self.uri: str = uri
+        self.image: str = image
 
     @property
     def logical_id(self) -> str:

@@ -19,7 +19,7 @@ from constructs_optim.recipe.training_plan import data_source
 from . import model_source
 from .artifact_store import ArtifactStore, IArtifactStore
 from .container_registry import ContainerRegistry
-from .execution_role import execution_statements, granted_role
+from .execution_role import GrantedRole, execution_statements, granted_role
 from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _LONGEST_WAIT_SECONDS = 12 * 60 * 60
 
-SIGNALLED_VALUES = {
+SIGNALLED_VALUES: dict[str, object] = {
     "config": {"ignore_checks": ["E1017"]},
     "reason": "The resource schema of AWS::CloudFormation::WaitCondition calls Data an object; Fn::GetAtt gives the "
     "text of a JSON object (CloudFormation user guide), which Fn::Split takes apart.",
@@ -125,13 +125,14 @@ class OptimizationJob(Construct):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
         self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(stack)
-        self.network = Network.of(self, vpc, vpc_subnets, security_groups)
+        self.network: Network | None = Network.of(self, vpc, vpc_subnets, security_groups)
         service = OptimizationService.of(self)
         statements = execution_statements(self.plan, self.artifact_store, registry, in_vpc=self.network is not None)
         if any(job.code_channel is not None for job in self.plan.jobs):
             statements += service.training_code.statements()
         granted = granted_role(self, role, statements, default=service.execution_role)
-        self.execution_role, self.role_arn = granted, granted.arn
+        self.execution_role: GrantedRole = granted
+        self.role_arn: str = granted.arn
         service.permit(self.plan, self.artifact_store, role_arn=self.role_arn)
 
         self._service = service

@@ -17,7 +17,7 @@ from constructs_optim.recipe.techniques import Technique
 from . import model_source
 from .artifact_store import IArtifactStore
 from .container_registry import ContainerRegistry
-from .execution_role import execution_statements, granted_role
+from .execution_role import GrantedRole, execution_statements, granted_role
 from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
@@ -92,13 +92,14 @@ class OptimizedArtifact(Construct):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
         self.artifact_store: IArtifactStore = artifact_store
-        self.network = Network.of(self, vpc, vpc_subnets, security_groups)
+        self.network: Network | None = Network.of(self, vpc, vpc_subnets, security_groups)
         service = OptimizationService.of(self)
         statements = execution_statements(
             self.plan, artifact_store, registry, in_vpc=self.network is not None, runs_jobs=False
         )
         granted = granted_role(self, role, statements, default=service.execution_role)
-        self.execution_role, self.role_arn = granted, granted.arn
+        self.execution_role: GrantedRole = granted
+        self.role_arn: str = granted.arn
         resource = CfnResource(
             self, "Resource", type="Custom::OptimizedArtifact", properties=self._properties(artifact_key, service)
         )
@@ -114,7 +115,7 @@ class OptimizedArtifact(Construct):
             job_name=lambda: resource.get_att("JobName").to_string(),
         )
         self._key = artifact_key
-        self.startup_timeouts = StartupTimeouts.of(self.plan.container)
+        self.startup_timeouts: StartupTimeouts = StartupTimeouts.of(self.plan.container)
 
     @property
     def artifacts(self) -> Mapping[int, Artifact]:

@@ -29,7 +29,7 @@ class RecommendationService(Construct):
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
         service = OptimizationService.of(scope)
-        self.service_timeout_seconds = service.service_timeout_seconds
+        self.service_timeout_seconds: int = service.service_timeout_seconds
         self._watcher = Handler(
             self,
             "Watcher",
@@ -42,7 +42,7 @@ class RecommendationService(Construct):
                 )
             ],
         )
-        self.state_machine_arn = watching_state_machine(self, self._watcher, watches="recommendation job").ref
+        self.state_machine_arn: str = watching_state_machine(self, self._watcher, watches="recommendation job").ref
         self._handler = Handler(
             self,
             "Handler",
@@ -65,7 +65,7 @@ class RecommendationService(Construct):
                 Statement("StartWatching", ("states:StartExecution",), (self.state_machine_arn,)),
             ],
         )
-        self.service_token = self._handler.arn
+        self.service_token: str = self._handler.arn
 
     @staticmethod
     def of(scope: Construct) -> RecommendationService:

@@ -22,7 +22,7 @@ class TrainingCode(Construct):
             self, "Asset", path=str(_FOLDER), exclude=["__pycache__", "*.pyc"], ignore_mode=IgnoreMode.GIT
         )
         self._bucket, self._key = asset.s3_bucket_name, asset.s3_object_key
-        self.uri = f"s3://{self._bucket}/{self._key}"
+        self.uri: str = f"s3://{self._bucket}/{self._key}"
 
     def statements(self) -> list[Statement]:
         """What an execution role needs for the archive as an input channel, whose objects SageMaker lists."""

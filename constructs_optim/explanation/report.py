@@ -6,7 +6,7 @@ Money is in US dollars, a month has 730 hours, times are in seconds. ``docs/expl
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -19,7 +19,7 @@ Topic = Literal["recipe", "artifact", "replacement", "update", "settings", "capa
 
 
 class _Data(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
 
 class RecipeChange(_Data):

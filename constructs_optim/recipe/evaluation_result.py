@@ -9,7 +9,7 @@ say why.
 from __future__ import annotations
 
 import datetime as dt
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
@@ -23,7 +23,9 @@ _METRICS = frozenset(metric.name for metric in EVALUATION)
 
 class _Part(BaseModel):
     # A later release may add fields: what an older one does not know, it passes over.
-    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True, serialize_by_alias=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="ignore", populate_by_name=True, serialize_by_alias=True
+    )
 
 
 class Subject(_Part):

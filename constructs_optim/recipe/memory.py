@@ -8,6 +8,7 @@ memory of the accelerators that it is spread over.
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -30,7 +31,7 @@ class MemoryEstimate(BaseModel):
     not known.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     weights_gb: float
     draft_gb: float

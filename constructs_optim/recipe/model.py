@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -27,7 +27,7 @@ class Model(BaseModel):
     The factories keep what they are given, whatever it is: planning reports all that is wrong with a recipe at once.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     kind: Literal["hub", "s3"]
     model_id: Any = None

@@ -24,7 +24,8 @@ class Reader:
     """Reads one resource's properties and collects the names of those that are wrong."""
 
     def __init__(self, properties: Mapping[str, object]) -> None:
-        self.properties, self.problems = properties, list[str]()
+        self.properties: Mapping[str, object] = properties
+        self.problems: list[str] = []
 
     def text(self, name: str, pattern: re.Pattern[str] | None = None) -> str:
         """A text of that form."""

@@ -36,7 +36,9 @@ class RunRecords:
 
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, kind: str, key: str) -> None:
         """Prepare to read and write below ``<kind>/<key>/``."""
-        self._s3, self.bucket, self.key = s3, bucket, key
+        self._s3 = s3
+        self.bucket: str = bucket
+        self.key: str = key
         self._prefix = f"{kind}/{key}/"
         self._records = JsonRecords(s3, bucket, kms_key_arn)
 

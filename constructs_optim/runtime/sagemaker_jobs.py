@@ -83,7 +83,8 @@ class SageMakerJobs:
     """A SageMaker client, narrowed to jobs of one kind."""
 
     def __init__(self, sagemaker: SageMakerClient, kind: JobKind = OPTIMIZATION) -> None:
-        self._sagemaker, self.kind = sagemaker, kind
+        self._sagemaker = sagemaker
+        self.kind: JobKind = kind
 
     def describe(self, name: str) -> dict[str, Any] | None:
         """The job, or None where there is none of that name."""

@@ -46,7 +46,7 @@ class Channel(BaseModel):
         provider: who provides them, as the SageMaker SDK tags models: sagemaker, jumpstart or custom.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     name: str
     kind: str
@@ -64,7 +64,7 @@ class Technique(BaseModel):
     Adding one takes a subclass, its rules, its catalog data, its tests and docs.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     kind: ClassVar[str] = ""
     """What stacks only once, for instance ``quantization``."""

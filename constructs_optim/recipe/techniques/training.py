@@ -58,7 +58,7 @@ class Training(BaseModel):
         compute: what it runs on.
     """
 
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
     script: str
     model_channel: str
