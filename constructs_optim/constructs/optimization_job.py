@@ -138,7 +138,7 @@ class OptimizationJob(Construct):
         self._service = service
         self._permissions = granted.policy
         self._artifacts: list[Artifact] = []
-        self.startup_timeouts = StartupTimeouts.of(self.plan.container)
+        self.startup_timeouts: StartupTimeouts = StartupTimeouts.of(self.plan.container)
         for place, job in enumerate(self.plan.jobs):
             # A chain's later jobs are told apart by what they do; the first has the ids of one that is alone.
             # CloudFormation never changes a resource's type: another kind of job has ids of its own.

@@ -69,7 +69,8 @@ class Evaluation:
         self, directory: RunDirectory, sides: Sequence[Side], loads: Sequence[Load], workload: Workload
     ) -> None:
         self._directory, self._workload = directory, workload
-        self.sides, self.loads = sides, loads
+        self.sides: Sequence[Side] = sides
+        self.loads: Sequence[Load] = loads
         self.interrupted = False
 
     async def run(self, progress: Progress) -> None:

@@ -58,7 +58,7 @@ class UrlTarget:
         if parts.username or parts.query:
             raise EvaluationError("the URL has credentials or a query in it; give a key with --api-key-variable")
         self.model = model
-        self.server = _server(parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80))
+        self.server: Server = _server(parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80))
         self._path = parts.path.rstrip("/")
         self._host = parts.netloc
         self._authorization = f"Authorization: Bearer {api_key}\r\n" if api_key else ""
@@ -123,7 +123,7 @@ class SageMakerTarget:
         scheme, host = parts.scheme, parts.hostname or ""
         self._host = parts.netloc
         self._path = urlsplit(self._url).path
-        self.server = _server(scheme, host, parts.port or (443 if scheme == "https" else 80))
+        self.server: Server = _server(scheme, host, parts.port or (443 if scheme == "https" else 80))
 
     async def request(self, body: bytes, written: Format) -> bytes:
         """A whole, signed HTTP/1.1 request with that body.

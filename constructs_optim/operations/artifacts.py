@@ -139,7 +139,7 @@ class ArtifactInventory:
         """
         self.bucket = bucket
         self.account = account
-        self.store = ArtifactStore(s3, bucket)
+        self.store: ArtifactStore = ArtifactStore(s3, bucket)
         self._s3, self._sagemaker = s3, sagemaker
 
     def all(self) -> list[Artifact]:

@@ -240,13 +240,16 @@ class _Request:
         compared = tuple(self._compared(each) for each in self._items(gate, "Compared", "Gate.Compared"))
         most = gate.get("MaxRegression")
         users = gate.get("AtConcurrency")
-        quality = gate.get("Quality")
+        quality = gate.get("Quality") or None
+        if quality is not None and not is_object(quality):
+            self.reader.problems.append("Gate.Quality")
+            quality = None
         return Gate(
             limits=limits,
             max_regression=self._checked("Gate.MaxRegression", most, 0, 1) if most not in (None, "") else None,
             compared=compared,
             at_concurrency=int(self._checked("Gate.AtConcurrency", users, 1, 1e6)) if users else None,
-            quality=self._quality(quality) if quality and is_object(quality) else None,
+            quality=self._quality(quality) if quality is not None else None,
         )
 
     def _limit(self, each: object) -> Limit:

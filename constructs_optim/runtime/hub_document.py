@@ -119,7 +119,7 @@ class HubDocument:
         environment = {
             str(variable["name"]): str(variable["default"])
             for variable in map(object_in, list_in(self._fields.get("inferenceenvironmentvariables")))
-            if variable.get("requiredformodelclass") and variable.get("default") is not None
+            if "name" in variable and variable.get("requiredformodelclass") and variable.get("default") is not None
         }
         for key in (family, instance_type):
             layer = nested(variants, "variants", _folded(key), "properties")

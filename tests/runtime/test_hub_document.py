@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.hub_document import HubDocument
+
+from .test_properties import _JSON, _places, _replaced
 
 DOCUMENT: dict[str, Any] = {
     "HostingEcrUri": "registry/base:1",
@@ -86,3 +91,18 @@ def test_the_image_is_the_families_unless_the_type_has_its_own_and_aliases_are_l
 def test_a_document_without_an_image_is_refused() -> None:
     with pytest.raises(DeploymentError, match=r"no container image for ml\.g5"):
         HubDocument("plain 1.0.0", "{}").container("ml.g5.12xlarge")
+
+
+@given(data=st.data())
+def test_a_document_of_any_form_is_read_or_refused(data: st.DataObject) -> None:
+    text = json.dumps(_replaced(DOCUMENT, data.draw(st.sampled_from(_places(DOCUMENT))), data.draw(_JSON)))
+    configuration = data.draw(st.sampled_from([None, "lmi", "lmi-optimized"]))
+    for read in (
+        lambda hub: hub.model_uri,
+        lambda hub: hub.eula_uri,
+        lambda hub: hub.startup_timeouts,
+        lambda hub: hub.draft("sagemaker"),
+        lambda hub: hub.container("ml.g5.12xlarge"),
+    ):
+        with contextlib.suppress(DeploymentError):
+            read(HubDocument("some-model 1.0.0", text, configuration))

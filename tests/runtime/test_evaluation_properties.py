@@ -1,0 +1,117 @@
+"""What reaches the evaluation's handler and watcher: read, or refused by name."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.runtime.errors import InvalidEvent
+from constructs_optim.runtime.evaluation_properties import (
+    Quality,
+    Subject,
+    parse_evaluation_properties,
+    parse_evaluation_request,
+)
+
+from .test_properties import _JSON, _NEAR, _places, _replaced
+
+REQUEST: dict[str, Any] = {
+    "Label": "chat",
+    "EndpointName": "chat",
+    "VariantName": "AllTraffic",
+    "EndpointConfigName": "chat-1",
+    "ModelNames": ["chat"],
+    "Subjects": [{"InstanceType": "ml.g5.12xlarge", "ArtifactKey": "a" * 64, "PricePerHour": "7.09"}],
+    "ShareOfInstance": "0.5",
+    "Lossless": "true",
+    "WorkloadConfigName": "optim0123",
+    "Workload": {"benchmark": {"type": "aiperf"}, "parameters": {"request_count": 20, "streaming": True}},
+    "Concurrencies": ["8", "1"],
+    "Discount": "0.2",
+    "Dimensions": {"EndpointName": "chat"},
+    "RoleArn": "arn:aws:iam::111122223333:role/mine",
+    "VpcConfig": {"SecurityGroupIds": ["sg-11111111"], "Subnets": ["subnet-11111111"]},
+    "Bucket": "artifacts",
+    "Gate": {
+        "Limits": [{"Formula": "client_latency_p90", "Title": "latency", "Unit": "ms", "AtMost": "900"}],
+        "Compared": [{"Metric": "output_tokens_per_second", "Title": "output tokens/s", "Better": "higher"}],
+        "MaxRegression": "0.1",
+        "AtConcurrency": "8",
+        "Quality": {
+            "Prompts": "s3://prompts/chat.jsonl",
+            "MinIdentical": "0.9",
+            "MaxDifference": "0.2",
+            "MaxTokens": "64",
+            "MostPrompts": "20",
+        },
+    },
+    "Tags": [{"Key": "team", "Value": "chat"}],
+}
+VALID = {
+    "StateMachineArn": "arn:aws:states:us-west-2:111122223333:stateMachine:watch",
+    "Request": REQUEST,
+    "WaitHandle": "https://cloudformation-waitcondition-us-west-2.s3.us-west-2.amazonaws.com/token",
+    "WaitSeconds": "3600",
+}
+
+
+def test_a_request_is_read_with_its_types() -> None:
+    request = parse_evaluation_properties(VALID).request
+    assert request.subjects == (Subject("ml.g5.12xlarge", "a" * 64, 7.09),)
+    assert (request.share_of_instance, request.lossless, request.discount) == (0.5, True, 0.2)
+    assert request.concurrencies == (1, 8)
+    assert request.vpc_config == REQUEST["VpcConfig"]
+    assert request.tags == (("team", "chat"),)
+    gate = request.gate
+    assert gate is not None
+    assert (gate.limits[0].at_most, gate.limits[0].at_least) == (900.0, None)
+    assert gate.compared == (("output_tokens_per_second", "output tokens/s", True),)
+    assert (gate.max_regression, gate.at_concurrency) == (0.1, 8)
+    assert gate.quality == Quality("prompts", "chat.jsonl", 0.9, 0.2, 64, 20)
+
+
+def test_a_schedules_input_is_the_same_evaluation_as_what_cloudformation_delivers() -> None:
+    delivered = {**REQUEST, "Workload": {"benchmark": {"type": "aiperf"}, "parameters": {"request_count": "20"}}}
+    scheduled = {**REQUEST, "Workload": {"benchmark": {"type": "aiperf"}, "parameters": {"request_count": 20}}}
+    place = ("111122223333", "us-west-2")
+    assert parse_evaluation_request(delivered).key(*place) == parse_evaluation_request(scheduled).key(*place)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "named"),
+    [
+        (("ModelNames",), ["chat", "_"], "ModelNames"),
+        (("Subjects",), [], "Subjects"),
+        (("Subjects", 0), "ml.g5.12xlarge", "Subjects"),
+        (("Subjects", 0, "ArtifactKey"), "A" * 64, r"Subjects\.ArtifactKey"),
+        (("Concurrencies",), ["0"], "Concurrencies"),
+        (("Dimensions",), {"Endpoint Name": "chat"}, "Dimensions"),
+        (("Workload",), "aiperf", "Workload"),
+        (("Gate",), "closed", "Gate"),
+        (("Gate", "Limits"), {"Formula": "client_latency_p90"}, r"Gate\.Limits"),
+        (("Gate", "Limits", 0, "AtLeast"), "1", r"Gate\.Limits"),
+        (("Gate", "Compared", 0), "latency", r"Gate\.Compared"),
+        (("Gate", "MaxRegression"), "2", r"Gate\.MaxRegression"),
+        (("Gate", "Quality"), "high", r"Gate\.Quality"),
+        (("Gate", "Quality", "MaxTokens"), "many", r"Gate\.Quality\.MaxTokens"),
+    ],
+)
+def test_a_malformed_member_is_refused_by_name(place: tuple[Any, ...], value: Any, named: str) -> None:
+    parent: Any = REQUEST
+    for step in place[:-1]:
+        parent = parent[step]
+    added = {**parent, place[-1]: value} if isinstance(parent, dict) else [value]
+    with pytest.raises(InvalidEvent, match=named):
+        parse_evaluation_request(_replaced(REQUEST, place[:-1], added))
+
+
+@given(data=st.data())
+def test_anything_in_any_place_is_read_or_refused(data: st.DataObject) -> None:
+    place = data.draw(st.sampled_from([path for path in _places(VALID) if path]))
+    properties = _replaced(VALID, place, data.draw(_JSON | _NEAR))
+    with contextlib.suppress(InvalidEvent):
+        parse_evaluation_properties(properties).request.key("111122223333", "us-west-2")
