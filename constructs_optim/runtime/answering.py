@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-import boto3
 from botocore.exceptions import ClientError
 
-from .custom_resource import CLIENT
+from .custom_resource import client
 from .endpoint_answers import ask, prompts_content, read_prompts
 from .errors import DeploymentError, code_of
 from .evaluation_properties import EvaluationRequest, Quality
@@ -50,7 +49,7 @@ def answer_prompts(request: EvaluationRequest, records: EvaluationRecords, run: 
 
 def _content(quality: Quality) -> bytes:
     try:
-        return prompts_content(boto3.client("s3", config=CLIENT), quality.bucket, quality.key)
+        return prompts_content(client("s3"), quality.bucket, quality.key)
     except ClientError as error:
         if code_of(error) not in ("NoSuchKey", "NoSuchBucket"):
             raise

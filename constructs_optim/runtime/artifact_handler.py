@@ -16,13 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .artifact_jobs import of_kind
 from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import Event, issued_at
-from .custom_resource import CLIENT, answer, deleted_artifacts, failed_request
+from .custom_resource import answer, client, deleted_artifacts, failed_request
 from .errors import DeploymentError, code_of
 from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Reference, Superseded
 from .properties import ArtifactProperties, parse_artifact_properties, parse_store
@@ -33,7 +32,6 @@ from .value_shapes import list_in, nested, object_in
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
-    from mypy_boto3_s3.client import S3Client
 
 # What another program wrote is quoted this far: the reason of a failure has room for 1,024 characters.
 _QUOTED = 320
@@ -52,7 +50,7 @@ def handler(event: Event, context: LambdaContext) -> None:
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = parse_artifact_properties(event["ResourceProperties"])
     owner, request = _owner(event), event["RequestId"]
-    s3: S3Client = _client("s3")
+    s3 = client("s3")
     key = wanted.artifact_key
     store = ArtifactStore(s3, wanted.bucket, wanted.kms_key_arn)
     records = OwnerRecords(s3, wanted.bucket, wanted.kms_key_arn)
@@ -84,7 +82,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
 
 def _delete(event: Event) -> None:
     bucket, kms_key_arn = parse_store(event["ResourceProperties"])
-    records, owner = OwnerRecords(_client("s3"), bucket, kms_key_arn), _owner(event)
+    records, owner = OwnerRecords(client("s3"), bucket, kms_key_arn), _owner(event)
     physical_id = event.get("PhysicalResourceId")
     try:
         record = _begin(records, event)
@@ -192,7 +190,7 @@ def _known_of_job(store: ArtifactStore, claim: Claim, of: str) -> _Known:
     """About a job of that kind, which this account can look at."""
     name, made_by = job_name(store.bucket, claim.artifact_key, claim.attempt), of_kind(of)
     kind = made_by.kind
-    job = SageMakerJobs(_client("sagemaker"), kind).describe(name)
+    job = SageMakerJobs(client("sagemaker"), kind).describe(name)
     if job is None:
         return _Known(f"its {kind.title} {name} does not exist", _DEPLOY_ITS_MAKER)
     status = kind.status(job)
@@ -235,7 +233,3 @@ def _described(description: Mapping[str, object]) -> str:
 
 def _quoted(text: str) -> str:
     return text if len(text) <= _QUOTED else f"{text[: _QUOTED - 3]}..."
-
-
-def _client(name: str) -> Any:
-    return boto3.client(name, config=CLIENT)

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import boto3
 from botocore.exceptions import ClientError
 
 from .cloudformation import Event
-from .custom_resource import CLIENT, answer
+from .custom_resource import answer, client
 from .errors import message_of
 from .properties import parse_capacity_properties
 from .telemetry import entry_point, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
-    from mypy_boto3_cloudformation.client import CloudFormationClient
-    from mypy_boto3_sagemaker.client import SageMakerClient
 
 _ID = "copies-of-"
 
@@ -46,7 +43,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
 
 def _copies_now(stack_id: str, logical_id: str) -> int | None:
     """The copies that the stack's component shall have at the moment; None where it is not there."""
-    cloudformation: CloudFormationClient = boto3.client("cloudformation", config=CLIENT)
+    cloudformation = client("cloudformation")
     try:
         found = cloudformation.describe_stack_resource(StackName=stack_id, LogicalResourceId=logical_id)
     except ClientError as error:
@@ -57,7 +54,7 @@ def _copies_now(stack_id: str, logical_id: str) -> int | None:
     name = found["StackResourceDetail"].get("PhysicalResourceId", "").rpartition("/")[2]
     if not name:
         return None
-    sagemaker: SageMakerClient = boto3.client("sagemaker", config=CLIENT)
+    sagemaker = client("sagemaker")
     try:
         component = sagemaker.describe_inference_component(InferenceComponentName=name)
     except ClientError as error:

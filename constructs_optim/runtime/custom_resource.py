@@ -1,4 +1,4 @@
-"""What every custom resource's handler shares: an answer for CloudFormation, whatever happens."""
+"""What handlers share: clients of AWS, and an answer for CloudFormation, whatever happens."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
+import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -19,6 +20,11 @@ from .telemetry import log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
+    from mypy_boto3_cloudformation.client import CloudFormationClient
+    from mypy_boto3_cloudwatch.client import CloudWatchClient
+    from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_sagemaker.client import SageMakerClient
+    from mypy_boto3_stepfunctions.client import SFNClient
 
 _NOT_CREATED = "not-created-"
 
@@ -26,6 +32,21 @@ _NOT_CREATED = "not-created-"
 CLIENT = Config(retries={"mode": "standard", "max_attempts": 8}, connect_timeout=5, read_timeout=20)
 
 T = TypeVar("T")
+
+
+@overload
+def client(name: Literal["cloudformation"]) -> CloudFormationClient: ...
+@overload
+def client(name: Literal["cloudwatch"]) -> CloudWatchClient: ...
+@overload
+def client(name: Literal["s3"]) -> S3Client: ...
+@overload
+def client(name: Literal["sagemaker"]) -> SageMakerClient: ...
+@overload
+def client(name: Literal["stepfunctions"]) -> SFNClient: ...
+def client(name: str) -> object:
+    """boto3's client of a service, as patient as handlers are."""
+    return boto3.client(name, config=CLIENT)
 
 
 def not_created(request: str) -> str:

@@ -7,13 +7,12 @@ what is served: an update knows by it what is replaced, and its rollback finds t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import boto3
 from botocore.exceptions import ClientError
 
 from .cloudformation import Event, issued_at, signal
-from .custom_resource import CLIENT, answer
+from .custom_resource import answer, client
 from .errors import code_of
 from .evaluation_properties import EvaluationProperties, EvaluationRequest, parse_evaluation_properties
 from .evaluation_records import EvaluationRecords
@@ -65,7 +64,7 @@ def _start(event: Event, wanted: EvaluationProperties, key: str) -> None:
     """Start the watcher, once for each event: a repeated event finds the execution it started before."""
     run = run_of(event["StackId"], event["RequestId"])
     started = start_watching(
-        _client("stepfunctions"),
+        client("stepfunctions"),
         wanted.state_machine_arn,
         f"{key[:32]}-{run}",
         {
@@ -90,7 +89,7 @@ def _delete(event: Event) -> None:
     records = _records(request, key)
     try:
         records.give_up(issued_at(event["ResponseURL"]))
-        stop_runs(SageMakerJobs(_client("sagemaker"), BENCHMARK), records)
+        stop_runs(SageMakerJobs(client("sagemaker"), BENCHMARK), records)
     except ClientError as error:
         # With the bucket went where a job's output would go.
         if code_of(error) != "NoSuchBucket":
@@ -98,14 +97,10 @@ def _delete(event: Event) -> None:
 
 
 def _records(request: EvaluationRequest, key: str) -> EvaluationRecords:
-    return EvaluationRecords(_client("s3"), request.bucket, request.kms_key_arn, key)
+    return EvaluationRecords(client("s3"), request.bucket, request.kms_key_arn, key)
 
 
 def _place(event: Event) -> tuple[str, str]:
     """The account and region of the stack."""
     region, account = event["StackId"].split(":")[3:5]
     return account, region
-
-
-def _client(name: str) -> Any:
-    return boto3.client(name, config=CLIENT)

@@ -11,13 +11,12 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import boto3
 from botocore.exceptions import ClientError
 
 from . import evaluation_report
 from .answering import answer_prompts
 from .benchmark_output import ARCHIVE, Level, read_levels
-from .custom_resource import CLIENT
+from .custom_resource import client
 from .errors import DeploymentError, InvalidEvent, code_of, message_of
 from .evaluated_fleet import Fleet, fleet
 from .evaluation_properties import EvaluationRequest, parse_evaluation_request
@@ -49,7 +48,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, ob
     key = request.key(account, region)
     if event.get("Error"):
         return end(event, failure=f"watching the evaluation of {request.label} failed: {event['Error']}. Deploy again")
-    records = EvaluationRecords(_client("s3"), request.bucket, request.kms_key_arn, key)
+    records = EvaluationRecords(client("s3"), request.bucket, request.kms_key_arn, key)
     if records.is_given_up(issued):
         return end(event, failure=f"the evaluation of {request.label} was given up")
     try:
@@ -88,7 +87,7 @@ class _Look:
     ) -> None:
         self.event, self.request, self.records, self.run, self.issued = event, request, records, run, issued
         self.region, self.context = region, context
-        self.jobs = SageMakerJobs(_client("sagemaker"), BENCHMARK)
+        self.jobs = SageMakerJobs(client("sagemaker"), BENCHMARK)
         self.name = run_job_name(records.key, run)
 
     def next_step(self) -> dict[str, object]:
@@ -157,7 +156,7 @@ class _Look:
         """Read what was measured, add what it costs, publish it and keep it."""
         output = self.records.open_output(job["OutputConfig"]["S3OutputLocation"], ARCHIVE)
         levels = read_levels(output, self.request.concurrencies)
-        evaluated = fleet(self.request, _client("sagemaker"), self.region, self.context.invoked_function_arn)
+        evaluated = fleet(self.request, client("sagemaker"), self.region, self.context.invoked_function_arn)
         priced = [self._priced(level, evaluated) for level in levels]
         ended = job.get("EndTime") or dt.datetime.now(dt.UTC)
         publish(self.request.dimensions, evaluated.artifact_key, priced, at=ended)
@@ -172,7 +171,7 @@ class _Look:
         before = self.event.get("Before")
         replaced = None
         if is_artifact_key(before):
-            replaced = EvaluationRecords(_client("s3"), self.request.bucket, self.request.kms_key_arn, str(before))
+            replaced = EvaluationRecords(client("s3"), self.request.bucket, self.request.kms_key_arn, str(before))
         verdict = Verdict(self.request, self.records, replaced)
         found = verdict.misses(self.run)
         decision = self.records.current()
@@ -188,7 +187,3 @@ class _Look:
         tell(self.event, failure=refusal)
         log("gate closed", reason=refusal)
         return DONE
-
-
-def _client(name: str) -> Any:
-    return boto3.client(name, config=CLIENT)

@@ -17,13 +17,12 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .artifact_jobs import of_kind
 from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import Event, issued_at, signal
-from .custom_resource import CLIENT, answer, deleted_artifacts, failed_request
+from .custom_resource import answer, client, deleted_artifacts, failed_request
 from .errors import DeploymentError, code_of
 from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Superseded
 from .properties import (
@@ -44,8 +43,6 @@ from .watching import deadline
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
-    from mypy_boto3_s3.client import S3Client
-    from mypy_boto3_sagemaker.client import SageMakerClient
 
 _MOST_ATTEMPTS = 50
 # 28 days, the most a job may be given (API reference, StoppingCondition).
@@ -65,8 +62,8 @@ class _Deployment:
         self.event = event
         self.owner = Owner(event["StackId"], event["LogicalResourceId"])
         self.request: str = event["RequestId"]
-        self.sagemaker: SageMakerClient = _client("sagemaker")
-        self.s3: S3Client = _client("s3")
+        self.sagemaker = client("sagemaker")
+        self.s3 = client("s3")
         self.store = ArtifactStore(self.s3, bucket, kms_key_arn)
         self.records = OwnerRecords(self.s3, bucket, kms_key_arn)
         self.made_by = of_kind(kind)
@@ -86,7 +83,7 @@ class _Deployment:
         claim = self.store.claim(key)
         if claim is not None:
             others = [owner for owner in claim.owners if owner != self.owner]
-            dead = gone(others, self.owner, _client("cloudformation")) if others else ()
+            dead = gone(others, self.owner, client("cloudformation")) if others else ()
             finished = self.store.manifest(key, claim.attempt) is not None
             claim = self.store.leave(key, self.owner, finished=finished, gone=dead)
         if claim is not None and claim.released and claim.made_in(self.owner.account):
@@ -236,7 +233,7 @@ def _watch(event: Event, wanted: JobProperties, claim: Claim) -> None:
     """Start the watcher, once for each event: a repeated event finds the execution it started before."""
     once = hashlib.sha256(f"{event['StackId']}{event['RequestId']}".encode()).hexdigest()[:32]
     try:
-        _client("stepfunctions").start_execution(
+        client("stepfunctions").start_execution(
             stateMachineArn=wanted.state_machine_arn,
             name=f"{claim.artifact_key[:32]}-{once}",
             input=json.dumps(
@@ -285,7 +282,3 @@ def signal_data(manifest: Mapping[str, Any]) -> str:
 
 def _attributes(key: str, job: str, model_data_uri: str, source: ResolvedSource) -> dict[str, str]:
     return {"ArtifactKey": key, "JobName": job, "ModelDataUri": model_data_uri, **source.timeout_attributes}
-
-
-def _client(name: str) -> Any:
-    return boto3.client(name, config=CLIENT)

@@ -10,11 +10,9 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import boto3
-
 from .artifact_jobs import ArtifactJobs, of_kind
 from .artifact_store import ArtifactStore, Claim
-from .custom_resource import CLIENT
+from .custom_resource import client
 from .errors import InvalidEvent
 from .job_handler import signal_data
 from .properties import is_artifact_key
@@ -41,9 +39,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, ob
         failure = f"watching the {made_by.kind.title} {name} failed: {event['Error']}. Deploy again to attach to it"
         return end(event, failure=failure)
     kms_key_arn, account = event.get("KmsKeyArn"), event.get("Account", "")
-    store = ArtifactStore(
-        boto3.client("s3", config=CLIENT), bucket, kms_key_arn if isinstance(kms_key_arn, str) else None
-    )
+    store = ArtifactStore(client("s3"), bucket, kms_key_arn if isinstance(kms_key_arn, str) else None)
     claim = store.claim(key)
     look = _Look(event, store, claim, key, attempt, made_by)
     if claim is not None and not claim.made_in(str(account)):
@@ -67,7 +63,7 @@ class _Look:
     def at_job(self, name: str) -> dict[str, object]:
         """Look at a job of this account."""
         kind = self.made_by.kind
-        job = SageMakerJobs(boto3.client("sagemaker", config=CLIENT), kind).describe(name)
+        job = SageMakerJobs(client("sagemaker"), kind).describe(name)
         if job is None:
             return self._fail(f"the {kind.title} {name} does not exist any more; deploy again to start it anew")
         status = kind.status(job)

@@ -6,13 +6,10 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import boto3
-
 from .benchmark_output import Level, metric_definitions
-from .custom_resource import CLIENT
+from .custom_resource import client
 
 if TYPE_CHECKING:
-    from mypy_boto3_cloudwatch.client import CloudWatchClient
     from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef
 
 _NAMESPACE = "ConstructsOptim/Evaluation"
@@ -23,7 +20,7 @@ _AT_ONCE = 200
 def publish(dimensions: Mapping[str, str], artifact_key: str, levels: Sequence[Level], *, at: dt.datetime) -> None:
     """Publish every metric of every concurrency, at the time the evaluation ended."""
     data = [datum for level in levels for datum in _data(dimensions, artifact_key, level, at)]
-    cloudwatch: CloudWatchClient = boto3.client("cloudwatch", config=CLIENT)
+    cloudwatch = client("cloudwatch")
     for start in range(0, len(data), _AT_ONCE):
         cloudwatch.put_metric_data(Namespace=_NAMESPACE, MetricData=data[start : start + _AT_ONCE])
 

@@ -13,11 +13,10 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import boto3
 from botocore.exceptions import ClientError
 
 from .cloudformation import Event
-from .custom_resource import CLIENT, answer
+from .custom_resource import answer, client
 from .errors import DeploymentError, message_of
 from .properties import HubSource, ModelProperties, parse_model_properties
 from .source import ResolvedSource, hub_document, resolve
@@ -26,7 +25,6 @@ from .telemetry import entry_point, log
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
     from botocore.paginate import PageIterator
-    from mypy_boto3_s3.client import S3Client
     from mypy_boto3_sagemaker.client import SageMakerClient
     from mypy_boto3_sagemaker.type_defs import ListTagsOutputTypeDef, TagTypeDef
 
@@ -41,9 +39,9 @@ def handler(event: Event, context: LambdaContext) -> None:
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    sagemaker: SageMakerClient = boto3.client("sagemaker", config=CLIENT)
+    sagemaker = client("sagemaker")
     wanted = parse_model_properties(event["ResourceProperties"])
-    source = resolve(wanted.source, sagemaker=sagemaker, s3=boto3.client("s3", config=CLIENT))
+    source = resolve(wanted.source, sagemaker=sagemaker, s3=client("s3"))
     request = _request(wanted, sagemaker, source)
     name = _name(event, request)
     tags: list[TagTypeDef] = [{"Key": key, "Value": value} for key, value in wanted.tags]
@@ -67,7 +65,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
 
 def _request(wanted: ModelProperties, sagemaker: SageMakerClient, source: ResolvedSource) -> dict[str, Any]:
     """The body of CreateModel without name and tags."""
-    s3: S3Client = boto3.client("s3", config=CLIENT)
+    s3 = client("s3")
     image, environment = wanted.image, dict(wanted.environment)
     if image is None:
         if not isinstance(wanted.source, HubSource):
@@ -121,7 +119,7 @@ def _name_from(event: Event, properties: Mapping[str, object], sagemaker: SageMa
     """The name of the model that ``properties`` describe; None where they describe none that could be created."""
     try:
         wanted = parse_model_properties(properties)
-        source = resolve(wanted.source, sagemaker=sagemaker, s3=boto3.client("s3", config=CLIENT))
+        source = resolve(wanted.source, sagemaker=sagemaker, s3=client("s3"))
         return _name(event, _request(wanted, sagemaker, source))
     except (DeploymentError, ClientError) as error:
         log("no model to look for", reason=str(error))
@@ -129,7 +127,7 @@ def _name_from(event: Event, properties: Mapping[str, object], sagemaker: SageMa
 
 
 def _delete(event: Event) -> None:
-    sagemaker: SageMakerClient = boto3.client("sagemaker", config=CLIENT)
+    sagemaker = client("sagemaker")
     name = event.get("PhysicalResourceId")
     if not isinstance(name, str) or not name.startswith(NAME_PREFIX):
         # A create that was not answered, or failed: the model it may have made has the name that follows from it.

@@ -7,14 +7,13 @@ predecessor CloudFormation asks to delete, and a rollback finds the earlier resu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import boto3
 from botocore.exceptions import ClientError
 
 from . import recommendation_report
 from .cloudformation import Event, issued_at, signal
-from .custom_resource import CLIENT, answer
+from .custom_resource import answer, client
 from .errors import DeploymentError, code_of, message_of
 from .properties import is_artifact_key
 from .recommendation_properties import (
@@ -63,7 +62,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
 
 
 def _fingerprint(request: RecommendationRequest) -> str:
-    return resolve(request.source, sagemaker=_client("sagemaker"), s3=_client("s3")).identity
+    return resolve(request.source, sagemaker=client("sagemaker"), s3=client("s3")).identity
 
 
 def _start(
@@ -75,7 +74,7 @@ def _start(
     kept: bool,
 ) -> str:
     """Have a job and its watcher, once for each event: a repeated event finds what it started before."""
-    jobs, issued = SageMakerJobs(_client("sagemaker"), RECOMMENDATION), issued_at(event["ResponseURL"])
+    jobs, issued = SageMakerJobs(client("sagemaker"), RECOMMENDATION), issued_at(event["ResponseURL"])
     if records.is_given_up(issued):
         raise DeploymentError("the recommendation was given up by the time this request was carried out; deploy again")
     of_event = run_of(event["StackId"], event["RequestId"])
@@ -93,7 +92,7 @@ def _start(
             # Whoever gave it up may have looked before the job was there.
             jobs.stop(name)
     start_watching(
-        _client("stepfunctions"),
+        client("stepfunctions"),
         wanted.state_machine_arn,
         f"{records.key[:32]}-{of_event}",
         {
@@ -173,7 +172,7 @@ def _delete(event: Event) -> None:
     records = _records(event, request, key)
     try:
         records.give_up(issued_at(event["ResponseURL"]))
-        stop_runs(SageMakerJobs(_client("sagemaker"), RECOMMENDATION), records)
+        stop_runs(SageMakerJobs(client("sagemaker"), RECOMMENDATION), records)
     except ClientError as error:
         # With the bucket went where a job's output would go.
         if code_of(error) != "NoSuchBucket":
@@ -187,8 +186,4 @@ def _key(event: Event, request: RecommendationRequest) -> str:
 
 def _records(event: Event, request: RecommendationRequest, key: str) -> RecommendationRecords:
     owner = owner_of(event["StackId"], event["LogicalResourceId"])
-    return RecommendationRecords(_client("s3"), request.bucket, request.kms_key_arn, key, owner)
-
-
-def _client(name: str) -> Any:
-    return boto3.client(name, config=CLIENT)
+    return RecommendationRecords(client("s3"), request.bucket, request.kms_key_arn, key, owner)

@@ -11,10 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import boto3
-
 from . import recommendation_report
-from .custom_resource import CLIENT
+from .custom_resource import client
 from .errors import DeploymentError, InvalidEvent
 from .recommendation_properties import RecommendationRequest, parse_recommendation_request
 from .recommendation_records import RecommendationRecords, owner_in
@@ -40,7 +38,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, ob
         return end(event, failure=f"watching the recommendation job failed: {event['Error']}. Deploy again")
     region, account = context.invoked_function_arn.split(":")[3:5]
     key = request.key(account, region)
-    records = RecommendationRecords(_client("s3"), request.bucket, request.kms_key_arn, key, owner_in(run))
+    records = RecommendationRecords(client("s3"), request.bucket, request.kms_key_arn, key, owner_in(run))
     try:
         return _look(event, request, records, run)
     except DeploymentError as error:
@@ -51,7 +49,7 @@ def _look(
     event: Mapping[str, object], request: RecommendationRequest, records: RecommendationRecords, run: str
 ) -> dict[str, object]:
     name = run_job_name(records.key, run)
-    job = SageMakerJobs(_client("sagemaker"), RECOMMENDATION).describe(name)
+    job = SageMakerJobs(client("sagemaker"), RECOMMENDATION).describe(name)
     if job is None:
         raise DeploymentError(f"the recommendation job {name} is not there any more. Deploy again to have another")
     status = RECOMMENDATION.status(job)
@@ -80,7 +78,3 @@ def _wait(event: Mapping[str, object], name: str, job: Mapping[str, Any], status
             "deployment waits: give it a longer timeout, or wait=False",
         )
     return again(wait_seconds(age))
-
-
-def _client(name: str) -> Any:
-    return boto3.client(name, config=CLIENT)

@@ -432,7 +432,7 @@ def before_call(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], 
             found.meta.events.register_first("before-call", called)
             return found
 
-        monkeypatch.setattr(artifact_handler, "_client", client)
+        monkeypatch.setattr(artifact_handler, "client", client)
         return calls
 
     return arm
@@ -526,7 +526,7 @@ def deny(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
         found.meta.events.register_first(f"before-call.s3.{operation}", before_call)
         return found
 
-    monkeypatch.setattr(artifact_handler, "_client", client)
+    monkeypatch.setattr(artifact_handler, "client", client)
 
 
 @pytest.mark.parametrize("operation", ["GetObject", "PutObject"])

@@ -136,7 +136,7 @@ def a_resource(
 ) -> Callable[..., Requests]:
     # The pauses are for permissions on their way, of which there are none here.
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
-    monkeypatch.setattr(job_handler, "_client", clients.get)
+    monkeypatch.setattr(job_handler, "client", clients.get)
     clients.arm({})
     cloud.inject("job_never_finishes")
     return lambda account=ACCOUNT: Requests(cloud, answers, machine, account)

@@ -117,7 +117,7 @@ def asked(
     # The pauses are for permissions on their way, and for a job that another process is about to create: none here.
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
     monkeypatch.setattr(run_control, "_COMING_SECONDS", 0)
-    monkeypatch.setattr(recommendation_handler, "_client", clients.get)
+    monkeypatch.setattr(recommendation_handler, "client", clients.get)
     cloud.inject("recommendation_never_finishes")
     clients.arm({})
     yield Asked(cloud, answers, machine, config)
@@ -176,7 +176,7 @@ def test_a_job_that_is_not_open_to_the_account_says_whom_to_ask(asked: Asked, cl
     stubbed.add_client_error("create_ai_recommendation_job", "ResourceLimitExceeded", "the limit is 0")
     with stubbed, pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            recommendation_handler, "_client", lambda name: sagemaker if name == "sagemaker" else clients.get(name)
+            recommendation_handler, "client", lambda name: sagemaker if name == "sagemaker" else clients.get(name)
         )
         answer = asked.send("Create", "create")
     assert answer["Status"] == "FAILED"
@@ -216,7 +216,7 @@ def test_a_job_that_recommends_nothing_fails_the_stack_and_leaves_no_result(
     stubbed.add_response("describe_ai_recommendation_job", ended)
     with stubbed, pytest.MonkeyPatch.context() as patched:
         s3 = cloud.client("s3")
-        patched.setattr(recommendation_watcher, "_client", lambda made: sagemaker if made == "sagemaker" else s3)
+        patched.setattr(recommendation_watcher, "client", lambda made: sagemaker if made == "sagemaker" else s3)
         assert asked.look(WaitHandle=f"{answers.url}handle")["Done"] is True
     assert "completed and recommends nothing" in answers.received[-1]["Reason"]
     found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"recommendations/{key}/")["Contents"]

@@ -86,7 +86,7 @@ def a_training(
     cloud: LocalCloud, answers: Answers, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], Trainings]:
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
-    monkeypatch.setattr(job_handler, "_client", cloud.client)
+    monkeypatch.setattr(job_handler, "client", cloud.client)
 
     def made(script: str) -> Trainings:
         training = Trainings(cloud, answers, machine)
