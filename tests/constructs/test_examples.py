@@ -37,7 +37,9 @@ def violations_in(out: Path) -> list[dict[str, Any]]:
 def shown(template: dict[str, Any]) -> dict[str, Any]:
     """The template without what changes with the handlers' code, which a pipeline names where it publishes it."""
     if resources(template, "AWS::CodePipeline::Pipeline"):
-        template = json.loads(re.sub(r"\b[0-9a-f]{64}\b", "<hash>", json.dumps(template)))
+        text = re.sub(r"\b[0-9a-f]{64}\b", "<hash>", json.dumps(template))
+        # Where an asset is published has a hash of its own, in which the asset's is.
+        template = json.loads(re.sub(r"(<hash>:\d{12}-[a-z0-9-]+)-[0-9a-f]{8}\b", r"\1-<hash>", text))
     return masked(template)
 
 
