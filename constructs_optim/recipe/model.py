@@ -21,6 +21,11 @@ def is_token(value: object) -> bool:
     return isinstance(value, str) and _TOKEN.search(value) is not None
 
 
+def too_late(what: str) -> str:
+    """Why a token cannot be ``what``: a reason for a rule that needs the value now."""
+    return f"{what} is a token, known only when the stack is deployed, and what follows from it is decided at synthesis"
+
+
 class Model(BaseModel):
     """A model to optimize. Made by :meth:`jumpstart` or :meth:`s3`.
 
