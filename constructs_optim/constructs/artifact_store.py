@@ -9,6 +9,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from .argument_kinds import refuse_wrong_kinds
 from .stack_facts import facts_of
 from .store_sharing import StoreSharing
 
@@ -178,6 +179,7 @@ class ArtifactStore(Construct):
             read_only: whether artifacts may only be referred to by their keys, as in another account's store that is
                 shared for reading. Default: they may be made as well.
         """
+        refuse_wrong_kinds(bucket=bucket, encryption_key=encryption_key)
         key = encryption_key if encryption_key is not None else bucket.encryption_key
         return _BucketStore(bucket.bucket_name, bucket.bucket_arn, key.key_arn if key is not None else None, read_only)
 

@@ -41,6 +41,7 @@ class EndpointComponents:
     """Mixed into the endpoint, which declares what is named here before it uses any of it."""
 
     alarms: EndpointAlarms | None
+    component: InferenceComponent | None
     endpoint_arn: Any
     endpoint_name: Any
     _around: Surroundings
@@ -57,6 +58,15 @@ class EndpointComponents:
     _removal_policy: RemovalPolicy | None
     _role: GrantedRole
     _rollback_alarm_names: list[str]
+
+    @property
+    def inference_component_name(self) -> str | None:
+        """The inference component's name (a token), which requests must name; None where a variant serves the model."""
+        return self.component.inference_component_name if self.component is not None else None
+
+    @property
+    def _component_arns(self) -> list[str]:
+        return [self.component.inference_component_arn] if self.component is not None else []
 
     def add_component(
         self,

@@ -23,6 +23,7 @@ from constructs_optim.recipe.scaling import (
     is_known,
 )
 
+from .argument_kinds import refuse_wrong_kinds
 from .refusal import refuse
 from .scaling_properties import (
     TrackingOptions,
@@ -277,8 +278,10 @@ class EndpointScaling(ScalingSchedules, Construct):
         Raises:
             RecipeError: when the steps do not follow each other, or the id is taken.
         """
+        place = f"on_steps({id!r})"
+        refuse_wrong_kinds(place=f"{place}.", cooldown=cooldown)
         pause = seconds(cooldown, 300)
-        request = StepRequest(f"on_steps({id!r})", steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
+        request = StepRequest(place, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
         refuse(check(self._asked.asked(ids=self._ids, new_id=id, steps=[request])))
         self._ids += [id, f"{id}Out", f"{id}In"]
         StepScaling(

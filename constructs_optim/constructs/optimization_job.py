@@ -12,11 +12,13 @@ from constructs import Construct
 
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.keys import sha256
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.training_plan import data_source
 
 from . import model_source
+from .argument_kinds import refuse_wrong_kinds
 from .artifact_store import ArtifactStore, IArtifactStore
 from .container_registry import ContainerRegistry
 from .execution_role import execution_statements, granted_role
@@ -24,6 +26,7 @@ from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
 from .recipe_metadata import describe_job
+from .refusal import declaring
 from .stack_facts import answer, facts_of, placed
 from .stack_plan import plan_for, shown
 from .tagged_resource import TaggedResource
@@ -49,6 +52,7 @@ class OptimizationJob(Construct):
     Usable alone, to make an artifact in one stack that another one deploys.
     """
 
+    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,
@@ -90,6 +94,14 @@ class OptimizationJob(Construct):
             RecipeError: with every rule the recipe breaks.
             ValueError: when ``timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
+        refuse_wrong_kinds(
+            artifact_store=artifact_store,
+            max_runtime=max_runtime,
+            role=role,
+            security_groups=security_groups,
+            timeout=timeout,
+            vpc=vpc,
+        )
         facts = facts_of(scope)
         stack = facts.stack
         wait_seconds = int(timeout.to_seconds()) if timeout is not None else _LONGEST_WAIT_SECONDS
@@ -119,7 +131,8 @@ class OptimizationJob(Construct):
                 "wait=False goes with one job: the second of a chain starts from the artifact of the first. Declare "
                 "the first as an OptimizationJob of its own, and the second on its artifact with Model.s3(...)"
             )
-        super().__init__(scope, id)
+        with declaring(scope, id):
+            super().__init__(scope, id)
         placed(self, scope, id)
         for advice in self.plan.warnings:
             Annotations.of(self).add_warning_v2(advice.id, advice.message)

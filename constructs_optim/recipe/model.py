@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from .named_arguments import knows_its_arguments
+
 # How the AWS CDK writes a value into a string that is known only when the stack is deployed.
 _TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
@@ -41,6 +43,7 @@ class Model(BaseModel):
     accept_eula: Any = False
 
     @staticmethod
+    @knows_its_arguments
     def jumpstart(model_id: str, *, version: str | None = None, accept_eula: bool = False) -> Model:
         """A model of SageMaker JumpStart, looked up in the public hub when the stack is deployed.
 
@@ -53,6 +56,7 @@ class Model(BaseModel):
         return Model(kind="hub", model_id=model_id, version=version, accept_eula=accept_eula)
 
     @staticmethod
+    @knows_its_arguments
     def s3(uri: str, *, accept_eula: bool = False) -> Model:
         """Uncompressed model files (Hugging Face layout) under an S3 prefix.
 

@@ -5,6 +5,7 @@ Importing this package registers them all, in the order of their ids.
 
 from . import (
     alarm_rules,
+    argument_rules,
     benchmark_rules,
     component_rules,
     container_rules,
@@ -28,6 +29,7 @@ __all__ = [
     "Rule",
     "alarm_rules",
     "all_rules",
+    "argument_rules",
     "benchmark_rules",
     "check",
     "component_rules",

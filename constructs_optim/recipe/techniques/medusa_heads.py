@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from constructs_optim.medusa.metrics import head_training_metrics
 from constructs_optim.medusa.settings import HeadTrainingSettings, TrainingSettings
 
+from ..named_arguments import knows_its_arguments
 from .base import Stage, Technique
 from .training import FineTuning, TrainedTechnique, Training, TrainingCompute, metric_definitions, with_settings
 
@@ -72,6 +73,7 @@ class MedusaHeads(TrainedTechnique):
         return given if isinstance(given, int) and not isinstance(given, bool) and 0 < given <= 16 else default
 
 
+@knows_its_arguments
 def Medusa(  # noqa: N802 - reads as the technique that it is
     *,
     training_data: str,

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from constructs_optim.medusa.metrics import definition, fine_tuning_metrics
 from constructs_optim.medusa.settings import FineTuningSettings, TrainingSettings
 
+from ..named_arguments import knows_its_arguments
 from .base import Stage, Technique, as_text
 
 
@@ -157,6 +158,7 @@ def metric_definitions(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((found.name, found.regex) for found in map(definition, names))
 
 
+@knows_its_arguments
 def FineTune(  # noqa: N802 - reads as the technique that it is
     *,
     training_data: str,
