@@ -74,8 +74,9 @@ def _has(*attributes: str) -> Callable[[Any], bool]:
     """
 
     def found(value: Any) -> bool:
+        there = getattr(value, "__dict__", ())
         return type(value).__module__.startswith("jsii.") or any(
-            hasattr(type(value), name) or name in getattr(value, "__dict__", ()) for name in attributes
+            hasattr(type(value), name) or name in there for name in attributes
         )
 
     return found

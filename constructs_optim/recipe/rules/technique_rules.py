@@ -36,7 +36,9 @@ def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
     for number, technique in enumerate(given):
         place = f"techniques[{number}]"
         if isinstance(technique, str):
-            yield Finding(place, technique, what_is_wrong(technique), reason="this is text, and no technique")
+            works = what_is_wrong(technique)
+            why = "this is text, and no technique" if works.startswith("in Python ") else "no technique is named so"
+            yield Finding(place, technique, works, reason=why)
         elif any(technique is each for each in _FACTORIES):
             yield Finding(place, technique, made_by(technique), reason="this makes a technique when it is called")
         elif isinstance(technique, type) and any(_made_by_class(technique)):
