@@ -9,11 +9,14 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+
 from .argument_kinds import refuse_wrong_kinds
 from .permissions import Statement
 from .stack_facts import answer
 
 
+@knows_its_arguments
 @dataclass(frozen=True)
 class AsyncInference:
     """Where requests come from and answers go to. Such an endpoint is invoked with ``InvokeEndpointAsync``.

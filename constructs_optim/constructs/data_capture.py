@@ -9,6 +9,8 @@ from typing import Any
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+
 from .argument_kinds import refuse_wrong_kinds
 from .permissions import Statement
 from .stack_facts import answer
@@ -16,6 +18,7 @@ from .stack_facts import answer
 _JSON = ("application/json", "application/jsonlines")
 
 
+@knows_its_arguments
 @dataclass(frozen=True)
 class DataCapture:
     """What is captured, and where to.

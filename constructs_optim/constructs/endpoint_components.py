@@ -12,6 +12,7 @@ from constructs import Construct
 
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.hosting import Adapters, Component, Hosting
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.techniques import Technique
@@ -68,6 +69,7 @@ class EndpointComponents:
     def _component_arns(self) -> list[str]:
         return [self.component.inference_component_arn] if self.component is not None else []
 
+    @knows_its_arguments
     def add_component(
         self,
         id: str,

@@ -3,30 +3,51 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 from .catalog.matching import close_matches
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Called = TypeVar("_Called", bound=Callable[..., Any])
 _UNNAMED = frozenset({"self", "cls", "scope", "id"})
 _NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_UNPACKED = re.compile(r"Unpack\[(?P<options>\w+)\]")
 
 
-def knows_its_arguments(function: _Function) -> _Function:
-    """Have a function, or a constructor, name what may have been meant by each argument that it has not."""
-    known = [name for name, p in inspect.signature(function).parameters.items() if p.kind in _NAMED]
-    called = function.__qualname__.removesuffix(".__init__")
+def knows_its_arguments(called: _Called) -> _Called:
+    """Have a function, or a class, name what may have been meant by each argument that it has not.
 
-    @wraps(function)
+    Of ``**options: Unpack[Options]`` the names are those of ``Options``: Python itself takes any.
+    """
+    if isinstance(called, type):
+        made: Any = called
+        made.__init__ = knows_its_arguments(made.__init__)
+        return made
+    known = _known(called)
+    allowed = frozenset(known)
+
+    @wraps(called)
     def with_known(*args: Any, **kwargs: Any) -> Any:
         if not kwargs.keys() <= allowed:
-            raise TypeError(_what_is_unknown(called, [n for n in kwargs if n not in allowed], known)) from None
-        return function(*args, **kwargs)
+            name = called.__qualname__.removesuffix(".__init__")
+            raise TypeError(_what_is_unknown(name, [each for each in kwargs if each not in allowed], known))
+        return called(*args, **kwargs)
 
-    allowed = frozenset(known)
-    return cast(_Function, with_known)
+    return cast(_Called, with_known)
+
+
+def _known(function: Callable[..., Any]) -> list[str]:
+    known: list[str] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in _NAMED:
+            known.append(name)
+        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            unpacked = _UNPACKED.fullmatch(str(parameter.annotation))
+            assert unpacked is not None, f"{function.__qualname__}: **{name} has no names"  # noqa: S101 - of this library
+            known += function.__globals__[unpacked["options"]].__annotations__
+    return known
 
 
 def _what_is_unknown(called: str, unknown: list[str], known: list[str]) -> str:

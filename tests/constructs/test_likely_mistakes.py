@@ -16,12 +16,14 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.aws_cloudwatch_actions import SnsAction
 
 from constructs_optim import (
+    AlarmSettings,
     ArtifactStore,
     AsyncInference,
     DataCapture,
     Model,
     OptimizationJob,
     OptimizedEndpoint,
+    PlatformPolicy,
     Pool,
     Quantization,
     RecipeError,
@@ -173,6 +175,9 @@ def test_the_rule_about_kinds_is_a_rule_like_any_other() -> None:
         (lambda: OptimizedEndpoint(stack(), "Chat", instancetype="ml.g5.12xlarge"), "did you mean instance_type"),
         (lambda: OptimizedEndpoint(stack(), "Chat", instance_count=2), "initial_instance_count"),
         (lambda: endpoint(stack(), technique=[], pool=1), "(did you mean techniques?) and no 'pool'; it takes model, "),
+        (lambda: PlatformPolicy(instance_types=["ml.g5.*"]), "allowed_instance_types"),
+        (lambda: Pool("ml.g5.12xlarge", technique=[]), "did you mean techniques?"),
+        (lambda: AlarmSettings(treshold=1), "did you mean threshold?"),
         (lambda: OptimizationJob(stack(), "Job", modell=llama()), "OptimizationJob(...) has no argument 'modell' (did"),
     ],
 )  # fmt: skip
@@ -180,6 +185,14 @@ def test_an_argument_with_a_wrong_name_is_told_the_right_one(call: Callable[[], 
     with pytest.raises(TypeError) as caught:
         call()
     assert told in str(caught.value)
+
+
+def test_an_option_of_scaling_with_a_wrong_name_is_not_left_out_in_silence() -> None:
+    scaling = endpoint(stack()).auto_scale(max_capacity=4)
+    with pytest.raises(TypeError, match=r"on_concurrency.*'scale_in_coldown' \(did you mean scale_in_cooldown"):
+        scaling.on_concurrency(target=8, scale_in_coldown=Duration.minutes(1))
+    with pytest.raises(TypeError, match=r"on_schedule.*'timezone' \(did you mean time_zone"):
+        scaling.on_schedule("Night", schedule="rate(1 day)", max_capacity=1, timezone="UTC")
 
 
 def test_an_id_that_is_taken_is_told_without_what_happened_in_node() -> None:

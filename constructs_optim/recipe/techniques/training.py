@@ -19,6 +19,7 @@ from ..named_arguments import knows_its_arguments
 from .base import Stage, Technique, as_text
 
 
+@knows_its_arguments
 @dataclass(frozen=True, kw_only=True)
 class TrainingCompute:
     """What a training job runs on, and how.
