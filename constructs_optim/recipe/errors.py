@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from .model import without_tokens
+
 # How Python writes an object that has no text of its own.
 _ADDRESS = re.compile(r"<(?P<name>[\w.<>]+) object at 0x[0-9a-f]+>")
 _LONGEST = 200
@@ -47,7 +49,7 @@ def shown(value: object) -> str:
     """What was given, as people name it: addresses in memory say nothing, and long text hides what comes after it."""
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         return value.__qualname__
-    text = repr(value)
+    text = without_tokens(repr(value))
     unnamed = _ADDRESS.fullmatch(text)
     if unnamed is not None:
         return f"an object of {unnamed['name']}"

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 from .catalog.matching import close_matches
 
 _Called = TypeVar("_Called", bound=Callable[..., Any])
+_MOST = 2
 _UNNAMED = frozenset({"self", "cls", "scope", "id"})
 _NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _UNPACKED = re.compile(r"Unpack\[(?P<options>\w+)\]")
@@ -56,8 +57,8 @@ def _what_is_unknown(called: str, unknown: list[str], known: list[str]) -> str:
     for name in unknown:
         # Without underscores, instancetype is closer to instance_type than to instance_pools.
         bare = {each.replace("_", ""): each for each in named}
-        near = [bare[each] for each in close_matches(name.replace("_", ""), bare)]
-        near += [each for each in named if each.endswith(f"_{name}") and each not in near]
+        near = [bare[each] for each in close_matches(name.replace("_", ""), bare)][:_MOST]
+        near += [each for each in named if each.endswith(f"_{name}") and each not in near][:_MOST]
         told.append(f"{name!r}{f' (did you mean {_either(near)}?)' if near else ''}")
     every = "" if all("did you mean" in each for each in told) else f"; it takes {', '.join(named) or 'none'}"
     return f"{called}(...) has no argument {' and no '.join(told)}{every}"

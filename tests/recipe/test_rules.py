@@ -105,6 +105,14 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"techniques": [SpeculativeDecoding.eagle(training_data="s3://prompts/mine")]},
     ],
     "OPT067": [{"techniques": [PreOptimized("lmi-optimized")]}],
+    "OPT068": [
+        {"techniques": [SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-3-8b", accept_eula=True)]},
+        {"techniques": [SpeculativeDecoding.jumpstart_draft("of-my-own")]},
+        {
+            "model": Model.s3("s3://models/mine/"),
+            "techniques": [SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-2-7b", accept_eula=True)],
+        },
+    ],
     "OPT160": [_medusa(training_data="${Token[T.1]}"), _tuned(validation_data="s3://data/validation")],
     "OPT161": [_medusa(hyperparameters={"epochs": 2, "precision": "float32"}), _tuned(method="full")],
     "OPT162": [_on(instance_type="ml.p5.48xlarge"), _medusa()],
@@ -209,6 +217,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT065", {"techniques": [SpeculativeDecoding.eagle(training_data="s3://prompts/all.tar.gz")]}, "techniques[0].training_data", "s3://"),
     ("OPT067", {"techniques": [PreOptimized("../etc")]}, "techniques[0].config", "lmi-optimized"),
     ("OPT067", {"model": Model.s3("s3://models/mine/"), "techniques": [PreOptimized()]}, "techniques[0]", "Model.jumpstart"),
+    ("OPT068", {"techniques": [SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-2-7b", accept_eula=True)]}, "techniques[0].model_id", "meta-textgeneration-llama-3-8b"),
     ("OPT160", _medusa(training_data="/home/me/train"), "techniques[0].training_data", "s3://"),
     ("OPT160", _tuned(validation_data="s3://data/validation.jsonl"), "techniques[0].validation_data", "'s3://data/'"),
     ("OPT160", _medusa(base=FineTune(training_data="")), "techniques[0].base.training_data", "s3://"),
