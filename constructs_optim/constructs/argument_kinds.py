@@ -174,7 +174,7 @@ _KINDS: dict[str, Kind] = {
     "async_inference": Kind(
         "an AsyncInference", _has("max_concurrent_invocations_per_instance"), lambda _: "AsyncInference(bucket)"
     ),
-    **_alike(_BUCKET, ("bucket", "input_bucket")),
+    **_alike(_BUCKET, ("bucket", "input_bucket", "server_access_logs_bucket")),
     "data_capture": Kind("a DataCapture", _has("sampling_percentage"), lambda _: "DataCapture(bucket)"),
     "encryption_key": _KEY,
     "grantee": _GRANTEE,

@@ -14,11 +14,13 @@ from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.training_plan import data_source
 
 from . import model_source
-from .argument_kinds import refuse_wrong_kinds
+from .argument_kinds import wrong_kinds
 from .artifact_store import ArtifactStore, IArtifactStore
 from .container_registry import ContainerRegistry
 from .execution_role import execution_statements, granted_role
@@ -26,7 +28,7 @@ from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
 from .recipe_metadata import describe_job
-from .refusal import declaring
+from .refusal import declaring, refuse
 from .stack_facts import answer, facts_of, placed
 from .stack_plan import plan_for, shown
 from .tagged_resource import TaggedResource
@@ -94,7 +96,9 @@ class OptimizationJob(Construct):
             RecipeError: with every rule the recipe breaks.
             ValueError: when ``timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
-        refuse_wrong_kinds(
+        facts = facts_of(scope)
+        stack = facts.stack
+        mistaken = wrong_kinds(
             artifact_store=artifact_store,
             max_runtime=max_runtime,
             role=role,
@@ -102,8 +106,9 @@ class OptimizationJob(Construct):
             timeout=timeout,
             vpc=vpc,
         )
-        facts = facts_of(scope)
-        stack = facts.stack
+        if mistaken:
+            recipe = (model, techniques, instance_type, facts.known_region, environment)
+            refuse([*mistaken, *check(Recipe(*recipe))])
         wait_seconds = int(timeout.to_seconds()) if timeout is not None else _LONGEST_WAIT_SECONDS
         if timeout is not None and wait_seconds > _LONGEST_WAIT_SECONDS:
             raise ValueError(

@@ -21,7 +21,9 @@ from constructs_optim import (
     AsyncInference,
     DataCapture,
     Model,
+    ModelRecommendation,
     OptimizationJob,
+    OptimizedArtifact,
     OptimizedEndpoint,
     PlatformPolicy,
     Pool,
@@ -84,7 +86,7 @@ def test_arguments_of_another_kind_are_reported_with_all_that_is_wrong_with_the_
         endpoint(
             chat,
             instance_type="ml.g5.12xlage",
-            techniques=[Quantization.awq(group_size=100)],  # type: ignore[arg-type]
+            techniques=[Quantization.awq(group_size=100)],
             max_runtime=3600,
             endpoint_name="my_chat",
         )
@@ -142,11 +144,11 @@ def test_a_cooldown_is_a_duration_and_a_grantee_no_arn() -> None:
     made = endpoint(stack())
     scaling = made.auto_scale(max_capacity=4)
     with pytest.raises(RecipeError, match=r"on_concurrency\.scale_in_cooldown = 300\n"):
-        scaling.on_concurrency(target=8, scale_in_cooldown=300)  # type: ignore[arg-type]
+        scaling.on_concurrency(target=8, scale_in_cooldown=300)
     with pytest.raises(RecipeError, match=r"Role\.from_role_arn"):
-        made.grant_invoke("arn:aws:iam::111122223333:role/chat")  # type: ignore[arg-type]
+        made.grant_invoke("arn:aws:iam::111122223333:role/chat")
     with pytest.raises(RecipeError, match="OPT090 grantee"):
-        made.grant_read("chat")  # type: ignore[arg-type]
+        made.grant_read("chat")
 
 
 def test_a_job_refuses_other_kinds_before_it_adds_anything() -> None:
@@ -154,10 +156,36 @@ def test_a_job_refuses_other_kinds_before_it_adds_anything() -> None:
     with pytest.raises(RecipeError) as caught:
         OptimizationJob(
             scope, "Job", model=llama(), techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge",
-            timeout=7200, vpc="vpc-1",  # type: ignore[arg-type]
+            timeout=7200, vpc="vpc-1",
         )  # fmt: skip
     assert [violation.location for violation in caught.value.violations] == ["timeout", "vpc"]
     assert not scope.node.children
+    with pytest.raises(RecipeError) as caught:
+        OptimizationJob(
+            scope, "Job", model=llama(), techniques=[], instance_type="ml.g5.12xlarge", role="mine",
+        )  # fmt: skip
+    assert [violation.rule for violation in caught.value.violations] == ["OPT090", "OPT020", "OPT050"]
+
+
+def test_the_other_constructs_refuse_other_kinds_too(chat: Stack) -> None:
+    recipe: dict[str, Any] = {
+        "model": llama(), "techniques": [Quantization.awq()], "instance_type": "ml.g5.12xlarge"
+    }  # fmt: skip
+    made: list[tuple[Callable[[], Any], str]] = [
+        (lambda: ArtifactStore(chat, "Store", encryption_key="alias/mine"), "encryption_key"),
+        (
+            lambda: OptimizedArtifact(chat, "Artifact", artifact_key="a" * 64, artifact_store="artifacts", **recipe),
+            "artifact_store",
+        ),
+        (lambda: ModelRecommendation(chat, "Best", model=Model.s3("s3://models/mine/"), role="mine"), "role"),
+        (lambda: endpoint(stack()).evaluate(timeout=3600), "timeout"),
+    ]
+    for call, location in made:
+        with pytest.raises(RecipeError) as caught:
+            call()
+        assert [(each.rule, each.location) for each in caught.value.violations] == [("OPT090", location)]
+    with pytest.raises(TypeError, match=r"evaluate\(\.\.\.\) has no argument 'baselin' \(did you mean baseline"):
+        endpoint(stack()).evaluate(baselin=None)
 
 
 def test_the_rule_about_kinds_is_a_rule_like_any_other() -> None:
@@ -233,7 +261,7 @@ def test_a_model_that_is_missing_and_pools_that_are_none_are_told_what_to_give(c
         endpoint(chat, instance_type=None)
     for pools in (Pool("ml.g5.12xlarge", [Quantization.awq()]), "ml.g5.12xlarge", ["ml.g5.12xlarge"]):
         with pytest.raises(ValueError, match=r"takes a list of Pools: instance_pools=\[Pool"):
-            OptimizedEndpoint(chat, "Pooled", model=llama(), instance_pools=pools)  # type: ignore[arg-type]
+            OptimizedEndpoint(chat, "Pooled", model=llama(), instance_pools=pools)
 
 
 def test_a_capacity_that_is_known_at_deployment_leaves_the_dashboard_whole() -> None:
