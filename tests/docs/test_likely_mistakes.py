@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import traceback
 from pathlib import Path
@@ -42,6 +43,14 @@ def test_a_refusal_says_what_was_given_why_and_what_works() -> None:
         assert count >= 1
         for part in ("why:        ", "what works: ", "see:        https://"):
             assert told.count(f"    {part}") == count, told
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
+def test_the_cdk_cli_that_is_asked_for_is_of_the_major_version_that_is_tried(page: str) -> None:
+    tried = json.loads((CHECKOUT / "package.json").read_text())["devDependencies"]["aws-cdk"]
+    asked = re.findall(r"npm install (\S+)", (CHECKOUT / page).read_text())
+    assert asked == [f"aws-cdk@{tried.split('.')[0]}"]
+    assert '{"app": "python app.py"}' in (CHECKOUT / page).read_text()
 
 
 def test_what_the_readme_shows_refused_is_what_is_told() -> None:
