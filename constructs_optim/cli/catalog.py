@@ -32,6 +32,8 @@ class Format(StrEnum):
     markdown = "markdown"
 
 
+# Columns that are narrower than this on average are not read.
+_NARROWEST = 12
 _PAGES = {What.metrics: metrics_page, What.rules: rules_page}
 
 
@@ -49,12 +51,21 @@ def catalog_command(
     if format is Format.json:
         typer.echo(json.dumps(rows, indent=1))
         return
+    console = Console()
+    shown = rows if len(rows[0]) * _NARROWEST <= console.width else [_in_two_columns(row) for row in rows]
     table = Table()
-    for column in rows[0]:
-        table.add_column(column, overflow="fold")
-    for row in rows:
+    for column in shown[0]:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for row in shown:
         table.add_row(*(_cell(value) for value in row.values()))
-    Console().print(table)
+    console.print(table)
+
+
+def _in_two_columns(row: dict[str, Any]) -> dict[str, str]:
+    """A row of which the name, or id, stands whole and beside it all that is known: so it can be read anywhere."""
+    (first, name), *rest = row.items()
+    known = [f"{column.replace('_', ' ')} {_cell(value)}" for column, value in rest if value not in (None, "", ())]
+    return {first: name, "what is known of it": "; ".join(known)}
 
 
 def _cell(value: Any) -> str:

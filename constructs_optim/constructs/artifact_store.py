@@ -9,6 +9,10 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+
+from .argument_kinds import refuse_wrong_kinds
+from .refusal import declaring
 from .stack_facts import facts_of
 from .store_sharing import StoreSharing
 
@@ -49,6 +53,7 @@ class ArtifactStore(Construct):
     stacks may refer to them.
     """
 
+    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,
@@ -71,7 +76,13 @@ class ArtifactStore(Construct):
             server_access_logs_bucket: where S3 delivers access logs. Default: none.
             server_access_logs_prefix: prefix of these logs. Default: none.
         """
-        super().__init__(scope, id)
+        refuse_wrong_kinds(
+            encryption_key=encryption_key,
+            removal_policy=removal_policy,
+            server_access_logs_bucket=server_access_logs_bucket,
+        )
+        with declaring(scope, id):
+            super().__init__(scope, id)
         self._bucket = s3.Bucket(
             self,
             "Bucket",
@@ -167,6 +178,7 @@ class ArtifactStore(Construct):
         return False
 
     @staticmethod
+    @knows_its_arguments
     def from_bucket(
         bucket: s3.IBucket, *, encryption_key: kms.IKey | None = None, read_only: bool = False
     ) -> IArtifactStore:
@@ -178,6 +190,7 @@ class ArtifactStore(Construct):
             read_only: whether artifacts may only be referred to by their keys, as in another account's store that is
                 shared for reading. Default: they may be made as well.
         """
+        refuse_wrong_kinds(bucket=bucket, encryption_key=encryption_key)
         key = encryption_key if encryption_key is not None else bucket.encryption_key
         return _BucketStore(bucket.bucket_name, bucket.bucket_arn, key.key_arn if key is not None else None, read_only)
 

@@ -9,10 +9,14 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+
+from .argument_kinds import refuse_wrong_kinds
 from .permissions import Statement
 from .stack_facts import answer
 
 
+@knows_its_arguments
 @dataclass(frozen=True)
 class AsyncInference:
     """Where requests come from and answers go to. Such an endpoint is invoked with ``InvokeEndpointAsync``.
@@ -38,6 +42,19 @@ class AsyncInference:
     error_topic: sns.ITopic | None = None
     include_responses_in: tuple[str, ...] = ()
     encryption_key: kms.IKey | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse buckets and keys that are something else.
+
+        Raises:
+            RecipeError: where there are some.
+        """
+        refuse_wrong_kinds(
+            place="async_inference.",
+            bucket=self.bucket,
+            input_bucket=self.input_bucket,
+            encryption_key=self.encryption_key,
+        )
 
     def to_property(self) -> dict[str, Any]:
         """The ``asyncInferenceConfig`` property of an endpoint configuration."""

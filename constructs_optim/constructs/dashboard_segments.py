@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from constructs_optim.recipe import Plan
+from constructs_optim.recipe.scaling import is_known
 
 from .dashboard_graph import BLUE, GREEN, GREY, OF_STATISTICS, ORANGE, PURPLE, RED, Line, Place, graph
 from .dashboard_widget import GRID_COLUMNS, Segment, Widget, text
@@ -221,7 +222,9 @@ def host(served: ServedModel, place: Place) -> Segment:
 
 def scaling(served: ServedModel, place: Place, range_: ScalingRange | None) -> Segment:
     """How many instances, or copies, there are; a deployment shows as old and new ones at the same time."""
-    limits = [] if range_ is None else [(range_.fewest, "fewest"), (range_.most, "most")]
+    # A limit that is known only at deployment cannot be drawn: a number within a text has no placeholder.
+    given = [] if range_ is None else [(range_.fewest, "fewest"), (range_.most, "most")]
+    limits = [(limit, name) for limit, name in given if is_known(limit)]
     copies = [Line("copies", label="copies", color=GREEN)]
     instances = [Line("instances", label="instances", color=BLUE)]
     drawn = (
@@ -300,7 +303,7 @@ def _share_of_whole(served: ServedModel) -> float | None:
 
 
 def _targets(range_: ScalingRange | None) -> tuple[tuple[str, float], ...]:
-    return range_.targets if range_ is not None else ()
+    return tuple((name, value) for name, value in range_.targets if is_known(value)) if range_ is not None else ()
 
 
 def component(name: str, served: ServedModel, place: Place) -> tuple[Segment, ...]:

@@ -9,12 +9,16 @@ from typing import Any
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+
+from .argument_kinds import refuse_wrong_kinds
 from .permissions import Statement
 from .stack_facts import answer
 
 _JSON = ("application/json", "application/jsonlines")
 
 
+@knows_its_arguments
 @dataclass(frozen=True)
 class DataCapture:
     """What is captured, and where to.
@@ -39,11 +43,13 @@ class DataCapture:
     json_content_types: Sequence[str] = _JSON
 
     def __post_init__(self) -> None:
-        """Refuse to capture nothing.
+        """Refuse to capture nothing, or to no bucket.
 
         Raises:
+            RecipeError: when bucket or key are something else.
             ValueError: when neither requests nor responses are captured.
         """
+        refuse_wrong_kinds(place="data_capture.", bucket=self.bucket, encryption_key=self.encryption_key)
         if not (self.requests or self.responses):
             raise ValueError("DataCapture(requests=False, responses=False) captures nothing: leave data_capture out")
 

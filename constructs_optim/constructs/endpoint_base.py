@@ -9,6 +9,7 @@ from aws_cdk import ArnFormat, Resource, Stack, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from .argument_kinds import refuse_wrong_kinds
 from .endpoint_metrics import EndpointMetrics, resolved
 from .served_model import ServedModel
 
@@ -83,10 +84,12 @@ class EndpointBase(Resource):
 
     def grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
         """Let ``grantee`` do ``actions`` with this endpoint, for instance ``sagemaker:UpdateEndpoint``."""
+        refuse_wrong_kinds(grantee=grantee)
         return iam.Grant.add_to_principal(grantee=grantee, actions=list(actions), resource_arns=[self.endpoint_arn])
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` invoke this endpoint and its own inference component, with or without response streaming."""
+        refuse_wrong_kinds(grantee=grantee)
         return iam.Grant.add_to_principal(
             grantee=grantee,
             actions=list(INVOKE_ACTIONS),

@@ -12,6 +12,7 @@ from constructs import Construct
 
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.hosting import Adapters, Component, Hosting
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.techniques import Technique
@@ -41,6 +42,7 @@ class EndpointComponents:
     """Mixed into the endpoint, which declares what is named here before it uses any of it."""
 
     alarms: EndpointAlarms | None
+    component: InferenceComponent | None
     endpoint_arn: Any
     endpoint_name: Any
     _around: Surroundings
@@ -58,6 +60,16 @@ class EndpointComponents:
     _role: GrantedRole
     _rollback_alarm_names: list[str]
 
+    @property
+    def inference_component_name(self) -> str | None:
+        """The inference component's name (a token), which requests must name; None where a variant serves the model."""
+        return self.component.inference_component_name if self.component is not None else None
+
+    @property
+    def _component_arns(self) -> list[str]:
+        return [self.component.inference_component_arn] if self.component is not None else []
+
+    @knows_its_arguments
     def add_component(
         self,
         id: str,

@@ -52,7 +52,7 @@ class EndpointOptions:
         return frequency if frequency is not None else metrics.PUBLISHING_SECONDS
 
     def hosting(self, **of_the_endpoint: Any) -> Hosting:
-        """The same as data that rules look at."""
+        """The same as data that rules look at; what is of a wrong kind is left out, for OPT090 to report."""
         capture, queue, policy = self.data_capture, self.async_inference, self.update_policy
         return Hosting(
             variant_name=self.variant_name,
@@ -61,13 +61,15 @@ class EndpointOptions:
             maximum_instance_count=self.max_instance_count,
             routing=self.routing,
             update=policy.settings if isinstance(policy, UpdatePolicy) else policy,
-            capture_percentage=capture.sampling_percentage if capture is not None else None,
+            capture_percentage=capture.sampling_percentage if isinstance(capture, DataCapture) else None,
             asynchronous=queue is not None,
-            concurrent_invocations=queue.max_concurrent_invocations_per_instance if queue is not None else None,
+            concurrent_invocations=queue.max_concurrent_invocations_per_instance
+            if isinstance(queue, AsyncInference)
+            else None,
             download_timeout_seconds=_seconds(self.model_data_download_timeout),
             startup_timeout_seconds=_seconds(self.container_startup_timeout),
             provision_timeout_seconds=_seconds(self.instance_provision_timeout),
-            volume_gib=int(self.volume_size.to_gibibytes()) if self.volume_size is not None else None,
+            volume_gib=int(self.volume_size.to_gibibytes()) if isinstance(self.volume_size, Size) else None,
             encrypted_volume=self.encryption_key is not None,
             ami_version=self.inference_ami_version,
             capacity_reservation=self.capacity_reservation,
@@ -180,4 +182,4 @@ def _metrics(observability: Observability) -> dict[str, Any]:
 
 
 def _seconds(duration: Duration | None) -> Any:
-    return int(duration.to_seconds()) if duration is not None else None
+    return int(duration.to_seconds()) if isinstance(duration, Duration) else None

@@ -32,6 +32,7 @@ from constructs_optim.recipe.benchmark.requirements import REGRESSION_METRICS
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.rules import check
 
+from .argument_kinds import wrong_kinds
 from .artifact_store import IArtifactStore
 from .evaluation_service import EvaluationService
 from .hosted_model import HostedModel
@@ -116,7 +117,7 @@ class EndpointEvaluation(Construct):
             instance_price_per_hour=target.instance_price_per_hour,
             discount=target.discount,
         )
-        refuse(check(self._benchmark))
+        refuse([*wrong_kinds(timeout=timeout), *check(self._benchmark)])
         wait_seconds = int(timeout.to_seconds()) if timeout is not None else _DEFAULT_WAIT_SECONDS
         if timeout is not None and wait_seconds > _LONGEST_WAIT_SECONDS:
             raise ValueError(

@@ -8,6 +8,7 @@ from typing import Any
 from constructs import Construct
 
 from constructs_optim.recipe import Model
+from constructs_optim.recipe.errors import shown
 from constructs_optim.recipe.hosting import Adapters, Hosting
 from constructs_optim.recipe.techniques import Technique
 
@@ -25,12 +26,30 @@ def pools_of(
     """What was given as pools: those that were, or the one that techniques and instance type come to."""
     if instance_pools is None:
         if instance_type is None:
-            raise ValueError("an endpoint runs on something: give instance_type, or instance_pools")
-        if model is None and (techniques is not None or artifact_key is not None):
-            raise ValueError("techniques and artifact_key are about a model: give model as well, or leave them out")
+            raise ValueError(
+                "neither instance_type nor instance_pools is given, and an endpoint runs on something: give "
+                'instance_type="ml.g5.12xlarge", for instance'
+            )
+        about_it = [name for name, v in (("techniques", techniques), ("artifact_key", artifact_key)) if v is not None]
+        if model is None and about_it:
+            raise ValueError(
+                f"{' and '.join(about_it)} {'is' if about_it == ['artifact_key'] else 'are'} given without a model to "
+                'apply to: give model=Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/"), or leave '
+                f"{' and '.join(about_it)} out"
+            )
         return (Pool(instance_type, techniques if techniques is not None else [], artifact_key),)
     _refuse_beside_pools(techniques=techniques, instance_type=instance_type, artifact_key=artifact_key)
+    if isinstance(instance_pools, str) or not all(isinstance(pool, Pool) for pool in _each(instance_pools)):
+        raise ValueError(
+            f"instance_pools is {shown(instance_pools)}, and it takes a list of Pools: "
+            'instance_pools=[Pool("ml.g5.12xlarge", techniques=[Quantization.awq()])]'
+        )
     return tuple(instance_pools)
+
+
+def _each(given: Any) -> Sequence[Any]:
+    """What a list holds; anything else by itself, of which nothing will be a pool."""
+    return given if isinstance(given, Sequence) else [None]
 
 
 def pools_of_component(

@@ -9,6 +9,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_applicationautoscaling as scaling
 from constructs import Construct
 
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.scaling_rules import is_number
 from constructs_optim.recipe.scaling import (
@@ -23,6 +24,7 @@ from constructs_optim.recipe.scaling import (
     is_known,
 )
 
+from .argument_kinds import refuse_wrong_kinds
 from .refusal import refuse
 from .scaling_properties import (
     TrackingOptions,
@@ -117,6 +119,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         """Whether there may be no copy at all."""
         return self._least == 0
 
+    @knows_its_arguments
     def on_concurrency(
         self,
         *,
@@ -150,6 +153,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         self._on_change(self)
         return self
 
+    @knows_its_arguments
     def on_invocations(
         self,
         *,
@@ -189,6 +193,7 @@ class EndpointScaling(ScalingSchedules, Construct):
             options,
         )
 
+    @knows_its_arguments
     def on_backlog(self, *, target: float | None = None, **options: Unpack[TrackingOptions]) -> EndpointScaling:
         """Hold the requests that wait in an asynchronous endpoint's queue, for each instance, near ``target``.
 
@@ -216,6 +221,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         chosen = target if target is not None else self._default("on_backlog").concurrency
         return self._track("OnBacklog", "on_backlog", {"customizedMetricSpecification": metric}, chosen, options)
 
+    @knows_its_arguments
     def on_metric(
         self,
         id: str,
@@ -248,6 +254,7 @@ class EndpointScaling(ScalingSchedules, Construct):
             options,
         )
 
+    @knows_its_arguments
     def on_steps(
         self,
         id: str,
@@ -277,8 +284,10 @@ class EndpointScaling(ScalingSchedules, Construct):
         Raises:
             RecipeError: when the steps do not follow each other, or the id is taken.
         """
+        place = f"on_steps({id!r})"
+        refuse_wrong_kinds(place=f"{place}.", cooldown=cooldown)
         pause = seconds(cooldown, 300)
-        request = StepRequest(f"on_steps({id!r})", steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
+        request = StepRequest(place, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
         refuse(check(self._asked.asked(ids=self._ids, new_id=id, steps=[request])))
         self._ids += [id, f"{id}Out", f"{id}In"]
         StepScaling(

@@ -13,6 +13,7 @@ from constructs import Construct
 
 from constructs_optim.recipe import Plan
 from constructs_optim.recipe.hosting import Component
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.scaling import scaling_defaults
 
@@ -180,6 +181,7 @@ class InferenceComponent(EvaluatedEndpoint, EndpointMetrics, Resource):
             self._resource.ref, service="sagemaker", resource="inference-component", resource_name=self._name
         )
 
+    @knows_its_arguments
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
         """Let Application Auto Scaling choose the number of copies; instances follow.
 
@@ -234,6 +236,7 @@ class InferenceComponent(EvaluatedEndpoint, EndpointMetrics, Resource):
         self._on_scaling(*scaling.capacity_range)
         follow_scaling(self.alarms)(scaling)
 
+    @knows_its_arguments
     def add_adapter(self, id: str, *, artifact_uri: str, adapter_name: str | None = None) -> LoraAdapter:
         """Serve a LoRA adapter of this model. Requests name the adapter instead of the component.
 

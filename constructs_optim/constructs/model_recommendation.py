@@ -13,16 +13,19 @@ from constructs_optim.recipe import Model
 from constructs_optim.recipe.benchmark import Benchmark, Workload
 from constructs_optim.recipe.hosting import CapacityReservation
 from constructs_optim.recipe.keys import sha256
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.plan_data import S3Source
 from constructs_optim.recipe.recommendation_request import RecommendationRequest
 from constructs_optim.recipe.rules import check
 
 from . import model_source
+from .argument_kinds import wrong_kinds
 from .artifact_store import ArtifactStore, IArtifactStore
 from .execution_role import attach_to_given_role, telling_statements
 from .permissions import Statement
 from .recommendation_service import RecommendationService, record_statements
 from .refusal import refuse
+from .stack_facts import facts_of
 from .stack_plan import region_of, shown
 from .tagged_resource import TaggedResource
 from .workload_config import workload_config, workload_config_name
@@ -45,6 +48,7 @@ class ModelRecommendation(Construct):
     developer guide, "Deploy a generative AI inference recommendation").
     """
 
+    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,
@@ -89,12 +93,13 @@ class ModelRecommendation(Construct):
             RecipeError: with every rule that is broken.
             ValueError: when ``timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
-        stack = Stack.of(scope)
+        stack = facts_of(scope).stack
         workload = workload if workload is not None else Workload()
         request = RecommendationRequest(
             model, optimize_for, instance_types, framework, tuple(capacity_reservations), region_of(stack)
         )
-        refuse([*check(request), *check(Benchmark(workload))])
+        mistaken = wrong_kinds(artifact_store=artifact_store, role=role, timeout=timeout)
+        refuse([*mistaken, *check(request), *check(Benchmark(workload))])
         if timeout is not None and timeout.to_seconds() > _LONGEST_WAIT.to_seconds():
             raise ValueError(
                 f"timeout is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: for a longer "

@@ -12,11 +12,15 @@ from constructs import Construct
 
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.keys import sha256
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.training_plan import data_source
 
 from . import model_source
+from .argument_kinds import wrong_kinds
 from .artifact_store import ArtifactStore, IArtifactStore
 from .container_registry import ContainerRegistry
 from .execution_role import GrantedRole, execution_statements, granted_role
@@ -24,6 +28,7 @@ from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
 from .recipe_metadata import describe_job
+from .refusal import declaring, refuse
 from .stack_facts import answer, facts_of, placed
 from .stack_plan import plan_for, shown
 from .tagged_resource import TaggedResource
@@ -49,6 +54,7 @@ class OptimizationJob(Construct):
     Usable alone, to make an artifact in one stack that another one deploys.
     """
 
+    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,
@@ -92,6 +98,17 @@ class OptimizationJob(Construct):
         """
         facts = facts_of(scope)
         stack = facts.stack
+        mistaken = wrong_kinds(
+            artifact_store=artifact_store,
+            max_runtime=max_runtime,
+            role=role,
+            security_groups=security_groups,
+            timeout=timeout,
+            vpc=vpc,
+        )
+        if mistaken:
+            recipe = (model, techniques, instance_type, facts.known_region, environment)
+            refuse([*mistaken, *check(Recipe(*recipe))])
         wait_seconds = int(timeout.to_seconds()) if timeout is not None else _LONGEST_WAIT_SECONDS
         if timeout is not None and wait_seconds > _LONGEST_WAIT_SECONDS:
             raise ValueError(
@@ -119,7 +136,8 @@ class OptimizationJob(Construct):
                 "wait=False goes with one job: the second of a chain starts from the artifact of the first. Declare "
                 "the first as an OptimizationJob of its own, and the second on its artifact with Model.s3(...)"
             )
-        super().__init__(scope, id)
+        with declaring(scope, id):
+            super().__init__(scope, id)
         placed(self, scope, id)
         for advice in self.plan.warnings:
             Annotations.of(self).add_warning_v2(advice.id, advice.message)

@@ -11,10 +11,12 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from constructs_optim.recipe import Model, Plan
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.plan_data import ArtifactSource
 from constructs_optim.recipe.techniques import Technique
 
 from . import model_source
+from .argument_kinds import refuse_wrong_kinds
 from .artifact_store import IArtifactStore
 from .container_registry import ContainerRegistry
 from .execution_role import GrantedRole, execution_statements, granted_role
@@ -39,6 +41,7 @@ class OptimizedArtifact(Construct):
     for it. While the stack refers to it, the store counts the reference.
     """
 
+    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,
@@ -76,6 +79,8 @@ class OptimizedArtifact(Construct):
             RecipeError: with every rule the recipe breaks.
             ValueError: when the key is none, or not the one of this recipe.
         """
+        given = {"artifact_store": artifact_store, "role": role, "security_groups": security_groups, "vpc": vpc}
+        refuse_wrong_kinds(**given)
         stack = facts_of(scope).stack
         registry = ContainerRegistry.of(stack)
         self.plan: Plan = plan_for(

@@ -14,18 +14,15 @@ from constructs import Construct
 
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.alarms import Alarms
-from constructs_optim.recipe.hosting import (
-    Adapters,
-    CapacityReservation,
-    Observability,
-    Routing,
-)
+from constructs_optim.recipe.hosting import Adapters, CapacityReservation, Observability, Routing
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.scaling import scaling_defaults
 from constructs_optim.recipe.techniques import Technique
 
 from .alarm_actions import AlarmAction
 from .alarming import Alarming, follow_scaling
+from .argument_kinds import wrong_kinds
 from .artifact_store import IArtifactStore
 from .async_inference import AsyncInference
 from .component_hosting import ComponentHosting
@@ -47,9 +44,9 @@ from .inference_component import InferenceComponent, Needs
 from .instance_pool import Pool
 from .network import Network, make_connectable, shared_security_groups
 from .optimization_service import OptimizationService
-from .physical_names import physical_name
+from .physical_names import endpoint_name_of
 from .recipe_metadata import describe_hosted
-from .refusal import refuse
+from .refusal import declaring, refuse
 from .scaling_target import AsyncVariantTarget, VariantTarget
 from .served_model import ServedModel
 from .stack_facts import answer, is_token, path_of, placed
@@ -70,6 +67,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
     store.
     """
 
+    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,
@@ -212,11 +210,25 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             rollback_alarms=len(rollback_alarms),
             adapter_settings=adapters,
         )
-        refuse([*(violation for recipe in recipes for violation in recipe.violations(scope)), *check(self._hosting)])
+        self._around = Surroundings(
+            artifact_store=artifact_store,
+            role=role,
+            vpc=vpc,
+            vpc_subnets=vpc_subnets,
+            security_groups=security_groups,
+            max_runtime=max_runtime,
+            timeout=timeout,
+            network_isolation=network_isolation,
+        )
+        others = {"alarm_actions": alarm_actions, "ok_actions": ok_actions, "rollback_alarms": rollback_alarms}
+        mistaken = wrong_kinds(**vars(self._options), **vars(self._around), **others, removal_policy=removal_policy)
+        broken = [violation for recipe in recipes for violation in recipe.violations(scope)]
+        refuse([*mistaken, *broken, *check(self._hosting)])
         if vpc is not None:
             make_connectable(OptimizedEndpoint)
-        self._literal_name = endpoint_name if endpoint_name is not None else physical_name(scope, id)
-        super().__init__(scope, id, physical_name=self._literal_name)
+        self._literal_name = endpoint_name_of(scope, id, endpoint_name)
+        with declaring(scope, id):
+            super().__init__(scope, id, physical_name=self._literal_name)
         placed(self, scope, id)
         for advice in warnings(self._hosting):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
@@ -227,16 +239,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         self._price, self._discount = instance_price_per_hour, discount
         self._removal_policy = removal_policy
         self._rollback_alarm_names = [alarm.alarm_name for alarm in rollback_alarms]
-        self._around = Surroundings(
-            artifact_store=artifact_store,
-            role=role,
-            vpc=vpc,
-            vpc_subnets=vpc_subnets,
-            security_groups=shared_security_groups(self, vpc, security_groups),
-            max_runtime=max_runtime,
-            timeout=timeout,
-            network_isolation=network_isolation,
-        )
+        self._around = replace(self._around, security_groups=shared_security_groups(self, vpc, security_groups))
         self._network = Network.of(self, vpc, vpc_subnets, self._around.security_groups)
         self._models = [host(pool_scope(self, recipe), recipe, self._around) for recipe in recipes]
         self._role = (
@@ -349,15 +352,6 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         return self._arn
 
     @property
-    def inference_component_name(self) -> str | None:
-        """The inference component's name (a token), which requests must name; None where a variant serves the model."""
-        return self.component.inference_component_name if self.component is not None else None
-
-    @property
-    def _component_arns(self) -> list[str]:
-        return [self.component.inference_component_arn] if self.component is not None else []
-
-    @property
     def dashboard(self) -> EndpointDashboard:
         """The endpoint's CloudWatch dashboard."""
         return self._dashboard
@@ -369,6 +363,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             path_of(self), self.served, self._models, alarms=self.alarms, price=price, discount=discount
         )
 
+    @knows_its_arguments
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
         """Let Application Auto Scaling choose the number of instances, or of its inference component's copies.
 

@@ -22,6 +22,31 @@ _HASH_DIGITS = 8
 _STACK_PART = 37
 
 
+class _EndpointNames(dict[str, str]):
+    """The places of a stack's endpoints, by the names they were given."""
+
+
+def endpoint_name_of(scope: Construct, id: str, given: str | None) -> str:
+    """The name of the endpoint ``id`` of ``scope``: the given one, or one that is made of its place.
+
+    Raises:
+        ValueError: where another endpoint of the stack was given that name.
+    """
+    if given is None:
+        return physical_name(scope, id)
+    if not is_token(given):
+        # CreateEndpoint does not tell upper from lower case (Amazon SageMaker API reference).
+        names = facts_of(scope).once(_EndpointNames, lambda _: _EndpointNames())
+        place = f"{path_of(scope)}/{id}"
+        first = names.setdefault(given.lower(), place)
+        if first != place:
+            raise ValueError(
+                f"endpoint_name is {given!r}, and {first} has that name: an account has one endpoint of a name in a "
+                f"region, upper and lower case alike. Give {place} another, or none: one is made of its place then"
+            )
+    return given
+
+
 def physical_name(scope: Construct, id: str, *, suffix: str = "", longest: int = _LONGEST) -> str:
     """A name for the child ``id`` of ``scope``: letters, digits and hyphens, and none like it in account and region.
 

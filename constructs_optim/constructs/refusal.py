@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from constructs import Construct
 
 from constructs_optim.recipe import RecipeError, Violation
 
@@ -16,3 +19,21 @@ def refuse(broken: Sequence[Violation]) -> None:
     found = [violation for place, violation in enumerate(broken) if violation not in broken[:place]]
     if found:
         raise RecipeError(found)
+
+
+@contextmanager
+def declaring(scope: Construct, id: str) -> Iterator[None]:
+    """Say that an id is taken without what led to it in Node: the CDK's own words come at the end of its frames.
+
+    Raises:
+        ValueError: where ``scope`` has a construct of that id.
+    """
+    try:
+        yield
+    except RuntimeError:
+        if scope.node.try_find_child(id) is None:
+            raise
+        raise ValueError(
+            f"{scope.node.path or 'the app'} has a construct {id!r} already: a construct's id is its own among those "
+            f"beside it, so give this one another, such as {id + '2'!r}"
+        ) from None

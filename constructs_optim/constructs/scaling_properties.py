@@ -16,6 +16,8 @@ from constructs_optim.recipe.scaling import (
     TargetRequest,
 )
 
+from .argument_kinds import refuse_wrong_kinds
+
 
 class TrackingOptions(TypedDict, total=False):
     """What may be chosen of every policy that holds a metric near a target.
@@ -49,6 +51,7 @@ def seconds(duration: Duration | None, default: int) -> Any:
 
 def target_request(place: str, target: Any, options: TrackingOptions) -> TargetRequest:
     """A target tracking policy for rules to look at."""
+    refuse_wrong_kinds(place=f"{place}.", **options)
     given = (
         ("scale_in_cooldown", seconds(options.get("scale_in_cooldown"), SCALE_IN_COOLDOWN_SECONDS)),
         ("scale_out_cooldown", seconds(options.get("scale_out_cooldown"), SCALE_OUT_COOLDOWN_SECONDS)),

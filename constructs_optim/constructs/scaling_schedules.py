@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self, Unpack
 
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.scaling import ScheduleRequest, is_known
 
 from .scaling_properties import ScheduleOptions
@@ -22,6 +23,7 @@ class ScalingSchedules:
     def _add_schedule(self, id: str, request: ScheduleRequest) -> None:
         raise NotImplementedError(f"{type(self).__name__} has to add schedules")
 
+    @knows_its_arguments
     def on_schedule(
         self,
         id: str,
@@ -48,6 +50,7 @@ class ScalingSchedules:
         self._add_schedule(id, ScheduleRequest(place, expression, min_capacity, max_capacity, **options))
         return self
 
+    @knows_its_arguments
     def stop_on(
         self,
         *,
@@ -67,6 +70,7 @@ class ScalingSchedules:
         """
         return self.on_schedule(id, schedule=schedule, min_capacity=0, max_capacity=0, **options)
 
+    @knows_its_arguments
     def start_on(
         self,
         *,

@@ -16,6 +16,8 @@ from weakref import WeakKeyDictionary
 from aws_cdk import Aws, Stack
 from constructs import Construct, IConstruct
 
+from constructs_optim.recipe.errors import shown
+
 # How the CDK writes a token in text (aws-cdk-lib/core/lib/private/encoding.ts).
 TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]+\]\}")
 """A token in text."""
@@ -125,15 +127,27 @@ _paths: WeakKeyDictionary[IConstruct, str] = WeakKeyDictionary()
 
 def facts_of(scope: IConstruct) -> StackFacts:
     """What is known of ``scope``'s stack."""
-    known = _facts.get(scope)
+    known = _facts.get(scope) if hasattr(type(scope), "node") else None
     if known is None:
         # A stack is in no other: a nested one is its own as well.
-        stack = scope if isinstance(scope, Stack) else Stack.of(scope)
+        stack = scope if isinstance(scope, Stack) else _stack_of(scope)
         known = _facts.get(stack)
         if known is None:
             known = _facts[stack] = StackFacts(stack)
         _facts[scope] = known
     return known
+
+
+def _stack_of(scope: IConstruct) -> Stack:
+    try:
+        return Stack.of(scope)
+    except (RuntimeError, TypeError):
+        what = f"{type(scope).__name__} {scope.node.path!r}" if hasattr(type(scope), "node") else shown(scope)
+        # Not from the CDK's own, whose frames are of Node.
+        raise ValueError(
+            f"scope is {what}, and resources belong to a stack: give a Stack, or a construct below one, for instance "
+            'OptimizedEndpoint(Stack(app, "Chat"), "Llama70B", ...)'
+        ) from None
 
 
 def path_of(construct: IConstruct) -> str:

@@ -10,6 +10,7 @@ from aws_cdk import Duration
 
 from constructs_optim.recipe.hosting import UpdateSettings
 
+from .argument_kinds import refuse_wrong_kinds
 from .permissions import Statement
 
 _BAKE_SECONDS = 600
@@ -37,6 +38,7 @@ class UpdatePolicy:
             bake_time: how long the old fleet stays, while alarms are watched, 0 s to 1 hour. Default: 10 minutes.
             timeout: how long the update may take, 10 minutes to 8 hours. Default: the service's own.
         """
+        refuse_wrong_kinds(place="update_policy.", bake_time=bake_time, timeout=timeout)
         return UpdatePolicy(
             UpdateSettings(
                 "ALL_AT_ONCE",
@@ -112,6 +114,7 @@ class UpdatePolicy:
         Raises:
             ValueError: when both ``percent`` and ``instances`` are given.
         """
+        refuse_wrong_kinds(place="update_policy.", bake_time=bake_time, timeout=timeout)
         size, unit = _size(percent, instances, _BATCH_PERCENT)
         return UpdatePolicy(
             UpdateSettings(
@@ -132,6 +135,8 @@ def _in_steps(
     termination_wait: Duration | None,
     timeout: Duration | None,
 ) -> UpdatePolicy:
+    given = {"bake_time": bake_time, "termination_wait": termination_wait, "timeout": timeout}
+    refuse_wrong_kinds(place="update_policy.", **given)
     waits = _seconds(bake_time, _BAKE_SECONDS), _seconds(termination_wait, 0)
     return UpdatePolicy(UpdateSettings(strategy, *size, *waits, _seconds(timeout)))
 

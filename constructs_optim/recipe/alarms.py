@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
+from .named_arguments import knows_its_arguments
+
 DEFAULT_PERIOD_SECONDS = {
     "error_rate": 300,
     "latency": 300,
@@ -35,6 +37,7 @@ class Severity(StrEnum):
     """It will not mend itself: look at it in the working day."""
 
 
+@knows_its_arguments
 @dataclass(frozen=True)
 class AlarmSettings:
     """How one alarm is tuned. None: its own default, which docs/alarms.md lists.
@@ -56,6 +59,7 @@ class AlarmSettings:
     actions_enabled: bool = True
 
 
+@knows_its_arguments
 @dataclass(frozen=True)
 class Alarms:
     """Which alarms an endpoint has: True for one with its defaults, False for none, or how it is tuned.

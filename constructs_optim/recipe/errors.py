@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
+
+from .model import without_tokens
+
+# How Python writes an object that has no text of its own.
+_ADDRESS = re.compile(r"<(?P<name>[\w.<>]+) object at 0x[0-9a-f]+>")
+_LONGEST = 200
 
 
 class Violation(BaseModel):
@@ -31,11 +38,22 @@ class Violation(BaseModel):
 
     def __str__(self) -> str:
         return (
-            f"{self.rule} {self.location} = {self.value!r}\n"
+            f"{self.rule} {self.location} = {shown(self.value)}\n"
             f"    why:        {self.reason}\n"
             f"    what works: {self.suggestion}\n"
             f"    see:        {self.link}"
         )
+
+
+def shown(value: object) -> str:
+    """What was given, as people name it: addresses in memory say nothing, and long text hides what comes after it."""
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
+        return value.__qualname__
+    text = without_tokens(repr(value))
+    unnamed = _ADDRESS.fullmatch(text)
+    if unnamed is not None:
+        return f"an object of {unnamed['name']}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 class RecipeError(ValueError):

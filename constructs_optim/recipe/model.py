@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from .named_arguments import knows_its_arguments
+
 # How the AWS CDK writes a value into a string that is known only when the stack is deployed.
 _TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
@@ -19,6 +21,11 @@ def without_tokens(text: str) -> str:
 def is_token(value: object) -> bool:
     """Whether a string holds a value that is known only at deployment (an AWS CDK token)."""
     return isinstance(value, str) and _TOKEN.search(value) is not None
+
+
+def too_late(what: str) -> str:
+    """Why a token cannot be ``what``: a reason for a rule that needs the value now."""
+    return f"{what} is a token, known only when the stack is deployed, and what follows from it is decided at synthesis"
 
 
 class Model(BaseModel):
@@ -36,6 +43,7 @@ class Model(BaseModel):
     accept_eula: Any = False
 
     @staticmethod
+    @knows_its_arguments
     def jumpstart(model_id: str, *, version: str | None = None, accept_eula: bool = False) -> Model:
         """A model of SageMaker JumpStart, looked up in the public hub when the stack is deployed.
 
@@ -48,6 +56,7 @@ class Model(BaseModel):
         return Model(kind="hub", model_id=model_id, version=version, accept_eula=accept_eula)
 
     @staticmethod
+    @knows_its_arguments
     def s3(uri: str, *, accept_eula: bool = False) -> Model:
         """Uncompressed model files (Hugging Face layout) under an S3 prefix.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from .catalog import instances
 from .memory import DEFAULT_BATCH_SIZE
+from .named_arguments import knows_its_arguments
 
 if TYPE_CHECKING:
     from .plan_data import Plan
@@ -65,6 +66,7 @@ class ScheduleRequest:
     end: Any = None
 
 
+@knows_its_arguments
 @dataclass(frozen=True)
 class ScalingStep:
     """By how much to scale while a metric is within bounds.

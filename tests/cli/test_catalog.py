@@ -52,6 +52,16 @@ def test_each_part_of_the_catalog_is_listed_as_a_table(what: str) -> None:
     assert "┃" in result.stdout
 
 
+def test_a_part_with_many_columns_can_be_read_in_a_terminal_of_80_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = run("instances").stdout
+    assert "ml.g5.12xlarge" in narrow
+    assert "accelerator memory mib 22888" in " ".join(narrow.replace("│", " ").split())
+    monkeypatch.setenv("COLUMNS", "240")
+    wide = run("instances").stdout
+    assert "what is known of it" not in wide, "each has a column of its own where there is room"
+
+
 @pytest.mark.parametrize("what", ["metrics", "rules"])
 def test_the_page_of_metrics_or_rules_is_the_generated_one(what: str) -> None:
     page = DOCS / f"{what}.md"

@@ -81,7 +81,8 @@ ON: dict[str, Callable[[Stack], Props]] = {
     "data_capture": lambda scope: {"data_capture": DataCapture(_bucket(scope), sampling_percentage=10)},
     "discount": lambda _: {"discount": 0.2},
     "encryption_key": lambda scope: {"encryption_key": kms.Key.from_key_arn(scope, "Key", _KEY)},
-    "endpoint_name": lambda _: {"endpoint_name": "chat-llama-70b"},
+    # Filled in for each case: no two endpoints of a stack have one name.
+    "endpoint_name": lambda _: {"endpoint_name": "chat-llama-70b-{}"},
     "environment": lambda _: {"environment": {"OPTION_MAX_MODEL_LEN": "8192"}},
     "inference_ami_version": lambda _: {"inference_ami_version": "al2-ami-sagemaker-inference-gpu-3-1"},
     "inference_component": lambda _: {"inference_component": True},
@@ -128,7 +129,10 @@ def _switched_on(combinations: list[tuple[str, ...]]) -> Iterator[tuple[tuple[st
         for number, names in enumerate(combinations[start : start + _IN_A_STACK]):
             case = f"Case{start + number}x"
             try:
-                endpoint(scope, case, **{key: value for name in names for key, value in given[name].items()})
+                props = {key: value for name in names for key, value in given[name].items()}
+                if "endpoint_name" in props:
+                    props["endpoint_name"] = props["endpoint_name"].format(number)
+                endpoint(scope, case, **props)
                 declared[case] = names
             except RecipeError as error:
                 yield names, [violation.rule for violation in error.violations]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.local.cloud import LocalCloud
+from tests.documents import CHECKOUT, first_example
 
 HUB = {"HubName": "SageMakerPublicHub", "HubContentType": "Model"}
 LLAMA = "meta-textgeneration-llama-2-70b"
@@ -45,6 +47,15 @@ def test_what_is_not_in_the_hub_is_not_found(sagemaker: Any, asked: dict[str, st
 def test_models_are_listed_by_part_of_their_name(sagemaker: Any) -> None:
     found = sagemaker.list_hub_contents(**HUB, NameContains="llama")["HubContentSummaries"]
     assert LLAMA in [content["HubContentName"] for content in found]
+
+
+def test_the_models_of_the_demo_and_of_the_readmes_first_example_are_there(sagemaker: Any) -> None:
+    for app in (first_example(), (CHECKOUT / "app.py").read_text()):
+        (named,) = re.findall(r'Model\.jumpstart\("([\w-]+)", version="([\d.]+)"', app)
+        content = sagemaker.describe_hub_content(**HUB, HubContentName=named[0], HubContentVersion=named[1])
+        document = json.loads(content["HubContentDocument"])
+        assert document["ResourceNameBase"] == named[0]
+        assert named[0] in document["HostingArtifactUri"]
 
 
 def test_a_folder_of_ones_own_adds_models(tmp_path: Path) -> None:

@@ -48,9 +48,10 @@ def test_a_clean_environment_synthesizes_the_readmes_example(
         "AWS::CloudWatch::Dashboard",
         "AWS::ApplicationAutoScaling::ScalingPolicy",
     }
-    refused = clean.run("constructs-optim", "plan", cwd=tmp_path, check=False)
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr == 'The command is an extra: pip install "constructs-optim[cli]"\n'
+    for command in (["constructs-optim"], [clean.python, "-m", "constructs_optim"]):
+        refused = clean.run(*command, "plan", cwd=tmp_path, check=False)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert refused.stderr == 'The command is an extra: pip install "constructs-optim[cli]"\n'
     if python == PYTHONS[-1]:
         assert_type_checked(clean, tmp_path)
 

@@ -34,6 +34,25 @@ def test_the_errors_text_has_each_rule_with_place_value_reason_and_way_out() -> 
             assert part in text
 
 
+class _Nameless:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (Quantization.awq, "OPT010 instance_type = Quantization.awq\n"),
+        (Quantization, "OPT010 instance_type = Quantization\n"),
+        (_Nameless(), f"OPT010 instance_type = an object of {__name__}._Nameless\n"),
+        (["x" * 500], f"OPT010 instance_type = ['{'x' * 198}…\n"),
+    ],
+)
+def test_what_was_given_is_named_and_neither_an_address_nor_a_wall_of_text(value: object, told: str) -> None:
+    (violation,) = violations(**recipe(instance_type=value))
+    assert str(violation).startswith(told)
+    assert violation.value is value
+
+
 def test_the_violations_are_data_as_well() -> None:
     with pytest.raises(RecipeError) as caught:
         plan(**recipe(instance_type="ml.m5.xlarge"))
@@ -47,7 +66,9 @@ def test_a_missing_licence_is_named_with_its_text_and_the_code_that_accepts_it()
     (violation,) = violations(**recipe(model=Model.jumpstart("meta-textgeneration-llama-2-70b", version="4.0.0")))
     assert "Llama 2" in violation.reason
     assert "https://" in violation.suggestion
-    assert 'Model.jumpstart("meta-textgeneration-llama-2-70b", accept_eula=True)' in violation.suggestion
+    assert (
+        'Model.jumpstart("meta-textgeneration-llama-2-70b", version="4.0.0", accept_eula=True)' in violation.suggestion
+    )
 
 
 def test_a_plan_without_region_and_registry_says_what_it_needs() -> None:

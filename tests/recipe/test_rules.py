@@ -13,6 +13,7 @@ from constructs_optim.recipe import (
     Model,
     PreOptimized,
     Quantization,
+    RecipeError,
     Sharding,
     SpeculativeDecoding,
     TrainingCompute,
@@ -74,6 +75,12 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT031": [{"environment": {"OPTION_MAX_MODEL_LEN": "8192"}}, {"environment": {"A": "${Token[T.1]}" + "x" * 2000}}],
     "OPT032": [{"techniques": [Quantization.awq(ignored_layers=["lm_head", "mlp.gate"])]}],
     "OPT033": [{"environment": {"OPTION_TENSOR_PARALLEL_DEGREE": "4"}}],
+    "OPT034": [
+        {"environment": {"EOS_TOKEN": "</s>", "OPTION_MAX_TOKENS": "64", "HF_TOKEN": ""}},
+        {"environment": {"HF_TOKEN": "{{resolve:secretsmanager:hub}}", "API_KEY": "${Token[T.1]}"}},
+        {"environment": {"API_KEY": "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub"}},
+        _on(environment={"PIP_INDEX_URL": "https://pip.example/simple"}),
+    ],
     "OPT040": [{"techniques": [_awq(), SpeculativeDecoding.sagemaker_draft()]}, {"techniques": [_NEURON], **_TRN1}],
     "OPT041": [{"techniques": [Sharding.fast_load()]}, {"techniques": [_awq(), Sharding.fast_load()]}],
     "OPT042": [{"techniques": [_NEURON], **_TRN1}],
@@ -98,6 +105,14 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"techniques": [SpeculativeDecoding.eagle(training_data="s3://prompts/mine")]},
     ],
     "OPT067": [{"techniques": [PreOptimized("lmi-optimized")]}],
+    "OPT068": [
+        {"techniques": [SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-3-8b", accept_eula=True)]},
+        {"techniques": [SpeculativeDecoding.jumpstart_draft("of-my-own")]},
+        {
+            "model": Model.s3("s3://models/mine/"),
+            "techniques": [SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-2-7b", accept_eula=True)],
+        },
+    ],
     "OPT160": [_medusa(training_data="${Token[T.1]}"), _tuned(validation_data="s3://data/validation")],
     "OPT161": [_medusa(hyperparameters={"epochs": 2, "precision": "float32"}), _tuned(method="full")],
     "OPT162": [_on(instance_type="ml.p5.48xlarge"), _medusa()],
@@ -113,7 +128,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT001", {"model": None}, "model", "Model.s3"),
     ("OPT002", {"model": Model.jumpstart("meta-textgeneration-lama-3-70b-instruct")}, "model", LLAMA_70B),
     ("OPT002", {"model": Model.jumpstart("no-such-thing")}, "model", "Model.s3"),
-    ("OPT002", {"model": Model.jumpstart(42)}, "model", "Model.s3"),  # type: ignore[arg-type]
+    ("OPT002", {"model": Model.jumpstart(42)}, "model", "a model's id is text"),  # type: ignore[arg-type]
+    ("OPT002", {"model": Model.jumpstart("${Token[TOKEN.7]}")}, "model", "known only when the stack is deployed"),
     ("OPT003", {"model": Model.jumpstart(LLAMA_70B, version="latest", accept_eula=True)}, "model.version", "2.16.2"),
     ("OPT003", {"model": Model.jumpstart(LLAMA_70B, version="*", accept_eula=True)}, "model.version", "list-hub"),
     ("OPT004", {"model": Model.jumpstart(LLAMA_70B)}, "model.accept_eula", "accept_eula=True"),
@@ -126,18 +142,30 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT005", {"model": Model.s3(7)}, "model.uri", "s3://"),  # type: ignore[arg-type]
     ("OPT010", {"instance_type": "ml.g5.12xlage"}, "instance_type", "ml.g5.12xlarge"),
     ("OPT010", {"instance_type": "g5.12xlarge"}, "instance_type", "ml.g5.12xlarge"),
-    ("OPT010", {"instance_type": 12}, "instance_type", "ml."),
+    ("OPT010", {"instance_type": 12}, "instance_type", "an instance type is text"),
+    ("OPT010", {"instance_type": "${Token[TOKEN.7]}"}, "instance_type", "known only when the stack is deployed"),
     ("OPT011", {"instance_type": "ml.m5.xlarge"}, "instance_type", "ml.g5.12xlarge"),
     ("OPT012", {"instance_type": "ml.inf2.48xlarge"}, "instance_type", "g5"),
     ("OPT014", {"region": "us-wset-2"}, "region", "us-west-2"),
     ("OPT014", {"region": "the-moon"}, "region", "us-west-2"),
     ("OPT020", {"techniques": []}, "techniques", "Quantization.awq()"),
-    ("OPT020", {"techniques": Quantization.awq()}, "techniques", "list"),
-    ("OPT020", {"techniques": "awq"}, "techniques", "list"),
-    ("OPT020", {"techniques": ["awq"]}, "techniques[0]", "quantization=awq"),
+    ("OPT020", {"techniques": Quantization.awq()}, "techniques", "techniques=[Quantization.awq()]"),
+    ("OPT020", {"techniques": _DRAFT}, "techniques", "techniques=[SpeculativeDecoding.sagemaker_draft()]"),
+    ("OPT020", {"techniques": "fp8"}, "techniques", "techniques=[Quantization.fp8()]"),
+    ("OPT020", {"techniques": ["awq"]}, "techniques[0]", "Quantization.awq()"),
+    ("OPT020", {"techniques": ["quantization=awq"]}, "techniques[0]", "Quantization.awq()"),
+    ("OPT020", {"techniques": ["quantization=awq,groupsize=64"]}, "techniques[0]", "group_size"),
+    ("OPT020", {"techniques": ["smaller"]}, "techniques[0]", "a kind of technique"),
+    ("OPT020", {"techniques": [Quantization]}, "techniques[0]", "one of Quantization.awq()"),
+    ("OPT020", {"techniques": [SpeculativeDecoding.jumpstart_draft]}, "techniques[0]", "SpeculativeDecoding.jumpstart_draft(model_id=...)"),
+    ("OPT020", {"techniques": [Medusa]}, "techniques[0]", "when it is called"),
+    ("OPT020", {"techniques": [object()]}, "techniques[0]", "not a technique"),
     ("OPT021", {"techniques": [Quantization.awq(group_size=100)]}, "techniques[0].group_size", "32, 64 or 128"),  # type: ignore[arg-type]
-    ("OPT021", {"techniques": [Quantization.awq(ignored_layers=[1])]}, "techniques[0].ignored_layers.0", "string"),  # type: ignore[list-item]
-    ("OPT021", {"techniques": [Quantization.awq(ignored_layers="lm_head")]}, "techniques[0].ignored_layers", "tuple"),  # type: ignore[arg-type]
+    ("OPT021", {"techniques": [Quantization.awq(group_size="64")]}, "techniques[0].group_size", "as a number and not as text"),  # type: ignore[arg-type]
+    ("OPT021", {"techniques": [Quantization.fp8(calibration_size=0)]}, "techniques[0].calibration_size", "1 or more"),
+    ("OPT021", {"techniques": [Quantization.fp8(scheme="fp8")]}, "techniques[0].scheme", "'FP8' or 'FP8_DYNAMIC'"),  # type: ignore[arg-type]
+    ("OPT021", {"techniques": [Quantization.awq(ignored_layers=[1])]}, "techniques[0].ignored_layers.0", "text"),  # type: ignore[list-item]
+    ("OPT021", {"techniques": [Quantization.awq(ignored_layers="lm_head")]}, "techniques[0].ignored_layers", "a list"),  # type: ignore[arg-type]
     ("OPT021", {"techniques": [_awq(tensor_parallel_degree=0)]}, "techniques[0].tensor_parallel_degree", "1"),
     ("OPT022", {"techniques": [Quantization.awq(), Quantization.awq(group_size=64)]}, "techniques[1]", "techniques[0]"),
     ("OPT023", {"model": Model.jumpstart("huggingface-llm-falcon-180b-bf16")}, "techniques[0]", "matrix"),
@@ -145,9 +173,15 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT031", {"environment": ["A"]}, "environment", "mapping"),
     ("OPT031", {"environment": {"A-B": "c"}}, "environment", "OPTION_MAX_MODEL_LEN"),
     ("OPT031", {"environment": {"A": 1}}, "environment.A", "'1'"),
+    ("OPT031", {"environment": {"A": None}}, "environment.A", "leave it out"),
     ("OPT031", {"environment": {"A": "x" * 1025}}, "environment.A", "1024"),
     ("OPT031", {"environment": {f"A{n}": "" for n in range(99)}}, "environment", "98"),
     ("OPT032", {"techniques": [Quantization.awq(ignored_layers=["x" * 257])]}, "techniques[0].ignored_layers", "256"),
+    ("OPT034", {"environment": {"HF_TOKEN": "mine"}}, "environment.HF_TOKEN", "a secret by its name"),
+    ("OPT034", {"environment": {"HUB": f"hf_{'x' * 34}"}}, "environment.HUB", "a Hugging Face token"),
+    ("OPT034", {"environment": {"KEY": f"AKIA{'A' * 16}"}}, "environment.KEY", "an AWS access key"),
+    ("OPT034", {"environment": {"PROXY": "http://me:pass@proxy.example"}}, "environment.PROXY", "a URL with a password"),
+    ("OPT034", _on(environment={"DB_PASSWORD": "mine"}), "techniques[0].compute.environment.DB_PASSWORD", "secrets_manager"),
     ("OPT033", _GIVEN_DEGREE, "environment.OPTION_TENSOR_PARALLEL_DEGREE", "tensor_parallel_degree"),
     ("OPT024", {"techniques": [Compilation.neuron(tensor_parallel_degree=5)], **_TRN1}, "techniques[0].tensor_parallel_degree", "32 NeuronCores"),
     ("OPT025", {"techniques": [_awq(tensor_parallel_degree=2), Sharding.fast_load(tensor_parallel_degree=4)]}, "techniques[1].tensor_parallel_degree", "2 for all"),
@@ -183,6 +217,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT065", {"techniques": [SpeculativeDecoding.eagle(training_data="s3://prompts/all.tar.gz")]}, "techniques[0].training_data", "s3://"),
     ("OPT067", {"techniques": [PreOptimized("../etc")]}, "techniques[0].config", "lmi-optimized"),
     ("OPT067", {"model": Model.s3("s3://models/mine/"), "techniques": [PreOptimized()]}, "techniques[0]", "Model.jumpstart"),
+    ("OPT068", {"techniques": [SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-2-7b", accept_eula=True)]}, "techniques[0].model_id", "meta-textgeneration-llama-3-8b"),
     ("OPT160", _medusa(training_data="/home/me/train"), "techniques[0].training_data", "s3://"),
     ("OPT160", _tuned(validation_data="s3://data/validation.jsonl"), "techniques[0].validation_data", "'s3://data/'"),
     ("OPT160", _medusa(base=FineTune(training_data="")), "techniques[0].base.training_data", "s3://"),
@@ -216,6 +251,12 @@ def test_a_recipe_that_breaks_the_rule_is_told_where_and_what_would_work(
     assert [violation.location for violation in found] == [location]
     assert told in f"{found[0].reason} {found[0].suggestion}"
     assert found[0].link.startswith("https://")
+
+
+def test_a_secret_is_refused_without_being_shown() -> None:
+    error = RecipeError(violations(**recipe(environment={"HF_TOKEN": "hf_" + "x" * 34})))
+    assert "HF_TOKEN" in str(error)
+    assert "hf_" not in f"{error}{error.errors()}"
 
 
 def test_every_rule_that_refuses_has_a_case_on_either_side() -> None:

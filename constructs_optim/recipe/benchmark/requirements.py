@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from .. import metrics
+from ..named_arguments import knows_its_arguments
 
 _LATENCIES = {"ttft": "time_to_first_token", "itl": "inter_token_latency", "client_latency": "client_latency"}
 _STATISTICS = ("mean", *metrics.PERCENTILES)
@@ -84,6 +85,7 @@ class Regression:
     metrics: tuple[tuple[str, bool], ...]
 
 
+@knows_its_arguments
 @dataclass(frozen=True)
 class QualityRequirement:
     """A comparison of answers with those of what is replaced, to the same prompts.

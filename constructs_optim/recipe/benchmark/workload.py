@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..model import is_token
+from ..named_arguments import knows_its_arguments
 
 CHANNEL = "prompts"
 """The name of the channel that prompts of the user's own come in."""
@@ -19,6 +20,7 @@ _FEWEST_REQUESTS = 100
 _REQUESTS_A_USER = 3
 
 
+@knows_its_arguments
 @dataclass(frozen=True)
 class Workload:
     """Users who send requests all the time, each as soon as the last one is answered.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..named_arguments import knows_its_arguments
+
 
 @dataclass(frozen=True)
 class Routing:
@@ -36,6 +38,7 @@ class Routing:
         return Routing("PREFIX_AWARE", prefix_length, concurrency_threshold)
 
 
+@knows_its_arguments
 @dataclass(frozen=True)
 class CapacityReservation:
     """An ML capacity reservation (a training plan) that an endpoint's instances are launched into, and only there.
@@ -70,6 +73,7 @@ class UpdateSettings:
     rollback_size: Any = None
 
 
+@knows_its_arguments
 @dataclass(frozen=True)
 class Observability:
     """Metrics that SageMaker publishes beyond the usual ones, and how often.
@@ -103,6 +107,7 @@ class Component:
     copies: Any
 
 
+@knows_its_arguments
 @dataclass(frozen=True)
 class Adapters:
     """That a model's container loads LoRA adapters beside the model, and how many.

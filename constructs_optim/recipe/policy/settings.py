@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
 from ..given import is_list_or_tuple, is_mapping
+from ..named_arguments import knows_its_arguments
 from .registry import Severity
 from .setting_checks import Mistake, mistakes_in
 
@@ -23,6 +24,7 @@ class PolicyError(ValueError):
         super().__init__("\n".join([heading, *(f"  {mistake}" for mistake in self.mistakes)]))
 
 
+@knows_its_arguments
 @dataclass(frozen=True, kw_only=True)
 class PlatformPolicy:
     """What a platform team allows. A setting that is given switches its rule on; ``docs/policy.md`` has the rules.

@@ -5,6 +5,7 @@ Importing this package registers them all, in the order of their ids.
 
 from . import (
     alarm_rules,
+    argument_rules,
     benchmark_rules,
     component_rules,
     container_rules,
@@ -14,6 +15,7 @@ from . import (
     model_rules,
     recommendation_rules,
     scaling_rules,
+    secret_rules,
     source_rules,
     stacking_rules,
     technique_rules,
@@ -27,6 +29,7 @@ __all__ = [
     "Rule",
     "alarm_rules",
     "all_rules",
+    "argument_rules",
     "benchmark_rules",
     "check",
     "component_rules",
@@ -37,6 +40,7 @@ __all__ = [
     "model_rules",
     "recommendation_rules",
     "scaling_rules",
+    "secret_rules",
     "source_rules",
     "stacking_rules",
     "technique_rules",

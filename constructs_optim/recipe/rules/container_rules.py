@@ -56,7 +56,8 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             yield Finding("environment", name, "a name such as OPTION_MAX_MODEL_LEN", reason="no variable's name")
         elif not isinstance(value, str):
-            yield Finding(f"environment.{name}", value, f"a string: {str(value)[:64]!r}", reason="values are strings")
+            works = f"a string: {str(value)[:64]!r}" if value is not None else "a string, or leave it out"
+            yield Finding(f"environment.{name}", value, works, reason="values are strings")
         elif not is_token(value) and len(value) > _LONGEST_MODEL_VALUE:
             yield Finding(
                 f"environment.{name}",

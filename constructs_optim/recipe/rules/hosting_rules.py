@@ -176,7 +176,8 @@ def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
     with_disks = sorted({row.name for row in hosting.rows if row.nvme_gb})
     for place, given in (("volume_size", hosting.volume_gib is not None), ("encryption_key", hosting.encrypted_volume)):
         if given and with_disks:
-            yield Finding(place, f"with {', '.join(with_disks)}", f"leave {place} out, or a type without NVMe disks")
+            on_them = f"given, on {', '.join(with_disks)}"
+            yield Finding(place, on_them, f"leave {place} out, or a type without NVMe disks")
     if hosting.volume_gib is not None and not in_range(hosting.volume_gib, 1, 512):
         yield Finding("volume_size", f"{hosting.volume_gib} GiB", "1 to 512 GiB", reason="a volume has 1 to 512 GiB")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..catalog import images, instances
 from ..catalog.matching import close_matches
+from ..model import is_token, too_late
 from ..recipe import Recipe
 from .registry import Finding, rule
 
@@ -24,7 +25,18 @@ def _instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
     given = recipe.instance_type
     if recipe.instance is not None or (isinstance(given, str) and given in instances.other_names()):
         return
-    spelled = given if isinstance(given, str) and given.startswith("ml.") else f"ml.{given}"
+    if not isinstance(given, str):
+        yield Finding("instance_type", given, 'text such as "ml.g5.12xlarge"', reason="an instance type is text")
+        return
+    if is_token(given):
+        yield Finding(
+            "instance_type",
+            given,
+            'the type as text; it may come from the context: app.node.try_get_context("instance_type")',
+            reason=too_late("the instance type"),
+        )
+        return
+    spelled = given if given.startswith("ml.") else f"ml.{given}"
     matches = close_matches(spelled, instances.by_name())
     meant = f"did you mean {' or '.join(matches)}?" if matches else "a type such as ml.g5.12xlarge"
     yield Finding("instance_type", given, meant)

@@ -23,12 +23,14 @@ def _weights_fit(recipe: Recipe) -> Iterator[Finding]:
     if found is None or recipe.instance is None or found.fixed_gb <= found.available_gb:
         return
     smallest = smallest_fit(recipe, found)
+    degree = recipe.tensor_parallel_degree
+    spread = "its one accelerator or core" if degree == 1 else f"the {degree} accelerators or cores it is spread over"
     yield Finding(
         "instance_type",
         recipe.instance_type,
         f"{smallest}, the smallest that would do" if smallest else "fewer bits a weight, or a smaller model",
         reason=f"the weights take {found.fixed_gb:.0f} GB; {found.available_gb:.0f} GB ({USABLE:.0%}) of the memory "
-        f"of the {recipe.tensor_parallel_degree} accelerators or cores they are spread over can be used",
+        f"of {spread} can be used",
     )
 
 

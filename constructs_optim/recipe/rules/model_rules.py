@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..catalog import models
 from ..catalog.matching import close_matches
-from ..model import Model, is_token
+from ..model import Model, is_token, too_late
 from ..recipe import Recipe
 from .registry import Finding, rule
 
@@ -45,9 +45,23 @@ def _jumpstart_id_is_known(recipe: Recipe) -> Iterator[Finding]:
     model = recipe.model
     if not isinstance(model, Model) or model.kind != "hub" or recipe.model_row is not None:
         return
+    if is_token(model.model_id):
+        yield Finding(
+            "model",
+            model.model_id,
+            'the id as text; it may come from the context: app.node.try_get_context("model")',
+            reason=too_late("the model's id"),
+        )
+        return
+    if not isinstance(model.model_id, str):
+        yield Finding(
+            "model", model.model_id, 'text such as "meta-textgeneration-llama-3-8b"', reason="a model's id is text"
+        )
+        return
     matches = close_matches(model.model_id, models.by_id())
     meant = f"did you mean {' or '.join(matches)}? " if matches else ""
-    yield Finding("model", model.model_id, f"{meant}For weights of your own use Model.s3(...)".strip())
+    listed = "" if matches else "`constructs-optim catalog models` lists them. "
+    yield Finding("model", model.model_id, f"{meant}{listed}For weights of your own use Model.s3(...)")
 
 
 @rule(
@@ -80,10 +94,11 @@ def _licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
     if row is None or not row.gated or recipe.model.accept_eula is True:
         return
     name, url = (row.license.name, row.license.url) if row.license else ("end-user licence agreement", _LICENCES)
+    version = f'version="{recipe.model.version}", ' if isinstance(recipe.model.version, str) else ""
     yield Finding(
         "model.accept_eula",
         recipe.model.accept_eula,
-        f'read the {name} ({url}), then declare Model.jumpstart("{row.model_id}", accept_eula=True)',
+        f'read the {name} ({url}), then declare Model.jumpstart("{row.model_id}", {version}accept_eula=True)',
         reason=f"{row.model_id} is gated by the {name}, which only you can accept",
     )
 

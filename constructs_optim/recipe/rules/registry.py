@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..alarms import AlarmRequest
+from ..arguments import Arguments
 from ..benchmark import Benchmark
 from ..errors import Violation
 from ..hosting import Hosting
@@ -33,9 +34,9 @@ class Advice:
     message: str
 
 
-Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark | RecommendationRequest
-"""What rules look at: what is made of a model, how its endpoint is hosted, scales, warns and is evaluated, and what
-SageMaker is asked to recommend for it."""
+Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark | RecommendationRequest | Arguments
+"""What rules look at: what is made of a model, how its endpoint is hosted, scales, warns and is evaluated, what
+SageMaker is asked to recommend for it, and arguments that are something else than they should be."""
 _Check = Callable[[Any], Iterator[Finding]]
 _AnyCheck = TypeVar("_AnyCheck", bound=_Check)
 

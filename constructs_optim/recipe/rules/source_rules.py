@@ -27,6 +27,9 @@ def _is_prefix(uri: object) -> bool:
     return isinstance(uri, str) and bool(S3_PREFIX.fullmatch(uri)) and not uri.lower().endswith(_ARCHIVES)
 
 
+_MOST_DRAFTS = 3
+
+
 @rule(
     "OPT060",
     title="SageMaker's draft is for JumpStart models",
@@ -163,3 +166,36 @@ def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(f"{place}.config", name, "for instance lmi-optimized")
         if isinstance(recipe.model, Model) and recipe.model.kind == "s3":
             yield Finding(place, "pre_optimized", "Model.jumpstart(...)")
+
+
+@rule(
+    "OPT068",
+    title="A draft has the model's vocabulary",
+    reason="what the draft proposes is compared token by token, and vLLM refuses a draft with another vocabulary",
+    link="https://github.com/vllm-project/vllm/issues/7252",
+)
+def _draft_has_the_vocabulary(recipe: Recipe) -> Iterator[Finding]:
+    served = recipe.model_row
+    if served is None or served.vocabulary_size is None:
+        return
+    for place, technique in _of(recipe, "jumpstart_draft"):
+        model_id = getattr(technique, "model_id", None)
+        row = models.find(model_id) if isinstance(model_id, str) else None
+        if row is None or row.vocabulary_size in (None, served.vocabulary_size):
+            continue
+        alike = [
+            other
+            for other in models.by_id().values()
+            if other.vocabulary_size == served.vocabulary_size
+            and (other.parameters_billion or 0) < (served.parameters_billion or 0)
+        ]
+        smallest = sorted(alike, key=lambda other: other.parameters_billion or 0)[:_MOST_DRAFTS]
+        yield Finding(
+            f"{place}.model_id",
+            model_id,
+            f"a smaller model of its vocabulary, such as {' or '.join(other.model_id for other in smallest)}"
+            if smallest
+            else "a smaller model of its vocabulary",
+            reason=f"{row.model_id} knows {row.vocabulary_size} tokens and {served.model_id} "
+            f"{served.vocabulary_size}: vLLM refuses a draft with another vocabulary",
+        )

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from pydantic import ValidationError
 
 from ..given import is_sequence
 from ..recipe import Recipe
-from ..techniques import CATALOG_COLUMNS, Technique, settings
-from ..techniques.parsing import what_is_wrong
+from ..techniques import CATALOG_COLUMNS, REGISTRY, Technique, settings
+from ..techniques.parsing import in_code, made_by, what_is_wrong
 from .registry import Finding, rule
+from .setting_values import what_works
 
 _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html"
 _MATRIX = "https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supported-models.html"
 _LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html"
+_FACTORIES: list[Callable[..., Technique]] = [make for makers in REGISTRY.values() for make in makers.values()]
 
 
 @rule(
@@ -27,16 +30,35 @@ def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
     given = recipe.techniques
     example = "techniques=[Quantization.awq()]"
     if isinstance(given, str) or not is_sequence(given):
-        yield Finding("techniques", given, example, reason="techniques are given as a list")
+        yield Finding("techniques", given, _as_list(given), reason="techniques are given as a list")
         return
     if not given:
         yield Finding("techniques", list(given), example)
     for number, technique in enumerate(given):
         place = f"techniques[{number}]"
         if isinstance(technique, str):
-            yield Finding(place, technique, what_is_wrong(technique), reason="this is no technique")
+            works = what_is_wrong(technique)
+            why = "this is text, and no technique" if works.startswith("in Python ") else "no technique is named so"
+            yield Finding(place, technique, works, reason=why)
+        elif called := [each for each in _FACTORIES if each is technique]:
+            yield Finding(place, technique, made_by(called[0]), reason="this makes a technique when it is called")
+        elif isinstance(technique, type) and any(_made_by_class(technique)):
+            works = f"one of {', '.join(_made_by_class(technique))}"
+            yield Finding(place, technique, works, reason="a technique is made by one of its functions")
         elif not isinstance(technique, Technique):
             yield Finding(place, technique, example, reason="this is not a technique")
+
+
+def _as_list(given: Any) -> str:
+    """What one technique is as a list of it."""
+    named = given.method if isinstance(given, Technique) else given
+    meant = in_code(named) if isinstance(named, str) else None
+    return f"techniques=[{meant or 'Quantization.awq()'}]"
+
+
+def _made_by_class(kind: type) -> list[str]:
+    """The techniques that functions of a class such as ``Quantization`` make."""
+    return [made_by(each) for each in _FACTORIES if each.__qualname__.startswith(f"{kind.__name__}.")]
 
 
 @rule(
@@ -51,13 +73,12 @@ def _settings_are_valid(recipe: Recipe) -> Iterator[Finding]:
             type(technique).model_validate(settings(technique))
         except ValidationError as error:
             for problem in error.errors(include_url=False):
-                name = ".".join(str(part) for part in problem["loc"])
-                expected = problem.get("ctx", {}).get("expected")
+                path = [str(part) for part in problem["loc"]]
                 yield Finding(
-                    f"{place}.{name}",
+                    f"{place}.{'.'.join(path)}",
                     problem["input"],
-                    f"one of {expected}" if expected else problem["msg"],
-                    reason=f"{technique.method}: {problem['msg']}",
+                    what_works(problem),
+                    reason=f"the container that carries {technique.method} out knows no such value of {path[0]}",
                 )
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ..named_arguments import knows_its_arguments
 from .base import Stage, Technique
 
 
@@ -110,6 +111,7 @@ class Compilation:
     """The model compiled ahead of time: faster starts, on hardware that compiles."""
 
     @staticmethod
+    @knows_its_arguments
     def neuron(
         *,
         maximum_sequence_length: int = 2048,
@@ -136,6 +138,7 @@ class Compilation:
         )
 
     @staticmethod
+    @knows_its_arguments
     def tensorrt_llm(
         *,
         maximum_input_length: int = 1024,

@@ -13,6 +13,7 @@ from constructs_optim.medusa.metrics import head_training_metrics
 from constructs_optim.medusa.settings import HeadTrainingSettings, TrainingSettings
 
 from ..given import as_given, is_mapping
+from ..named_arguments import knows_its_arguments
 from .base import Stage, Technique
 from .training import FineTuning, TrainedTechnique, Training, TrainingCompute, metric_definitions, with_settings
 
@@ -74,6 +75,7 @@ class MedusaHeads(TrainedTechnique):
         return given if isinstance(given, int) and not isinstance(given, bool) and 0 < given <= 16 else default
 
 
+@knows_its_arguments
 def Medusa(  # noqa: N802 - reads as the technique that it is
     *,
     training_data: str,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +32,24 @@ def what_is_wrong(text: str) -> str:
         _parsed(text)
     except _Unparsed as problem:
         return str(problem)
-    return f"parse it: {_EXAMPLE}"
+    return f"in Python {in_code(text)}"
+
+
+def in_code(text: str) -> str | None:
+    """What a text that names a technique, or its variant, is in Python: ``Quantization.awq()``; None where it does not.
+
+    The end of a path that is known names it as well: ``Quantization.awq`` and ``awq`` are one.
+    """
+    words = re.split(r"[=.,(]", text.lower().replace("-", "_"))
+    variants = {name: factory for factories in REGISTRY.values() for name, factory in factories.items()}
+    named = next((variants[word.strip()] for word in words if word.strip() in variants), None)
+    return made_by(named) if named is not None else None
+
+
+def made_by(factory: Callable[..., Any]) -> str:
+    """A factory as it is called, with what it cannot do without."""
+    needed = [p.name for p in inspect.signature(factory).parameters.values() if p.default is inspect.Parameter.empty]
+    return f"{factory.__qualname__}({', '.join(f'{name}=...' for name in needed)})"
 
 
 class _Unparsed(Exception):
@@ -42,6 +60,9 @@ def _parsed(text: str) -> Technique:
     head, *given = [part.strip() for part in text.split(",")]
     kind, _, variant = head.lower().replace("-", "_").partition("=")
     if kind not in REGISTRY:
+        meant = in_code(text)
+        if meant is not None:
+            raise _Unparsed(f"in Python {meant}; on the command line {_EXAMPLE} and the like")
         raise _Unparsed(f"a kind of technique: {', '.join(REGISTRY)}; for instance {_EXAMPLE}")
     factories = REGISTRY[kind]
     # A kind with one variant of its own name needs no variant.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ..named_arguments import knows_its_arguments
 from .base import Technique
 
 
@@ -31,6 +32,7 @@ class PreOptimizedConfiguration(Technique):
         return {}
 
 
+@knows_its_arguments
 def PreOptimized(config: str = "lmi-optimized") -> Technique:  # noqa: N802 - reads as the technique that it is
     """A pre-optimized JumpStart configuration, deployed without any job.
 

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ..named_arguments import knows_its_arguments
 from .base import Stage, Technique, names
 
 _TESTED = frozenset({"p4d", "p4de", "p5", "g5", "g6"})
@@ -131,6 +132,7 @@ class Quantization:
     # Nothing is validated in these factories: planning reports a bad setting together with all else that is wrong.
 
     @staticmethod
+    @knows_its_arguments
     def awq(
         *,
         group_size: Literal[32, 64, 128] = 128,
@@ -151,6 +153,7 @@ class Quantization:
         )
 
     @staticmethod
+    @knows_its_arguments
     def fp8(
         *,
         scheme: Literal["FP8", "FP8_DYNAMIC"] = "FP8",
@@ -177,6 +180,7 @@ class Quantization:
         )
 
     @staticmethod
+    @knows_its_arguments
     def smoothquant(
         *,
         alpha: float = 0.8,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ..named_arguments import knows_its_arguments
 from .base import Stage, Technique
 
 
@@ -35,6 +36,7 @@ class Sharding:
     """The weights cut up as the accelerators will load them: instances that start in less time."""
 
     @staticmethod
+    @knows_its_arguments
     def fast_load(*, tensor_parallel_degree: int | None = None) -> Technique:
         """Shards for the fast model loader, served by an inference component. For GPUs.
 

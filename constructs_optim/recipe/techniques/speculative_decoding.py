@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from ..named_arguments import knows_its_arguments
 from .base import Channel, Stage, Technique
 
 _CHANNELS = "/opt/ml/additional-model-data-sources"
@@ -152,6 +153,7 @@ class SpeculativeDecoding:
     """A cheap draft proposes tokens and the model verifies them: less latency, the same output."""
 
     @staticmethod
+    @knows_its_arguments
     def sagemaker_draft(*, speculative_length: int | None = None) -> Technique:
         """The draft that SageMaker provides. For JumpStart models; no job, no extra cost.
 
@@ -161,6 +163,7 @@ class SpeculativeDecoding:
         return SageMakerDraft.model_construct(speculative_length=speculative_length)
 
     @staticmethod
+    @knows_its_arguments
     def jumpstart_draft(
         model_id: str, *, version: str | None = None, accept_eula: bool = False, speculative_length: int | None = None
     ) -> Technique:
@@ -177,6 +180,7 @@ class SpeculativeDecoding:
         )
 
     @staticmethod
+    @knows_its_arguments
     def custom_draft(uri: str, *, accept_eula: bool = False, speculative_length: int | None = None) -> Technique:
         """A draft model of your own, with the tokenizer of the model it drafts for.
 
@@ -188,6 +192,7 @@ class SpeculativeDecoding:
         return CustomDraft.model_construct(uri=uri, accept_eula=accept_eula, speculative_length=speculative_length)
 
     @staticmethod
+    @knows_its_arguments
     def eagle(*, training_data: str | None = None, speculative_tokens: int = 5) -> Technique:
         """EAGLE heads, trained by a job. Hours to days; give the job time with ``max_runtime``.
 

@@ -16,9 +16,11 @@ from constructs_optim.medusa.metrics import definition, fine_tuning_metrics
 from constructs_optim.medusa.settings import FineTuningSettings, TrainingSettings
 
 from ..given import as_given, is_mapping
+from ..named_arguments import knows_its_arguments
 from .base import Stage, Technique, as_text
 
 
+@knows_its_arguments
 @dataclass(frozen=True, kw_only=True)
 class TrainingCompute:
     """What a training job runs on, and how.
@@ -158,6 +160,7 @@ def metric_definitions(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((found.name, found.regex) for found in map(definition, names))
 
 
+@knows_its_arguments
 def FineTune(  # noqa: N802 - reads as the technique that it is
     *,
     training_data: str,

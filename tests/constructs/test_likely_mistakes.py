@@ -1,0 +1,275 @@
+"""What is told of arguments that are something else, of names that are wrong, and of places that are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_cdk import App, CfnParameter, Duration, RemovalPolicy, Size, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
+from aws_cdk.aws_cloudwatch_actions import SnsAction
+
+from constructs_optim import (
+    AlarmSettings,
+    ArtifactStore,
+    AsyncInference,
+    DataCapture,
+    Model,
+    ModelRecommendation,
+    OptimizationJob,
+    OptimizedArtifact,
+    OptimizedEndpoint,
+    PlatformPolicy,
+    Pool,
+    Quantization,
+    RecipeError,
+    UpdatePolicy,
+)
+from constructs_optim.constructs.argument_kinds import wrong_kinds
+from constructs_optim.recipe.rules import all_rules
+
+from .stacks import endpoint, llama, resource, resources, stack, template_of
+
+# What is given for an argument, where the violation is, and what is said of it.
+WRONG: list[tuple[dict[str, Any], str, str]] = [
+    ({"max_runtime": 36000}, "max_runtime", "Duration.seconds(36000)"),
+    ({"timeout": "2 hours"}, "timeout", "Duration.seconds(600)"),
+    ({"container_startup_timeout": 600}, "container_startup_timeout", "a Duration"),
+    ({"volume_size": 512}, "volume_size", "Size.gibibytes(512)"),
+    ({"artifact_store": "artifacts"}, "artifact_store", "from_bucket_name(stack, \"Store\", 'artifacts')"),
+    ({"role": "arn:aws:iam::1:role/x"}, "role", "iam.Role.from_role_arn(stack, \"Role\", 'arn:aws:iam::1:role/x')"),
+    ({"encryption_key": "alias/mine"}, "encryption_key", "kms.Key.from_key_arn"),
+    ({"vpc": "vpc-123"}, "vpc", "vpc_id='vpc-123'"),
+    ({"security_groups": ["sg-1"]}, "security_groups[0]", "from_security_group_id(stack, \"Group\", 'sg-1')"),
+    ({"security_groups": "sg-1"}, "security_groups", "a list"),
+    ({"alarm_actions": ["arn:aws:sns:us-west-2:1:t"]}, "alarm_actions[0]", "'arn:aws:sns:us-west-2:1:t'"),
+    ({"rollback_alarms": ["checkout"]}, "rollback_alarms[0]", "a cloudwatch.IAlarm"),
+    ({"removal_policy": "retain"}, "removal_policy", "RemovalPolicy.RETAIN"),
+    ({"data_capture": True}, "data_capture", "DataCapture(bucket)"),
+    ({"async_inference": True}, "async_inference", "AsyncInference(bucket)"),
+]
+
+
+@pytest.fixture(scope="module")
+def chat() -> Stack:
+    """A stack in which nothing is declared: what is refused adds no resource."""
+    return stack()
+
+
+@pytest.mark.parametrize(("given", "location", "told"), WRONG, ids=lambda value: next(iter(value), None))
+def test_an_argument_of_another_kind_is_told_what_it_takes(
+    given: dict[str, Any], location: str, told: str, chat: Stack
+) -> None:
+    with pytest.raises(RecipeError) as caught:
+        endpoint(chat, instance_type="ml.p4d.24xlarge", **given)
+    found = [violation for violation in caught.value.violations if violation.rule == "OPT090"]
+    assert [violation.location for violation in found] == [location]
+    assert told in f"{found[0].reason} {found[0].suggestion}"
+    assert not [child for child in chat.node.children if child.node.id == "Llama70B"]
+
+
+def test_a_bucket_is_not_yet_a_store_and_is_told_how_to_be_one() -> None:
+    scope = stack()
+    bucket = s3.Bucket.from_bucket_name(scope, "Bucket", "artifacts")
+    with pytest.raises(RecipeError, match=r"ArtifactStore\.from_bucket\(\.\.\.\) of this bucket"):
+        endpoint(scope, artifact_store=bucket)
+
+
+def test_arguments_of_another_kind_are_reported_with_all_that_is_wrong_with_the_recipe(chat: Stack) -> None:
+    with pytest.raises(RecipeError) as caught:
+        endpoint(
+            chat,
+            instance_type="ml.g5.12xlage",
+            techniques=[Quantization.awq(group_size=100)],
+            max_runtime=3600,
+            endpoint_name="my_chat",
+        )
+    assert [violation.rule for violation in caught.value.violations] == ["OPT090", "OPT010", "OPT021", "OPT100"]
+
+
+def test_what_the_cdk_and_this_library_make_is_of_its_kind() -> None:
+    scope = stack()
+    bucket = s3.Bucket.from_bucket_name(scope, "Bucket", "mine")
+    topic = sns.Topic.from_topic_arn(scope, "Topic", "arn:aws:sns:us-west-2:111122223333:pages")
+    alarm = cloudwatch.Alarm.from_alarm_arn(scope, "Alarm", "arn:aws:cloudwatch:us-west-2:111122223333:alarm:mine")
+    key_arn = "arn:aws:kms:us-west-2:111122223333:key/0a1b2c3d"
+    role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
+    given: dict[str, list[Any]] = {
+        "max_runtime": [Duration.hours(1), None],
+        "volume_size": [Size.gibibytes(1)],
+        "artifact_store": [ArtifactStore(scope, "Store"), ArtifactStore.from_bucket(bucket)],
+        "role": [role, iam.Role.from_role_arn(scope, "Imported", "arn:aws:iam::111122223333:role/x")],
+        "grantee": [role, iam.AccountRootPrincipal(), endpoint(scope)],
+        "encryption_key": [kms.Key(scope, "Key"), kms.Key.from_key_arn(scope, "ImportedKey", key_arn)],
+        "bucket": [bucket, s3.Bucket(scope, "Mine")],
+        "vpc": [ec2.Vpc(scope, "Vpc")],
+        "security_groups": [[ec2.SecurityGroup.from_security_group_id(scope, "Group", "sg-1")], ()],
+        "alarm_actions": [[SnsAction(topic)], ()],
+        "rollback_alarms": [[alarm]],
+        "removal_policy": [RemovalPolicy.DESTROY],
+        "data_capture": [DataCapture(bucket)],
+        "async_inference": [AsyncInference(bucket)],
+    }
+    assert not [found for name, values in given.items() for value in values for found in wrong_kinds(**{name: value})]
+
+
+@pytest.mark.parametrize(
+    ("made", "location", "works"),
+    [
+        (lambda: UpdatePolicy.all_at_once(bake_time=600), "update_policy.bake_time", "Duration.seconds(600)"),
+        (lambda: UpdatePolicy.canary(termination_wait=60), "update_policy.termination_wait", "Duration.seconds(60)"),
+        (lambda: UpdatePolicy.rolling(timeout="1h"), "update_policy.timeout", "Duration.seconds(600)"),
+        (lambda: DataCapture("captures"), "data_capture.bucket", "'captures'"),
+        (lambda: AsyncInference("answers"), "async_inference.bucket", "'answers'"),
+        (lambda: ArtifactStore.from_bucket("artifacts"), "bucket", "'artifacts'"),
+    ],
+)
+def test_what_goes_into_an_endpoint_refuses_other_kinds_as_well(
+    made: Callable[[], Any], location: str, works: str
+) -> None:
+    with pytest.raises(RecipeError) as caught:
+        made()
+    (violation,) = caught.value.violations
+    assert (violation.rule, violation.location) == ("OPT090", location)
+    assert works in violation.suggestion
+
+
+def test_a_cooldown_is_a_duration_and_a_grantee_no_arn() -> None:
+    made = endpoint(stack())
+    scaling = made.auto_scale(max_capacity=4)
+    with pytest.raises(RecipeError, match=r"on_concurrency\.scale_in_cooldown = 300\n"):
+        scaling.on_concurrency(target=8, scale_in_cooldown=300)
+    with pytest.raises(RecipeError, match=r"Role\.from_role_arn"):
+        made.grant_invoke("arn:aws:iam::111122223333:role/chat")
+    with pytest.raises(RecipeError, match="OPT090 grantee"):
+        made.grant_read("chat")
+
+
+def test_a_job_refuses_other_kinds_before_it_adds_anything() -> None:
+    scope = stack()
+    with pytest.raises(RecipeError) as caught:
+        OptimizationJob(
+            scope, "Job", model=llama(), techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge",
+            timeout=7200, vpc="vpc-1",
+        )  # fmt: skip
+    assert [violation.location for violation in caught.value.violations] == ["timeout", "vpc"]
+    assert not scope.node.children
+    with pytest.raises(RecipeError) as caught:
+        OptimizationJob(
+            scope, "Job", model=llama(), techniques=[], instance_type="ml.g5.12xlarge", role="mine",
+        )  # fmt: skip
+    assert [violation.rule for violation in caught.value.violations] == ["OPT090", "OPT020", "OPT050"]
+
+
+def test_the_other_constructs_refuse_other_kinds_too(chat: Stack) -> None:
+    recipe: dict[str, Any] = {
+        "model": llama(), "techniques": [Quantization.awq()], "instance_type": "ml.g5.12xlarge"
+    }  # fmt: skip
+    made: list[tuple[Callable[[], Any], str]] = [
+        (lambda: ArtifactStore(chat, "Store", encryption_key="alias/mine"), "encryption_key"),
+        (
+            lambda: OptimizedArtifact(chat, "Artifact", artifact_key="a" * 64, artifact_store="artifacts", **recipe),
+            "artifact_store",
+        ),
+        (lambda: ModelRecommendation(chat, "Best", model=Model.s3("s3://models/mine/"), role="mine"), "role"),
+        (lambda: endpoint(stack()).evaluate(timeout=3600), "timeout"),
+    ]
+    for call, location in made:
+        with pytest.raises(RecipeError) as caught:
+            call()
+        assert [(each.rule, each.location) for each in caught.value.violations] == [("OPT090", location)]
+    with pytest.raises(TypeError, match=r"evaluate\(\.\.\.\) has no argument 'baselin' \(did you mean baseline"):
+        endpoint(stack()).evaluate(baselin=None)
+
+
+def test_the_rule_about_kinds_is_a_rule_like_any_other() -> None:
+    (found,) = [rule for rule in all_rules() if rule.id == "OPT090"]
+    assert not found.advisory
+    assert wrong_kinds(timeout=1)[0].link == found.link
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: Quantization.awq(groupsize=64), "awq(...) has no argument 'groupsize' (did you mean group_size?)"),
+        (lambda: Quantization.fp8(bits=8), "it takes scheme, ignored_layers, calibration_size"),
+        (lambda: Model.jumpstart("any", eula=True), "did you mean accept_eula?"),
+        (lambda: OptimizedEndpoint(stack(), "Chat", instancetype="ml.g5.12xlarge"), "did you mean instance_type"),
+        (lambda: OptimizedEndpoint(stack(), "Chat", instance_count=2), "initial_instance_count"),
+        (lambda: endpoint(stack(), technique=[], pool=1), "(did you mean techniques?) and no 'pool'; it takes model, "),
+        (lambda: PlatformPolicy(instance_types=["ml.g5.*"]), "allowed_instance_types"),
+        (lambda: Pool("ml.g5.12xlarge", technique=[]), "did you mean techniques?"),
+        (lambda: AlarmSettings(treshold=1), "did you mean threshold?"),
+        (lambda: OptimizationJob(stack(), "Job", modell=llama()), "OptimizationJob(...) has no argument 'modell' (did"),
+    ],
+)  # fmt: skip
+def test_an_argument_with_a_wrong_name_is_told_the_right_one(call: Callable[[], Any], told: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert told in str(caught.value)
+
+
+def test_an_option_of_scaling_with_a_wrong_name_is_not_left_out_in_silence() -> None:
+    scaling = endpoint(stack()).auto_scale(max_capacity=4)
+    with pytest.raises(TypeError, match=r"on_concurrency.*'scale_in_coldown' \(did you mean scale_in_cooldown"):
+        scaling.on_concurrency(target=8, scale_in_coldown=Duration.minutes(1))
+    with pytest.raises(TypeError, match=r"on_schedule.*'timezone' \(did you mean time_zone"):
+        scaling.on_schedule("Night", schedule="rate(1 day)", max_capacity=1, timezone="UTC")
+
+
+def test_an_id_that_is_taken_is_told_without_what_happened_in_node() -> None:
+    scope = stack()
+    endpoint(scope, "Chat")
+    with pytest.raises(ValueError, match=r"^Chat has a construct 'Chat' already.*such as 'Chat2'$") as caught:
+        endpoint(scope, "Chat")
+    assert caught.value.__suppress_context__
+    OptimizationJob(scope, "Job", model=llama(), techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge")
+    with pytest.raises(ValueError, match="'Job' already"):
+        OptimizationJob(scope, "Job", model=llama(), techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge")
+
+
+@pytest.mark.parametrize(("scope", "told"), [(App(), "scope is App ''"), ("Chat", "scope is 'Chat'"), (None, "None")])
+def test_a_scope_without_a_stack_is_told_what_a_scope_is(scope: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told) as caught:
+        endpoint(scope)
+    assert 'OptimizedEndpoint(Stack(app, "Chat")' in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_two_endpoints_of_a_stack_have_not_the_same_name() -> None:
+    scope = stack()
+    endpoint(scope, "One", endpoint_name="chat")
+    with pytest.raises(ValueError, match=r"endpoint_name is 'Chat', and Chat/One has that name.*Give Chat/Two another"):
+        endpoint(scope, "Two", endpoint_name="Chat")
+    endpoint(scope, "Two", endpoint_name="chat-two")
+    parameter = CfnParameter(scope, "Name").value_as_string
+    endpoint(scope, "Three", endpoint_name=parameter)
+    endpoint(scope, "Four", endpoint_name=parameter)
+    assert len(resources(template_of(scope), "AWS::SageMaker::Endpoint")) == 4
+
+
+def test_a_model_that_is_missing_and_pools_that_are_none_are_told_what_to_give(chat: Stack) -> None:
+    with pytest.raises(ValueError, match=r"techniques are given without a model.*Model\.jumpstart"):
+        endpoint(chat, model=None)
+    with pytest.raises(ValueError, match=r"instance_type=\"ml\.g5\.12xlarge\""):
+        endpoint(chat, instance_type=None)
+    for pools in (Pool("ml.g5.12xlarge", [Quantization.awq()]), "ml.g5.12xlarge", ["ml.g5.12xlarge"]):
+        with pytest.raises(ValueError, match=r"takes a list of Pools: instance_pools=\[Pool"):
+            OptimizedEndpoint(chat, "Pooled", model=llama(), instance_pools=pools)
+
+
+def test_a_capacity_that_is_known_at_deployment_leaves_the_dashboard_whole() -> None:
+    scope = stack()
+    most = CfnParameter(scope, "Most", type="Number").value_as_number
+    endpoint(scope).auto_scale(max_capacity=most).on_concurrency(target=8)
+    template = template_of(scope)
+    body, _ = resource(template, "AWS::CloudWatch::Dashboard")["DashboardBody"]["Fn::Sub"]
+    assert '"fewest"' in body, "text, and the limit that is known"
+    assert '"most"' not in body
+    assert resource(template, "AWS::ApplicationAutoScaling::ScalableTarget")["MaxCapacity"] == {"Ref": "Most"}

@@ -1,0 +1,63 @@
+"""The page of likely mistakes: what it says is printed is what is raised. ``make package`` tries it in real apps."""
+
+from __future__ import annotations
+
+import json
+import re
+import traceback
+from pathlib import Path
+
+import pytest
+
+from constructs_optim.recipe import Model, Quantization, RecipeError, violations
+from tests.documents import CHECKOUT
+from tests.likely_mistakes import Mistake, mistakes
+
+MISTAKES = mistakes()
+
+
+def raised_by(mistake: Mistake) -> str:
+    """The end of the traceback."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - the page says which, and is compared
+        exec(compile(mistake.app, mistake.title, "exec"), {"__name__": "__main__"})
+    return "".join(traceback.format_exception_only(caught.value))
+
+
+@pytest.mark.parametrize("mistake", [each for each in MISTAKES if each.is_raised], ids=str)
+def test_a_mistake_is_told_as_the_page_says(mistake: Mistake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CDK_OUTDIR", str(tmp_path))
+    assert raised_by(mistake) == mistake.told, "python -m tests.likely_mistakes"
+
+
+def test_each_heading_is_of_a_mistake_and_none_is_there_twice() -> None:
+    headings = re.findall(r"^### (.+)$", (CHECKOUT / "docs" / "likely-mistakes.md").read_text(), flags=re.MULTILINE)
+    assert [each.title for each in MISTAKES] == headings
+    assert len({each.app for each in MISTAKES}) == len(MISTAKES) >= 20
+
+
+def test_a_refusal_says_what_was_given_why_and_what_works() -> None:
+    refused = [each.told for each in MISTAKES if "RecipeError" in each.told]
+    assert len(refused) >= 15
+    for told in refused:
+        count = len(re.findall(r"^  OPT\d{3} \S+ = \S", told, flags=re.MULTILINE))
+        assert count >= 1
+        for part in ("why:        ", "what works: ", "see:        https://"):
+            assert told.count(f"    {part}") == count, told
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
+def test_the_cdk_cli_that_is_asked_for_is_of_the_major_version_that_is_tried(page: str) -> None:
+    tried = json.loads((CHECKOUT / "package.json").read_text())["devDependencies"]["aws-cdk"]
+    asked = re.findall(r"npm install (\S+)", (CHECKOUT / page).read_text())
+    assert asked == [f"aws-cdk@{tried.split('.')[0]}"]
+    assert '{"app": "python app.py"}' in (CHECKOUT / page).read_text()
+
+
+def test_what_the_readme_shows_refused_is_what_is_told() -> None:
+    broken = violations(
+        model=Model.jumpstart("meta-textgeneration-lama-3-70b-instruct", version="2.16.2", accept_eula=True),
+        techniques=[Quantization.awq(group_size=100)],  # type: ignore[arg-type]
+        instance_type="ml.g5.12xlage",
+    )
+    raised = "".join(traceback.format_exception_only(RecipeError(broken)))
+    assert f"```\n{raised}```" in (CHECKOUT / "README.md").read_text()
