@@ -48,3 +48,10 @@ def test_each_technique_page_says_when_what_it_costs_and_what_it_excludes() -> N
     for page in techniques:
         headings = re.findall(r"^## (.*)$", page.read_text(), flags=re.MULTILINE)
         assert headings == ["When to use it", "What it costs", "What it excludes"], page.name
+
+
+def test_the_readme_lists_each_example() -> None:
+    listed = re.findall(
+        r"^\| \[(\w+\.py)\]\(examples/\1\) \|", (CHECKOUT / "README.md").read_text(), flags=re.MULTILINE
+    )
+    assert sorted(listed) == sorted(path.name for path in (CHECKOUT / "examples").glob("*.py"))
