@@ -63,6 +63,8 @@ def assert_type_checked(clean: Environment, tmp_path: Path) -> None:
     program.write_text(first_example().replace("max_capacity=4", 'max_capacity="four"'))
     pyright = CHECKOUT / "node_modules" / "pyright" / "index.js"
     checked = run(NODE, pyright, "--outputjson", "--pythonpath", clean.python, program, cwd=tmp_path, check=False)
-    (finding,) = json.loads(checked.stdout)["generalDiagnostics"]
+    # A ServicePrincipal is no IPrincipal to pyright: the CDK's bindings name a parameter of a method in two ways.
+    found = json.loads(checked.stdout)["generalDiagnostics"]
+    (finding,) = [each for each in found if '"ServicePrincipal" is incompatible' not in each["message"]]
     assert finding["rule"] == "reportArgumentType"
     assert "four" in finding["message"]
