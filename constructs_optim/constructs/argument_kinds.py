@@ -9,6 +9,7 @@ from typing import Any
 from aws_cdk import Duration, RemovalPolicy, Size
 
 from constructs_optim.recipe import Violation
+from constructs_optim.recipe.alarms import Alarms
 from constructs_optim.recipe.arguments import Arguments, WrongKind
 from constructs_optim.recipe.rules import check
 
@@ -170,6 +171,7 @@ _KINDS: dict[str, Kind] = {
         ),
     ),
     **_alike(_ACTIONS, ("alarm_actions", "ok_actions")),
+    "alarms": Kind("an Alarms", _is(Alarms), lambda _: "Alarms(latency=AlarmSettings(threshold=20))"),
     "artifact_store": Kind("an ArtifactStore", _has("read_only"), _store),
     "async_inference": Kind(
         "an AsyncInference", _has("max_concurrent_invocations_per_instance"), lambda _: "AsyncInference(bucket)"

@@ -40,11 +40,16 @@ def short_rows(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """A graph's ``metrics`` as CloudWatch's own editor writes them: a dot is what the row above has in that place.
 
     A template holds 1 MB, and of a dashboard most is the names and dimensions that its rows share. Only rows of metrics
-    that follow each other and are equally long are shortened; an expression stands as it is.
+    that follow each other and are equally long are shortened; an expression stands as it is, and so does what a user
+    has shortened with three dots, which stand for as many values as the row above has more.
     """
     short: list[list[Any]] = []
     above: Sequence[Any] = ()
     for row in rows:
+        if not row or "..." in row:
+            short.append([*row])
+            above = ()
+            continue
         alike = len(row) == len(above)
         short.append(
             [

@@ -120,6 +120,11 @@ class EndpointAlarms(Construct):
     @property
     def alarm_arns(self) -> list[str]:
         """Their ARNs (tokens), for a dashboard."""
+        return [answer(resource, "attr_arn") for _, resource in self._alarms.values()]
+
+    @property
+    def arns_within_stack(self) -> list[str]:
+        """The same for a dashboard of their own stack, made of their names and of where it is deployed."""
         return [f"{_arn_prefix()}:{answer(resource, 'ref')}" for _, resource in self._alarms.values()]
 
     @property

@@ -118,7 +118,7 @@ class EndpointComponents:
         needs = [Needs.of(one, accelerators, memory, copies) for one in models]
         component = self._add(place, "Component", f"add_component({id!r})", models, needs, adapters)
         self._keep(component)
-        self._dashboard.show_component(id, component.served).add_alarms(*component.alarms.alarm_arns)
+        self._dashboard.show_component(id, component.served).add_alarms(*component.alarms.arns_within_stack)
         return component
 
     def _evaluation_target_of(

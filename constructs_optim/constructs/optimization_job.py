@@ -225,7 +225,7 @@ class OptimizationJob(Construct):
         )
         ready.add_resource_dependency(resource)
         # The signal's data is ``|image|model data URI|job name|``, wrapped in JSON by CloudFormation.
-        data = {"Fn::Split": ["|", {"Fn::GetAtt": [answer(ready, "logical_id"), "Data"]}]}
+        data = {"Fn::Split": ["|", answer(ready, "attr_data")]}
         image, uri, name = ({"Fn::Select": [part, data]} for part in (1, 2, 3))
         return Artifact(
             resource,

@@ -207,7 +207,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             techniques=tuple(technique for pool in pools for technique in listed(pool.techniques)),
             inference_component=inference_component,
             endpoint_name=endpoint_name,
-            rollback_alarms=len(rollback_alarms),
+            rollback_alarms=len(rollback_alarms) if isinstance(rollback_alarms, Sequence) else 0,
             adapter_settings=adapters,
         )
         self._around = Surroundings(
@@ -220,8 +220,9 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             timeout=timeout,
             network_isolation=network_isolation,
         )
-        others = {"alarm_actions": alarm_actions, "ok_actions": ok_actions, "rollback_alarms": rollback_alarms}
-        mistaken = wrong_kinds(**vars(self._options), **vars(self._around), **others, removal_policy=removal_policy)
+        others = {"alarm_actions": alarm_actions, "alarms": alarms, "ok_actions": ok_actions}
+        more = {"removal_policy": removal_policy, "rollback_alarms": rollback_alarms}
+        mistaken = wrong_kinds(**vars(self._options), **vars(self._around), **others, **more)
         broken = [violation for recipe in recipes for violation in recipe.violations(scope)]
         refuse([*mistaken, *broken, *check(self._hosting)])
         if vpc is not None:
@@ -307,7 +308,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         )
         alarms_shown = self.alarms if self.component is None else self.component.alarms
         if alarms_shown is not None:
-            self._dashboard.add_alarms(*alarms_shown.alarm_arns)
+            self._dashboard.add_alarms(*alarms_shown.arns_within_stack)
 
     @property
     def _literally_served(self) -> ServedModel:

@@ -22,8 +22,8 @@ _HASH_DIGITS = 8
 _STACK_PART = 37
 
 
-class _EndpointNames(dict[str, str]):
-    """The places of a stack's endpoints, by the names they were given."""
+class _EndpointNames(dict[str, tuple[Construct, str]]):
+    """The scopes and ids of a stack's endpoints, by the names they were given."""
 
 
 def endpoint_name_of(scope: Construct, id: str, given: str | None) -> str:
@@ -37,13 +37,14 @@ def endpoint_name_of(scope: Construct, id: str, given: str | None) -> str:
     if not is_token(given):
         # CreateEndpoint does not tell upper from lower case (Amazon SageMaker API reference).
         names = facts_of(scope).once(_EndpointNames, lambda _: _EndpointNames())
-        place = f"{path_of(scope)}/{id}"
-        first = names.setdefault(given.lower(), place)
-        if first != place:
+        first, first_id = names.get(given.lower(), (scope, id))
+        if (first, first_id) != (scope, id) and first.node.try_find_child(first_id) is not None:
             raise ValueError(
-                f"endpoint_name is {given!r}, and {first} has that name: an account has one endpoint of a name in a "
-                f"region, upper and lower case alike. Give {place} another, or none: one is made of its place then"
+                f"endpoint_name is {given!r}, and {path_of(first)}/{first_id} has that name: an account has one "
+                f"endpoint of a name in a region, upper and lower case alike. Give {path_of(scope)}/{id} another, or "
+                "none: one is made of its place then"
             )
+        names[given.lower()] = scope, id
     return given
 
 

@@ -9,6 +9,9 @@ from constructs import Construct
 
 from constructs_optim.recipe import RecipeError, Violation
 
+# The CDK's own words (constructs/src/construct.ts, addChild).
+_TAKEN = "There is already a Construct with name"
+
 
 def refuse(broken: Sequence[Violation]) -> None:
     """Raise what is wrong, each thing once.
@@ -30,8 +33,8 @@ def declaring(scope: Construct, id: str) -> Iterator[None]:
     """
     try:
         yield
-    except RuntimeError:
-        if scope.node.try_find_child(id) is None:
+    except RuntimeError as error:
+        if _TAKEN not in str(error):
             raise
         raise ValueError(
             f"{scope.node.path or 'the app'} has a construct {id!r} already: a construct's id is its own among those "

@@ -40,3 +40,13 @@ def test_a_row_below_an_expression_or_a_shorter_metric_is_written_in_full() -> N
         ["AWS/SageMaker", "Invocations", "EndpointName", "chat", "VariantName", "AllTraffic", {}],
     ]
     assert short_rows(rows) == rows
+
+
+def test_rows_that_a_user_shortened_stay_as_they_are() -> None:
+    rows: list[list[Any]] = [
+        ["My", "Latency", "App", "chat", {"stat": "p50"}],
+        ["...", {"stat": "p90"}],
+        ["...", {"stat": "p99"}],
+        [],
+    ]
+    assert short_rows(rows) == rows

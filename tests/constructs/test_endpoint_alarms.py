@@ -6,7 +6,7 @@ from typing import Any
 
 import jsii
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import App, CfnOutput, Environment, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_lambda as functions
@@ -253,6 +253,15 @@ def test_an_update_is_rolled_back_for_errors_latency_and_lost_capacity() -> None
     named = [arn.rpartition(":")[2] for arn in made.rollback_alarm_arns]
     assert named == ["chat-llama-ErrorRate", "chat-llama-Latency", "chat-llama-ZeroCapacity"]
     assert made.alarm_names["saturation"] == "chat-llama-Saturation"
+
+
+def test_an_alarm_is_told_to_another_stack_by_its_own_place() -> None:
+    scope = stack()
+    other = Stack(App.of(scope), "Other", env=Environment(account=scope.account, region=scope.region))
+    CfnOutput(other, "Alarm", value=declared(scope, alarms=ALL).alarm_arns[0])
+    (exported,) = template_of(scope)["Outputs"].values()
+    assert re.fullmatch(r"AlarmsErrorRate[0-9A-F]{8}", exported["Value"]["Fn::GetAtt"][0])
+    assert "Fn::ImportValue" in template_of(other)["Outputs"]["Alarm"]["Value"]
 
 
 def test_without_a_prefix_cloudformation_names_the_alarms() -> None:

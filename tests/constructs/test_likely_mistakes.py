@@ -50,6 +50,8 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"security_groups": "sg-1"}, "security_groups", "a list"),
     ({"alarm_actions": ["arn:aws:sns:us-west-2:1:t"]}, "alarm_actions[0]", "'arn:aws:sns:us-west-2:1:t'"),
     ({"rollback_alarms": ["checkout"]}, "rollback_alarms[0]", "a cloudwatch.IAlarm"),
+    ({"rollback_alarms": 3}, "rollback_alarms", "a list"),
+    ({"alarms": 3}, "alarms", "Alarms(latency="),
     ({"removal_policy": "retain"}, "removal_policy", "RemovalPolicy.RETAIN"),
     ({"data_capture": True}, "data_capture", "DataCapture(bucket)"),
     ({"async_inference": True}, "async_inference", "AsyncInference(bucket)"),
@@ -252,6 +254,15 @@ def test_two_endpoints_of_a_stack_have_not_the_same_name() -> None:
     endpoint(scope, "Three", endpoint_name=parameter)
     endpoint(scope, "Four", endpoint_name=parameter)
     assert len(resources(template_of(scope), "AWS::SageMaker::Endpoint")) == 4
+
+
+def test_the_name_of_an_endpoint_that_was_removed_may_be_given_again() -> None:
+    scope = stack()
+    endpoint(scope, "One", endpoint_name="chat")
+    scope.node.try_remove_child("One")
+    endpoint(scope, "Two", endpoint_name="chat")
+    (made,) = resources(template_of(scope), "AWS::SageMaker::Endpoint")
+    assert made["EndpointName"] == "chat"
 
 
 def test_a_model_that_is_missing_and_pools_that_are_none_are_told_what_to_give(chat: Stack) -> None:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from aws_cdk import CfnOutput, Duration
+from aws_cdk import App, CfnOutput, Duration, Environment, Stack
 
 from constructs_optim import Model, OptimizationJob, Quantization
 
@@ -27,6 +27,18 @@ def test_a_job_alone_makes_an_artifact_and_no_endpoint() -> None:
     assert len(resources(template, "AWS::CloudFormation::WaitCondition")) == 1
     assert not resources(template, "AWS::SageMaker::Model")
     assert "Fn::Select" in template["Outputs"]["Uri"]["Value"]
+
+
+def test_an_artifact_that_is_waited_for_may_be_named_in_another_stack() -> None:
+    scope = stack()
+    other = Stack(App.of(scope), "Other", env=Environment(account=scope.account, region=scope.region))
+    CfnOutput(other, "Uri", value=job(scope).model_data_uri)
+    (exported,) = template_of(scope)["Outputs"].values()
+    assert exported["Value"]["Fn::GetAtt"][1] == "Data"
+    name = exported["Export"]["Name"]
+    assert template_of(other)["Outputs"]["Uri"]["Value"] == {
+        "Fn::Select": [2, {"Fn::Split": ["|", {"Fn::ImportValue": name}]}]
+    }
 
 
 def test_the_condition_waits_for_the_resource_that_starts_the_job() -> None:

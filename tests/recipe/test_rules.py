@@ -79,6 +79,15 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"environment": {"EOS_TOKEN": "</s>", "OPTION_MAX_TOKENS": "64", "HF_TOKEN": ""}},
         {"environment": {"HF_TOKEN": "{{resolve:secretsmanager:hub}}", "API_KEY": "${Token[T.1]}"}},
         {"environment": {"API_KEY": "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub"}},
+        {"environment": {"HTTPS_PROXY": "http://me:{{resolve:secretsmanager:proxy:SecretString:password}}@proxy:3128"}},
+        {
+            "environment": {
+                "USE_AUTH_TOKEN": "false",
+                "OPENAI_API_KEY": "EMPTY",
+                "MODEL": "sk-learn-text-classification-v1",
+            }
+        },
+        {"environment": {"HOSTS": '{"a": "http://h:80", "b": "x@y"}', "MAILS": "http://h:80,a@b"}},
         _on(environment={"PIP_INDEX_URL": "https://pip.example/simple"}),
     ],
     "OPT040": [{"techniques": [_awq(), SpeculativeDecoding.sagemaker_draft()]}, {"techniques": [_NEURON], **_TRN1}],
@@ -181,6 +190,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT034", {"environment": {"HUB": f"hf_{'x' * 34}"}}, "environment.HUB", "a Hugging Face token"),
     ("OPT034", {"environment": {"KEY": f"AKIA{'A' * 16}"}}, "environment.KEY", "an AWS access key"),
     ("OPT034", {"environment": {"PROXY": "http://me:pass@proxy.example"}}, "environment.PROXY", "a URL with a password"),
+    ("OPT034", {"environment": {"KEY": "sk-proj-Ab1" + "x" * 20}}, "environment.KEY", "an API key"),
     ("OPT034", _on(environment={"DB_PASSWORD": "mine"}), "techniques[0].compute.environment.DB_PASSWORD", "secrets_manager"),
     ("OPT033", _GIVEN_DEGREE, "environment.OPTION_TENSOR_PARALLEL_DEGREE", "tensor_parallel_degree"),
     ("OPT024", {"techniques": [Compilation.neuron(tensor_parallel_degree=5)], **_TRN1}, "techniques[0].tensor_parallel_degree", "32 NeuronCores"),

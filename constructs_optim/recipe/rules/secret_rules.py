@@ -19,13 +19,17 @@ _NAME = re.compile(
 _SHAPES = (
     (re.compile(r"\bhf_[A-Za-z0-9]{20,}"), "a Hugging Face token"),
     (re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{16}\b"), "an AWS access key"),
-    (re.compile(r"\bsk-[A-Za-z0-9_-]{20,}"), "an API key"),
+    # With a digit and a capital: sk-learn is a name.
+    (re.compile(r"\bsk-(?=[\w-]*\d)(?=[\w-]*[A-Z])[\w-]{20,}"), "an API key"),
     (re.compile(r"\b(gh[opsu]_[A-Za-z0-9]{30,}|github_pat_\w{30,})"), "a GitHub token"),
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"), "a private key"),
-    (re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@", re.IGNORECASE), "a URL with a password"),
+    (re.compile(r"""[a-z][a-z0-9+.-]*://[^/\s:@"',]+:[^/\s@"',]+@""", re.IGNORECASE), "a URL with a password"),
 )
 # Where a secret is, which is none: a reference that CloudFormation resolves, an ARN, a file, an object in S3.
-_REFERENCES = ("{{resolve:", "arn:", "/", "s3://")
+_REFERENCES = ("arn:", "/", "s3://")
+_RESOLVED = re.compile(r"\{\{resolve:[^}]*\}\}")
+# What stands where a secret might: switches, and what servers take for "none is needed".
+_NO_SECRETS = frozenset({"0", "1", "dummy", "empty", "false", "no", "none", "null", "off", "on", "true", "yes"})
 
 
 @rule(
@@ -60,6 +64,8 @@ def _secrets(place: str, environment: object) -> Iterator[Finding]:
 
 def _kind_of_secret(name: object, value: object) -> str | None:
     if not isinstance(value, str) or not value or is_token(value) or value.startswith(_REFERENCES):
+        return None
+    if _RESOLVED.search(value) or value.lower() in _NO_SECRETS:
         return None
     shape = next((kind for pattern, kind in _SHAPES if pattern.search(value)), None)
     return shape or ("a secret by its name" if isinstance(name, str) and _NAME.search(name) else None)
