@@ -27,7 +27,7 @@ from .properties import is_artifact_key
 from .run_records import run_job_name
 from .sagemaker_jobs import BENCHMARK, SageMakerJobs
 from .telemetry import entry_point, log
-from .watching import DONE, again, end, hours, is_out_of_time, tell, wait_seconds
+from .watching import DONE, again, end, look_later, tell
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -143,14 +143,12 @@ class _Look:
             raise DeploymentError(
                 f"the benchmark job {self.name} ended as {status}: {reason}. Deploy again to repeat it"
             )
-        age = dt.datetime.now(dt.UTC) - job["CreationTime"]
-        if is_out_of_time(self.event):
-            tell(
-                self.event,
-                failure=f"the benchmark job {self.name} is still {status} after {hours(age)}, which is as long as this "
-                "deployment waits: measure fewer numbers of users or requests, or give it a longer timeout",
-            )
-        return again(wait_seconds(age))
+        return look_later(
+            self.event,
+            f"the benchmark job {self.name} is still {status}",
+            since=job["CreationTime"],
+            advice=": measure fewer numbers of users or requests, or give it a longer timeout",
+        )
 
     def _finish(self, job: Mapping[str, Any]) -> None:
         """Read what was measured, add what it costs, publish it and keep it."""

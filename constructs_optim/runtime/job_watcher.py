@@ -6,7 +6,6 @@ wait condition signalled, in that order: a repeated look does both again, to the
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from .properties import is_artifact_key
 from .property_reader import JOB_KINDS
 from .sagemaker_jobs import SageMakerJobs, job_name
 from .telemetry import count, entry_point, log
-from .watching import again, end, hours, is_out_of_time, tell, wait_seconds
+from .watching import again, end, is_out_of_time, look_later
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -73,14 +72,12 @@ class _Look:
         if kind.came_to_nothing(job):
             reason = self.made_by.failure(job)
             return self._fail(f"the {kind.title} {name} ended as {status}: {reason}. Deploy again to run another one")
-        age = dt.datetime.now(dt.UTC) - job["CreationTime"]
-        if is_out_of_time(self.event):
-            tell(
-                self.event,
-                failure=f"the {kind.title} {name} is still {status} after {hours(age)}, which is as long as this "
-                "deployment waits. Give it a longer timeout (12 hours at most), or let a stack with wait=False run it",
-            )
-        return again(wait_seconds(age))
+        return look_later(
+            self.event,
+            f"the {kind.title} {name} is still {status}",
+            since=job["CreationTime"],
+            advice=". Give it a longer timeout (12 hours at most), or let a stack with wait=False run it",
+        )
 
     def follow(self, claim: Claim) -> dict[str, object]:
         """Wait for a job that another account runs: of that one there are only the records."""

@@ -6,7 +6,6 @@ told.
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from .recommendation_records import RecommendationRecords, owner_in
 from .run_records import run_job_name
 from .sagemaker_jobs import RECOMMENDATION, SageMakerJobs
 from .telemetry import entry_point, log
-from .watching import again, end, hours, is_out_of_time, tell, wait_seconds
+from .watching import end, look_later
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -70,11 +69,9 @@ def _wait(event: Mapping[str, object], name: str, job: Mapping[str, Any], status
     if status in ("Failed", "Stopped"):
         reason = job.get("FailureReason") or "it was stopped from outside this deployment"
         raise DeploymentError(f"the recommendation job {name} ended as {status}: {reason}. Deploy again to repeat it")
-    age = dt.datetime.now(dt.UTC) - job["CreationTime"]
-    if is_out_of_time(event):
-        tell(
-            event,
-            failure=f"the recommendation job {name} is still {status} after {hours(age)}, which is as long as this "
-            "deployment waits: give it a longer timeout, or wait=False",
-        )
-    return again(wait_seconds(age))
+    return look_later(
+        event,
+        f"the recommendation job {name} is still {status}",
+        since=job["CreationTime"],
+        advice=": give it a longer timeout, or wait=False",
+    )

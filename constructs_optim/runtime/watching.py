@@ -47,6 +47,21 @@ def is_out_of_time(event: Mapping[str, object]) -> bool:
     return bool(event.get("WaitHandle")) and isinstance(until, int) and dt.datetime.now().timestamp() >= until
 
 
+def look_later(event: Mapping[str, object], what: str, *, since: dt.datetime, advice: str) -> dict[str, object]:
+    """Have a job that goes on looked at again; a stack that is out of time is told so.
+
+    Args:
+        event: the execution's input.
+        what: what goes on, for instance ``the benchmark job b-1 is still InProgress``.
+        since: when it began.
+        advice: what would help, with the punctuation that it begins with.
+    """
+    age = dt.datetime.now(dt.UTC) - since
+    if is_out_of_time(event):
+        tell(event, failure=f"{what} after {hours(age)}, which is as long as this deployment waits{advice}")
+    return again(wait_seconds(age))
+
+
 def hours(age: dt.timedelta) -> str:
     """For instance ``1 h 20 min``."""
     minutes = int(age.total_seconds() // 60)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.runtime.job_watcher import wait_seconds
+from constructs_optim.runtime.watching import wait_seconds
 
 _EVENTS_OF_ONE_LOOK = 10
 _MOST_EVENTS = 25_000
