@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _MOST_ATTEMPTS = 50
 # 28 days, the most a job may be given (API reference, StoppingCondition).
 _LONGEST_SECONDS = 2_419_200
+# A function has 180 seconds. SageMaker ends a training job's code 120 seconds after it was told to end, and uploads then.
+_STOPPING_SECONDS = 150.0
 
 
 @entry_point
@@ -68,6 +70,7 @@ class _Deployment:
         self.records = OwnerRecords(self.s3, bucket, kms_key_arn)
         self.made_by = of_kind(kind)
         self.jobs = SageMakerJobs(self.sagemaker, self.made_by.kind)
+        self.stopped: list[str] = []
 
     def begin(self) -> OwnerRecord:
         """Write the request down as the resource's latest."""
@@ -87,9 +90,23 @@ class _Deployment:
             finished = self.store.manifest(key, claim.attempt) is not None
             claim = self.store.leave(key, self.owner, finished=finished, gone=dead)
         if claim is not None and claim.released and claim.made_in(self.owner.account):
-            self.jobs.stop(job_name(self.store.bucket, key, claim.attempt))
+            name = job_name(self.store.bucket, key, claim.attempt)
+            self.jobs.stop(name)
+            self.stopped.append(name)
             log("released", artifact=key, attempt=claim.attempt)
         self.records.forget(self.owner, key)
+
+    def wait_for_stopped_jobs(self) -> None:
+        """Give stopped jobs the time to end before CloudFormation goes on.
+
+        It deletes their role next, without which a training job cannot write its checkpoint, and their security
+        groups, which cannot be deleted while a job uses them. What was to be done is done by now, so that whatever
+        goes wrong here fails nothing.
+        """
+        until = time.monotonic() + _STOPPING_SECONDS
+        for name in self.stopped:
+            with contextlib.suppress(ClientError, BotoCoreError):
+                self.jobs.wait_while_stopping(name, until)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
@@ -262,6 +279,7 @@ def _delete(event: Event) -> None:
         record = deployment.begin()
         for key in sorted(deleted_artifacts(record, physical_id)):
             deployment.abandon(key)
+        deployment.wait_for_stopped_jobs()
     except ClientError as error:
         if code_of(error) == "NoSuchBucket":
             # With the bucket went the claims, and where a job's output would go: it can be of use to nobody.

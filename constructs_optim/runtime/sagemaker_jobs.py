@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -41,6 +42,10 @@ class JobKind:
     def is_running(self, job: Mapping[str, Any]) -> bool:
         """Whether it may still be stopped."""
         return self.status(job) in self.running
+
+    def is_stopping(self, job: Mapping[str, Any]) -> bool:
+        """Whether it was asked to stop and has not ended yet."""
+        return self.status(job).upper() == "STOPPING"
 
     def has_completed(self, job: Mapping[str, Any]) -> bool:
         """Whether it went well."""
@@ -119,6 +124,20 @@ class SageMakerJobs:
             # It may have ended since it was described; then there is nothing left to stop.
             if not (is_not_found(error) or code_of(error) == "ValidationException"):
                 raise
+
+    def wait_while_stopping(self, name: str, until: float) -> None:
+        """Wait for the end of a job that is being stopped.
+
+        Args:
+            name: its name; one that does not exist has ended.
+            until: when to give up, by the monotonic clock.
+        """
+        pause = 0.5
+        while (job := self.describe(name)) is not None and self.kind.is_stopping(job):
+            if time.monotonic() + pause > until:
+                return
+            time.sleep(pause)
+            pause = min(2 * pause, 5.0)
 
     def stop_all(self, bucket: str, artifact_key: str) -> None:
         """Stop the jobs of every attempt at an artifact."""

@@ -184,7 +184,7 @@ def test_what_the_roles_may_do_is_what_they_do(deployed: DeployedStack, make: Ma
     process = stack.start("deploy", "--require-approval", "never")
     found = until(
         lambda: [job for job in trained(cloud) if job["TrainingJobName"] not in known],
-        lambda jobs: any(job["TrainingJobStatus"] == "InProgress" for job in jobs),
+        lambda jobs: any(job["SecondaryStatus"] == "Training" for job in jobs),
         seconds=120,
     )
     cloud.client("cloudformation").delete_stack(StackName="Stopped")
@@ -192,8 +192,8 @@ def test_what_the_roles_may_do_is_what_they_do(deployed: DeployedStack, make: Ma
     name = found[0]["TrainingJobName"]
     sagemaker = cloud.client("sagemaker")
     until(
-        lambda: sagemaker.describe_training_job(TrainingJobName=name)["TrainingJobStatus"],
-        lambda status: status == "Stopped",
+        lambda: sagemaker.describe_training_job(TrainingJobName=name),
+        lambda job: job["TrainingJobStatus"] == "Stopped",
         seconds=120,
     )
     asked = [found for found in cloud.authorizations() if found["role"].startswith(("Sql-", "Stopped-", "Malformed-"))]

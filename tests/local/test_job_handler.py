@@ -137,6 +137,8 @@ def a_resource(
     # The pauses are for permissions on their way, of which there are none here.
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
     monkeypatch.setattr(job_handler, "client", clients.get)
+    # Whether a deletion waits is told by one test; the others make hundreds.
+    monkeypatch.setattr(job_handler, "_STOPPING_SECONDS", 0.0)
     clients.arm({})
     cloud.inject("job_never_finishes")
     return lambda account=ACCOUNT: Requests(cloud, answers, machine, account)
@@ -270,6 +272,31 @@ def test_a_late_repetition_of_a_create_after_the_deletion_does_nothing(a_resourc
     resource.send("Create", "create")
     assert len(resource.answers.received) == answered, "nobody waits for an answer"
     resource.assert_nothing_is_left()
+
+
+def test_a_deletion_is_over_when_the_job_that_it_stops_has_ended(
+    a_resource: Callable[..., Requests], cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_handler, "_STOPPING_SECONDS", 30.0)
+    resource = a_resource()
+    created = resource.send("Create", "create")
+    (name,) = resource.running
+    resource.send("Delete", "delete", created["PhysicalResourceId"])
+    # Described when the answer is there; its role is deleted next.
+    job = cloud.client("sagemaker").describe_optimization_job(OptimizationJobName=name)
+    assert job["OptimizationJobStatus"] == "STOPPED"
+
+
+def test_a_deletion_does_not_wait_for_ever_for_the_job_that_it_stops(
+    a_resource: Callable[..., Requests], cloud: LocalCloud
+) -> None:
+    resource = a_resource()
+    created = resource.send("Create", "create")
+    (name,) = resource.running
+    deleted = resource.send("Delete", "delete", created["PhysicalResourceId"])
+    assert deleted["Status"] == "SUCCESS"
+    job = cloud.client("sagemaker").describe_optimization_job(OptimizationJobName=name)
+    assert job["OptimizationJobStatus"] == "STOPPING"
 
 
 def test_the_deletion_of_a_failed_create_spares_the_create_that_came_after_it(
