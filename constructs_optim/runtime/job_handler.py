@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _MOST_ATTEMPTS = 50
 # 28 days, the most a job may be given (API reference, StoppingCondition).
 _LONGEST_SECONDS = 2_419_200
-# A function has 180 seconds. SageMaker ends a training job's code 120 seconds after it was told to end, and uploads then.
+# A function has 180. SageMaker ends a training job's code 120 seconds after it was told to end, and uploads then.
 _STOPPING_SECONDS = 150.0
 
 
