@@ -41,7 +41,7 @@ def stop_runs(jobs: SageMakerJobs, records: RunRecords) -> None:
         found = [jobs.describe(name) for name in names]
         # A run that has begun and has no job may be about to have one; whoever begins it stops that.
         expected = None in found and time.monotonic() < began + _COMING_SECONDS
-        stopping = any(job is not None and jobs.kind.status(job) == "Stopping" for job in found)
+        stopping = any(job is not None and jobs.kind.is_stopping(job) for job in found)
         if not expected and not stopping:
             return
         time.sleep(1)
