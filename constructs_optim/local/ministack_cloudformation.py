@@ -10,6 +10,8 @@ Like :mod:`.ministack_bridge`, this uses names that ministack does not promise t
   with one that CloudFormation made up. Source: CloudFormation user guide, "Custom resource request types".
 - AWS keeps what a resource depends on that could not be deleted, and a stack whose rollback failed keeps the resource:
   deleting the stack again finds both. Source: CloudFormation user guide, "Delete stack fails" and "Rollback failed".
+
+And the process of a deleted function ends: hundreds of stacks, one after the other, would take all of the memory.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 import threading
+import time
 from typing import Any
 
 from .faults import Faults
@@ -24,6 +27,9 @@ from .faults import Faults
 _EVENT_MEMBERS = {"RequestType", "ResponseURL", "StackId", "RequestId"}
 _SECOND_DELIVERY_SECONDS = 0.5
 _LONGEST_END_SECONDS = 2.0
+# As long as a function may run at most (Lambda developer guide, "Lambda quotas").
+_LONGEST_RUN_SECONDS = 900.0
+_LOOK_SECONDS = 0.2
 
 
 def behave_like_aws(faults: Faults) -> None:
@@ -34,6 +40,7 @@ def behave_like_aws(faults: Faults) -> None:
     _remember_failed_creates(failed)
     _delete_failed_creates(failed)
     _keep_what_failed_deletions_need()
+    _end_deleted_functions()
 
 
 def _now() -> str:
@@ -242,3 +249,32 @@ def _keep_what_failed_deletions_need() -> None:
     for module in modules:
         module._delete_stack_async = delete_stack_async
         module._roll_back_operation = roll_back_operation
+
+
+def _end_deleted_functions() -> None:
+    """What runs when its function is deleted runs on to its end, and then its process ends."""
+    from ministack.core import lambda_runtime
+    from ministack.core.responses import get_account_id, get_region
+    from ministack.services.cloudformation import provisioners
+
+    forget = provisioners._lambda_delete
+
+    def end(name: str, account: str, region: str) -> None:
+        place = f"{account}:{region}:{name}:"
+        until = time.monotonic() + _LONGEST_RUN_SECONDS
+        while time.monotonic() < until and any(
+            worker.in_use
+            for key, workers in list(lambda_runtime._workers.items())
+            if key.startswith(place)
+            for worker in list(workers)
+        ):
+            time.sleep(_LOOK_SECONDS)
+        lambda_runtime.invalidate_worker(name, account=account, region=region)
+
+    def delete(physical_id: str, properties: Any) -> None:
+        forget(physical_id, properties)
+        place = (physical_id, get_account_id(), get_region())
+        threading.Thread(target=end, args=place, name=f"end-{physical_id}", daemon=True).start()
+
+    provisioners._lambda_delete = delete
+    provisioners._RESOURCE_HANDLERS["AWS::Lambda::Function"]["delete"] = delete

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from constructs_optim.local.cloud import LocalCloud, LocalCloudError
 from constructs_optim.local.ministack_bridge import TESTED_VERSION, UntestedMinistack, check_version
 
 from ..processes import listening_addresses, marked, none_left
+from .conftest import until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
 
@@ -93,6 +95,25 @@ def test_an_unknown_path_of_its_own_interface_is_refused(cloud: LocalCloud) -> N
     assert caught.value.code == 404
 
 
+def test_the_process_of_a_function_ends_with_its_stack(cloud: LocalCloud) -> None:
+    cloudformation = cloud.client("cloudformation")
+    properties = {
+        "Runtime": "python3.14",
+        "Role": "arn:aws:iam::000000000000:role/function",
+        "Handler": "index.handler",
+        "Code": {"ZipFile": "import os\ndef handler(event, context): return os.getpid()"},
+    }
+    template = {"Resources": {"Function": {"Type": "AWS::Lambda::Function", "Properties": properties}}}
+    cloudformation.create_stack(StackName="Functions", TemplateBody=json.dumps(template))
+    cloudformation.get_waiter("stack_create_complete").wait(StackName="Functions", WaiterConfig={"Delay": 1})
+    (resource,) = cloudformation.describe_stack_resources(StackName="Functions")["StackResources"]
+    answer = cloud.client("lambda").invoke(FunctionName=resource["PhysicalResourceId"])
+    process = Path("/proc", answer["Payload"].read().decode())
+    assert process.exists()
+    cloudformation.delete_stack(StackName="Functions")
+    until(process.exists, lambda exists: not exists)
+
+
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
     """Put a value into the environment by which all that is started from now on can be found."""
     marker = uuid.uuid4().hex
@@ -102,7 +123,6 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def invoke_a_function(cloud: LocalCloud) -> None:
     import io
-    import json
     import zipfile
 
     code = io.BytesIO()
