@@ -84,6 +84,7 @@ class BuildHost:
             "npm_config_offline": "true",
             "npm_config_update_notifier": "false",
             "npm_config_userconfig": os.devnull,
+            **_caches(),
             "CDK_DISABLE_CLI_TELEMETRY": "true",
             "CDK_DISABLE_VERSION_CHECK": "1",
             **cloud,
@@ -104,6 +105,17 @@ class BuildHost:
             where = f" below {output.folder}" if output.folder else ""
             raise NothingToPack(f"no matching artifact paths found: {', '.join(output.files)}{where}")
         return {path.name: path for path in kept.values()} if output.discards_paths else kept
+
+
+def _caches() -> dict[str, str]:
+    """What tools keep of packages, by their contents: without it, each build of an app would unpack the CDK anew.
+
+    Where it is by default: npm's documents, "cache"; jsii's, "Runtime Package Cache".
+    """
+    home = Path.home()
+    jsii = home / "Library/Caches/com.amazonaws.jsii" if sys.platform == "darwin" else home / ".cache/aws/jsii"
+    known = {"JSII_RUNTIME_PACKAGE_CACHE_ROOT": jsii / "package-cache", "npm_config_cache": home / ".npm"}
+    return {name: os.environ.get(name, str(place)) for name, place in known.items()}
 
 
 def _matching(base: Path, patterns: Sequence[str]) -> dict[str, Path]:

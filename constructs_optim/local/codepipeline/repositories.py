@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,8 +19,8 @@ class Repositories:
     def __init__(self, folders: Mapping[str, Path]) -> None:
         self._folders = dict(folders)
 
-    def files(self, repository: str) -> dict[str, Path]:
-        """The files of a repository as they are now, by their names in it.
+    def copy(self, repository: str, to: Path) -> dict[str, Path]:
+        """Copy the files of a repository as they are now; the copies, by their names in it.
 
         Of a Git working tree those that Git does not ignore, whether they are committed or not; of another folder all.
 
@@ -35,7 +37,15 @@ class Repositories:
         if not folder.is_dir():
             raise LookupError(f"The folder of the repository {repository} is not there: {folder}")
         names = _tracked(folder) if (folder / ".git").exists() else _all(folder)
-        return {name: folder / name for name in sorted(names) if (folder / name).is_file()}
+        copied: dict[str, Path] = {}
+        for name in sorted(names):
+            path = to / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # What is removed meanwhile, as a tool's lock is, was not to stay.
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+                shutil.copy(folder / name, path)
+                copied[name] = path
+        return copied
 
 
 def revision(files: Mapping[str, Path]) -> str:

@@ -29,7 +29,7 @@ class ConnectionSource:
         context = {f"{prefix}:FullRepositoryId": repository, f"{prefix}:BranchName": given["BranchName"]}
         action.need(f"{prefix}:UseConnection", connection, **context)
         try:
-            files = self._repositories.files(repository)
+            files = self._repositories.copy(repository, action.folder / "source")
         except LookupError as error:
             raise ActionFailed(CONFIGURATION, str(error)) from None
         archive, commit = action.folder / "source.zip", revision(files)
