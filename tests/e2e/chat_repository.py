@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+
+from constructs_optim.local.cloud import LocalCloud
 
 from .stack import CDK, CHECKOUT
 
 EXAMPLE = CHECKOUT / "examples" / "pipeline.py"
+CONNECTED = "my-organization/chat"
+"""What the example calls its repository."""
+_LONGEST = 300
+# The newest cdk-assets (4.7.3) reads manifests up to version 54; those of aws-cdk-lib 2.275 say 55, and are the same
+# otherwise.
+_PUBLISHER = """\
+#!/bin/sh
+sed 's/"version": "55[.][0-9.]*"/"version": "54.0.0"/' "$2" >"$2.54" && mv "$2.54" "$2"
+exec "{program}" "$@"
+"""
 # `npm ci` installs a package of the repository itself, for which it asks no registry: the CLI that this checkout has.
 _CLI = "tools/aws-cdk"
 
@@ -39,6 +53,28 @@ def write_repository(folder: Path) -> None:
     _write(folder / "package-lock.json", lock)
     (folder / ".gitignore").write_text("cdk.out\nnode_modules\n")
     subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+
+
+def write_programs(folder: Path) -> None:
+    """Make the programs of a build's image that are not just this checkout's."""
+    publisher = folder / "cdk-assets"
+    publisher.write_text(_PUBLISHER.format(program=CDK.with_name("cdk-assets")))
+    publisher.chmod(0o755)
+
+
+def cdk(cloud: LocalCloud, folder: Path, *arguments: str) -> None:
+    """Run the CDK CLI in the repository, as whoever works on it does."""
+    done = subprocess.run(
+        [str(CDK), *arguments],
+        cwd=folder,
+        env={**cloud.child_environment(), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_LONGEST,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def change(folder: Path, old: str, new: str) -> None:
