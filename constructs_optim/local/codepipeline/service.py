@@ -19,8 +19,9 @@ from ..faults import Faults
 from ..role_clients import RoleClients
 from .definitions import completed
 from .execution_run import ExecutionRun, Provider
-from .executions import FAILED, IN_PROGRESS, STOPPED, STOPPING, SUCCEEDED, ActionRun, Execution, now
+from .executions import FAILED, IN_PROGRESS, STOPPED, STOPPING, SUCCEEDED, Execution, now
 from .pipelines import Pipeline
+from .stage_state import stage_state
 
 Record = dict[str, Any]
 Place = tuple[str, str]
@@ -245,7 +246,7 @@ class CodePipeline:
     def _get_state(self, request: Record, place: Place) -> Record:
         pipeline = self._pipeline(request["name"], place)
         with pipeline.changed:
-            stages = [_stage_state(pipeline, stage) for stage in pipeline.declaration["stages"]]
+            stages = [stage_state(pipeline, stage) for stage in pipeline.declaration["stages"]]
         return {
             "pipelineName": pipeline.name,
             "pipelineVersion": pipeline.declaration["version"],
@@ -329,36 +330,6 @@ class CodePipeline:
         if found is None:
             raise ApiError("ResourceNotFoundException", f"There is no resource {arn}")
         return found
-
-
-def _stage_state(pipeline: Pipeline, stage: Record) -> Record:
-    name, latest = stage["name"], pipeline.latest_in(stage["name"])
-    disabled = pipeline.disabled.get(name)
-    transition = {"enabled": disabled is None}
-    if disabled is not None:
-        transition |= {"disabledReason": disabled[0], "lastChangedAt": disabled[1]}
-    waiting = [_stage_execution(execution, IN_PROGRESS) for execution in pipeline.waiting.get(name, [])]
-    state: Record = {"stageName": name, "inboundTransitionState": transition, "actionStates": []}
-    if waiting:
-        state |= {"inboundExecution": waiting[-1], "inboundExecutions": waiting}
-    for action in stage["actions"]:
-        run = _latest_run(pipeline, name, action["name"])
-        shown: Record = {"actionName": action["name"]}
-        if run is not None:
-            shown["latestExecution"] = run.state()
-        state["actionStates"].append(shown)
-    if latest is not None:
-        state["latestExecution"] = _stage_execution(latest, latest.stages[name])
-    return state
-
-
-def _latest_run(pipeline: Pipeline, stage: str, action: str) -> ActionRun | None:
-    found = (execution.latest(stage, action) for execution in reversed(pipeline.executions))
-    return next((run for run in found if run is not None), None)
-
-
-def _stage_execution(execution: Execution, status: str) -> Record:
-    return {"pipelineExecutionId": execution.id, "status": status, "type": "STANDARD"}
 
 
 def _tags(pipeline: Pipeline) -> list[dict[str, str]]:
