@@ -76,12 +76,13 @@ class Pipeline(Stack):
         super().__init__(scope, id, env=env)
         # The CDK allows the use of a connection under its older prefix, codestar-connections; IAM asks for the one that
         # the connection's ARN has.
-        role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("codepipeline.amazonaws.com"))
+        service = iam.ServicePrincipal("codepipeline.amazonaws.com")
+        role = iam.Role(self, "Role", assumed_by=service)  # pyright: ignore[reportArgumentType] - the bindings name a parameter otherwise
         role.add_to_policy(iam.PolicyStatement(actions=["codeconnections:UseConnection"], resources=[CONNECTION]))
         pipeline = pipelines.CodePipeline(
             self,
             "Pipeline",
-            role=role,
+            role=role,  # pyright: ignore[reportArgumentType] - as above
             use_pipeline_role_for_actions=True,
             synth=pipelines.ShellStep(
                 "Synth",

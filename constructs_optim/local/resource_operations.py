@@ -27,7 +27,7 @@ class Operations:
         normalize: what turns the properties into the request's.
         parts: what the template says inside the resource and the API keeps beside it.
         is_named: whether ``Ref`` gives the name, and so tells it where the template has none.
-        attributes: what turns the create and update operations' answer into attributes.
+        attributes: what turns the create and update operations' answer, with account and region, into attributes.
         further: operations with their requests that follow a creation (from no properties) or an update, from the
             properties before and after, account and region.
     """
@@ -45,7 +45,7 @@ class Operations:
     normalize: Callable[[Properties], Properties] = field(default=dict)
     parts: Parts | None = None
     is_named: bool = False
-    attributes: Callable[[Properties], Properties] = field(default=dict)
+    attributes: Callable[[Properties, str, str], Properties] = field(default=lambda answer, account, region: {})
     further: Callable[[Properties, Properties, str, str], list[tuple[str, Properties]]] = field(
         default=lambda before, after, account, region: []
     )
@@ -92,6 +92,14 @@ def _pipeline(properties: Properties) -> Properties:
     if stores:
         declaration["artifactStores"] = {store["region"]: store["artifactStore"] for store in stores}
     return {"pipeline": declaration, "tags": tags, "name": properties["Name"]}
+
+
+def _pipeline_attributes(answer: Properties, account: str, region: str) -> Properties:
+    declaration = answer.get("pipeline")
+    if declaration is None:
+        return {}
+    arn = f"arn:aws:codepipeline:{region}:{account}:{declaration['name']}"
+    return {"Arn": arn, "Version": str(declaration["version"])}
 
 
 def _spelled(value: Any) -> Any:
@@ -209,12 +217,13 @@ OPERATIONS: dict[str, Operations] = {
         "CreatePipeline",
         "DeletePipeline",
         update="UpdatePipeline",
+        describe="GetPipeline",
         name="Name",
         delete_members=("name",),
         reference=lambda properties, arn: properties["Name"],
         normalize=_pipeline,
         is_named=True,
-        attributes=lambda answer: {"Version": str(answer.get("pipeline", {}).get("version", ""))},
+        attributes=_pipeline_attributes,
         further=_beside_pipeline,
     ),
 }

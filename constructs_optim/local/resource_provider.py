@@ -89,7 +89,7 @@ class ResourceProvider:
         self._retag(physical_id, old.get("Tags") or [], new.get("Tags") or [])
         if self._operations.update is None or not self._differs(old, new):
             self._follow_up(old, given)
-            return self._identity(given, {self._operations.arn or "": physical_id})
+            return self._identity(given, {**self._described(given), self._operations.arn or "": physical_id})
         if settles(self._type):
             # It may be scaling, and what is changing is not updated.
             self._stable(given[str(self._operations.name)])
@@ -140,7 +140,7 @@ class ResourceProvider:
         return {name: found}
 
     def _identity(self, given: Properties, answer: Properties) -> tuple[str, Properties]:
-        answer = {**answer, **self._operations.attributes(answer)}
+        answer = {**answer, **self._operations.attributes(answer, *self._where())}
         arn = answer.get(self._operations.arn or "", "")
         reference = self._operations.reference(given, arn)
         attributes: Properties = {read_only: answer.get(read_only, arn) for read_only in self._schema["read_only"]}
@@ -194,6 +194,13 @@ class ResourceProvider:
         for name, part in after.items():
             if before.get(name) != part:
                 self._call(parts.put, {**shared, **part})
+
+    def _described(self, given: Properties) -> Properties:
+        """What the attributes of a resource that stays as it is are read from, where its ``Ref`` does not tell."""
+        operations = self._operations
+        if not operations.is_named or operations.describe is None:
+            return {}
+        return self._call(operations.describe, operations.normalize(given))
 
     def _follow_up(self, before: Properties, after: Properties) -> None:
         for operation, request in self._operations.further(before, after, *self._where()):

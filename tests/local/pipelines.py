@@ -97,10 +97,10 @@ def project(cloud: LocalCloud, spec: dict[str, Any] | str, *, kind: str = "CODEP
     return name
 
 
-def deploy(cloud: LocalCloud, name: str, resources: dict[str, Any]) -> str:
-    """Deploy a stack; its status."""
+def deploy(cloud: LocalCloud, name: str, resources: dict[str, Any], given: dict[str, Any] | None = None) -> str:
+    """Deploy a stack with outputs that are given; its status."""
     cloudformation = cloud.client("cloudformation")
-    body = json.dumps({"Resources": resources})
+    body = json.dumps({"Resources": resources, **({"Outputs": given} if given else {})})
     try:
         cloudformation.describe_stacks(StackName=name)
     except cloudformation.exceptions.ClientError:
@@ -111,6 +111,12 @@ def deploy(cloud: LocalCloud, name: str, resources: dict[str, Any]) -> str:
         lambda: cloudformation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"],
         lambda status: not status.endswith("_IN_PROGRESS"),
     )
+
+
+def outputs(cloud: LocalCloud, name: str) -> dict[str, str]:
+    """The outputs of a stack."""
+    (found,) = cloud.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
+    return {item["OutputKey"]: item["OutputValue"] for item in found.get("Outputs", [])}
 
 
 def commands(*build_commands: str, **more: Any) -> dict[str, Any]:

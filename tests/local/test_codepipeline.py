@@ -26,6 +26,7 @@ from .pipelines import (
     build,
     commands,
     definition,
+    outputs,
     project,
     source,
     stack,
@@ -70,11 +71,6 @@ def passing(cloud: LocalCloud) -> str:
 
 def name() -> str:
     return f"stack-{uuid.uuid4().hex[:8]}"
-
-
-def outputs(cloud: LocalCloud, stack_name: str) -> dict[str, str]:
-    (found,) = cloud.client("cloudformation").describe_stacks(StackName=stack_name)["Stacks"]
-    return {item["OutputKey"]: item["OutputValue"] for item in found.get("Outputs", [])}
 
 
 class TestActions:

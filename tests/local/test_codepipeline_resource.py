@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from constructs_optim.local.cloud import LocalCloud
 
 from .conftest import BUCKET, ROLE, until
-from .pipelines import action, approval, deploy, stage
+from .pipelines import action, approval, deploy, outputs, stage
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,11 @@ def test_a_pipeline_lives_from_create_to_delete_and_begins_again_when_it_is_upda
         }
         return {"Pipeline": {"Type": "AWS::CodePipeline::Pipeline", "Properties": properties}}
 
-    assert deploy(cloud, made, resources("First", tags={"team": "chat", "old": "yes"})) == "CREATE_COMPLETE"
+    def deployed(release: str, **more: Any) -> str:
+        given = {name: {"Value": {"Fn::GetAtt": ["Pipeline", name]}} for name in ("Arn", "Version")}
+        return deploy(cloud, made, resources(release, **more), given)
+
+    assert deployed("First", tags={"team": "chat", "old": "yes"}) == "CREATE_COMPLETE"
     client = cloud.client("codepipeline")
     (pipeline,) = (found for found in client.list_pipelines()["pipelines"] if found["name"].startswith("Pipeline-"))
     identity = {"name": pipeline["name"]}
@@ -59,14 +63,16 @@ def test_a_pipeline_lives_from_create_to_delete_and_begins_again_when_it_is_upda
     assert tags_of(client, arn) == {"team": "chat", "old": "yes"}
 
     # Another tag alone begins nothing.
-    assert deploy(cloud, made, resources("First", tags={"team": "search"})) == "UPDATE_COMPLETE"
+    assert deployed("First", tags={"team": "search"}) == "UPDATE_COMPLETE"
     assert tags_of(client, arn) == {"team": "search"}
     assert len(executions()) == 1
+    assert outputs(cloud, made) == {"Arn": arn, "Version": "1"}
 
     closed = {"DisableInboundStageTransitions": [{"StageName": "Release", "Reason": "not today"}]}
-    assert deploy(cloud, made, resources("Second", tags={"team": "search"}, **closed)) == "UPDATE_COMPLETE"
+    assert deployed("Second", tags={"team": "search"}, **closed) == "UPDATE_COMPLETE"
     assert [found["status"] for found in executions()] == ["InProgress", "Cancelled"]
     assert client.get_pipeline(**identity)["pipeline"]["version"] == 2
+    assert outputs(cloud, made) == {"Arn": arn, "Version": "2"}
     (_, state) = client.get_pipeline_state(**identity)["stageStates"]
     assert state["inboundTransitionState"]["disabledReason"] == "not today"
 

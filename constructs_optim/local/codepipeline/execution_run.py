@@ -67,7 +67,7 @@ class ExecutionRun:
         self._thread.start()
 
     def _run(self) -> None:
-        execution, kept = self._execution, self._kept
+        execution, kept, is_through = self._execution, self._kept, False
         for stage in execution.declaration["stages"][self._first :]:
             if not self._pipeline.enter(stage["name"], execution):
                 break
@@ -77,14 +77,18 @@ class ExecutionRun:
             finally:
                 self._pipeline.leave(stage["name"], execution, status)
             if status == FAILED and execution.goes_on:
+                # From here on it may be retried, by another run.
                 execution.become(FAILED)
+                return
             if not execution.goes_on:
                 break
             kept = frozenset()
+        else:
+            is_through = True
         with self._pipeline.changed:
             if execution.status == STOPPING:
                 execution.become(STOPPED)
-            elif execution.goes_on:
+            elif is_through and execution.goes_on:
                 execution.become(SUCCEEDED)
             self._pipeline.changed.notify_all()
 
