@@ -69,8 +69,9 @@ class LocalCloud:
                 invocation that failed, those of deployments (baking, time limits) and cooldowns and rates of scaling.
                 Default: 0.01, so that ten minutes are six seconds; 1 is as on AWS.
             hub_folders: more documents, as ``<folder>/<model id>/<version>.json``. Default: none.
-            enforce_iam: whether Lambda functions, state machines, pipelines, builds and SageMaker may do only what their
-                roles' policies allow. Whoever uses :meth:`environment` stays an administrator. Default: they may do everything.
+            enforce_iam: whether Lambda functions, state machines, pipelines, builds and SageMaker may do only what
+                their roles' policies allow. Whoever uses :meth:`environment` stays an administrator. Default: they may
+                do everything.
             training_path: a folder of programs that stand for those of a training job's image, the first on the job's
                 PATH. A training job really runs: its ``ContainerEntrypoint`` is a process of this machine. Default: the
                 folder of this Python.
