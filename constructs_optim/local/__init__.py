@@ -2,5 +2,6 @@
 
 ministack serves S3, IAM, Lambda, Step Functions, CloudFormation and CloudWatch; this package adds SageMaker,
 Application Auto Scaling, CodePipeline, CodeBuild and their CloudFormation types. It passes through the real states and
-answers with the real errors, but nothing is optimized and no model is served. It listens on the loopback interface only.
+answers with the real errors, but nothing is optimized and no model is served. It listens on the loopback
+interface only.
 """
