@@ -12,6 +12,7 @@ repository has this file as its app (cdk.json), and a package-lock.json and a re
 import os
 
 from aws_cdk import App, Duration, Environment, Stack, Stage, pipelines
+from aws_cdk import aws_codepipeline as codepipeline
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
@@ -84,6 +85,8 @@ class Pipeline(Stack):
             "Pipeline",
             role=role,  # pyright: ignore[reportArgumentType] - as above
             use_pipeline_role_for_actions=True,
+            # V2 is paid for by the minute that an action takes, and jobs, gates and bakes take hours.
+            pipeline_type=codepipeline.PipelineType.V1,
             synth=pipelines.ShellStep(
                 "Synth",
                 input=pipelines.CodePipelineSource.connection(REPOSITORY, "main", connection_arn=CONNECTION),

@@ -46,7 +46,7 @@ def source(repository: str = REPOSITORY) -> dict[str, Any]:
 
 
 def approval(name: str = "Release", **more: Any) -> dict[str, Any]:
-    return action("Approval by Manual", name, **more)
+    return action("Approval by Manual", name, more.pop("configuration", None), **more)
 
 
 def build(name: str, project: str, outputs: Sequence[str] = (), **more: Any) -> dict[str, Any]:

@@ -287,6 +287,27 @@ class TestExecutions:
         run.answer("Release", "Approved")
         assert run.ended() == "Succeeded"
 
+    def test_queued_executions_follow_each_other_and_each_has_its_variables(self, cloud: LocalCloud) -> None:
+        saying = approval(configuration={"CustomData": "#{variables.stage} by #{codepipeline.PipelineExecutionId}"})
+        queued = {
+            "pipelineType": "V2",
+            "executionMode": "QUEUED",
+            "variables": [{"name": "stage", "defaultValue": "a"}],
+        }
+        run = Run(cloud, definition(source(), stage("Release", saying), **queued))
+        run.token("Release")
+        given = [{"name": "stage", "value": "b"}]
+        with pytest.raises(ClientError, match="the pipeline has no variable colour"):
+            run.client.start_pipeline_execution(name=run.name, variables=[{"name": "colour", "value": "red"}])
+        for _ in range(2):
+            run.client.start_pipeline_execution(name=run.name, variables=given)
+        until(lambda: len(run.state("Release").get("inboundExecutions", [])), (2).__eq__)
+        for after in range(1, 4):
+            run.answer("Release", "Approved")
+            until(lambda: [found["status"] for found in run.executions()].count("Succeeded"), after.__eq__)
+        resolved = run.actions()["Release"]["input"]["resolvedConfiguration"]
+        assert resolved == {"CustomData": f"b by {run.id}"}
+
     def test_a_stopped_execution_finishes_its_action_and_begins_no_other(self, cloud: LocalCloud) -> None:
         run = Run(cloud, definition(source(), stage("Release", approval()), stage("Next", approval("Never"))))
         token = run.token("Release")

@@ -105,8 +105,7 @@ class CodePipeline:
         declaration = {**self._checked(given, arn), "version": 1}
         pipeline = self._pipelines[place, name] = Pipeline(declaration, arn)
         pipeline.tags.update({tag["key"]: tag["value"] for tag in request.get("tags", [])})
-        # What CloudFormation makes next to it, for instance its policies, is there: they are what it depends on.
-        self._begin(pipeline, {"triggerType": "CreatePipeline", "triggerDetail": arn}, {})
+        self._begin(pipeline, {"triggerType": "CreatePipeline", "triggerDetail": arn}, _defaults(declaration))
         return {"pipeline": declaration, "tags": _tags(pipeline)}
 
     def _update(self, request: Record, place: Place) -> Record:
@@ -149,15 +148,14 @@ class CodePipeline:
         pipeline = self._pipeline(request["name"], place)
         if request.get("sourceRevisions"):
             raise validation_error("sourceRevisions: the local cloud's repositories are as their folders are now")
-        declared = {item["name"]: item.get("defaultValue") for item in pipeline.declaration.get("variables", [])}
+        declared = {item["name"] for item in pipeline.declaration.get("variables", [])}
         given = {item["name"]: item["value"] for item in request.get("variables", [])}
-        unknown = sorted(set(given) - set(declared))
-        missing = sorted(name for name, value in {**declared, **given}.items() if value is None)
+        values = {**_defaults(pipeline.declaration), **given}
+        unknown, missing = sorted(set(given) - declared), sorted(declared - set(values))
         if unknown or missing:
             problems = [f"the pipeline has no variable {name}" for name in unknown]
             raise validation_error("; ".join([*problems, *(f"variable {name} needs a value" for name in missing)]))
         trigger = {"triggerType": "StartPipelineExecution", "triggerDetail": f"arn:aws:iam::{place[0]}:root"}
-        values = {name: str(value) for name, value in {**declared, **given}.items()}
         return {"pipelineExecutionId": self._begin(pipeline, trigger, values).id}
 
     def _stop(self, request: Record, place: Place) -> Record:
@@ -330,6 +328,12 @@ class CodePipeline:
         if found is None:
             raise ApiError("ResourceNotFoundException", f"There is no resource {arn}")
         return found
+
+
+def _defaults(declaration: Record) -> dict[str, str]:
+    """The values that variables have where none is given."""
+    variables = declaration.get("variables", [])
+    return {item["name"]: item["defaultValue"] for item in variables if "defaultValue" in item}
 
 
 def _tags(pipeline: Pipeline) -> list[dict[str, str]]:
