@@ -100,12 +100,17 @@ async def _serve(settings: dict[str, Any]) -> None:
     scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"])
     # Only what is started from here on is a function: its SDK says so with every call.
     os.environ["AWS_EXECUTION_ENV"] = MARK
-    may, builds = roles or Unchecked(), BuildSettings([Path(at) for at in settings["build_path"]], cloud, telemetry)
-    clients = RoleClients(may)
-    codebuild = CodeBuild(faults, calls, MinistackProjects(), may, clients, builds)
+    may = roles or Unchecked()
+    role_clients = RoleClients(may)
+    builds = BuildSettings(
+        path=[Path(folder) for folder in settings["build_path"]],
+        cloud=lambda account, region: cloud,
+        telemetry=lambda account, region: telemetry,
+    )
+    codebuild = CodeBuild(faults, calls, MinistackProjects(), may, role_clients, builds)
     repositories = Repositories({name: Path(folder) for name, folder in settings["repositories"].items()})
     providers = action_providers(repositories, codebuild, settings["time_scale"])
-    codepipeline = CodePipeline(faults, calls, may, clients, providers)
+    codepipeline = CodePipeline(faults, calls, may, role_clients, providers)
     added = {
         "sagemaker": sagemaker,
         "application-autoscaling": scaling,

@@ -62,7 +62,7 @@ class BuildRun:
     ) -> None:
         self._build, self._text, self._variables, self._artifacts = build, buildspec, variables, artifacts
         self._settings, self._clients = settings, clients
-        self._region: str = build.request["arn"].split(":")[3]
+        self._region, self._account = build.request["arn"].split(":")[3:5]
         self._until = time.monotonic() + 60 * build.request["timeoutInMinutes"]
         self._lines = list[tuple[dt.datetime, str]]()
         self._process: SupervisedProcess | None = None
@@ -150,8 +150,9 @@ class BuildRun:
         """Run the phases; the one that failed, if one did."""
         script = host.folder / "script.sh"
         script.write_text(build_script.script(spec, host.progress, host.exported), encoding="utf-8")
+        cloud = self._settings.cloud(self._account, self._region)
         environment = {
-            **host.environment(self._settings.path, {**self._settings.cloud, **credentials}),
+            **host.environment(self._settings.path, {**cloud, **credentials}),
             "AWS_REGION": self._region,
             "AWS_DEFAULT_REGION": self._region,
             **self._variables,
@@ -225,4 +226,4 @@ class BuildRun:
             lines, self._lines = self._lines, []
         if lines:
             logs = self._build.request["logs"]
-            self._settings.telemetry.log(logs["groupName"], logs["streamName"], lines)
+            self._settings.telemetry(self._account, self._region).log(logs["groupName"], logs["streamName"], lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,10 +29,10 @@ class BuildSettings:
 
     Attributes:
         path: the folders whose programs stand for those of a build's image. Default: that of this interpreter.
-        cloud: variables that point a build's SDKs and tools at this cloud.
-        telemetry: where what it prints goes.
+        cloud: variables that point the SDKs and tools of a build of an account and region at this cloud.
+        telemetry: where what a build of an account and region prints goes.
     """
 
     path: Sequence[Path] = (Path(sys.executable).parent,)
-    cloud: Mapping[str, str] = field(default_factory=dict[str, str])
-    telemetry: Telemetry = field(default_factory=NoTelemetry)
+    cloud: Callable[[str, str], Mapping[str, str]] = field(default=lambda account, region: {})
+    telemetry: Callable[[str, str], Telemetry] = field(default=lambda account, region: NoTelemetry())
