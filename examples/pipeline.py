@@ -3,14 +3,17 @@
 In staging a gate fails the deployment when latency or answers get worse, and so the pipeline stops before production.
 Production bakes for an hour behind its alarms, and rolls itself back when one of them rings.
 
-    cdk deploy Pipeline --app "python examples/pipeline.py"
+    cdk deploy Artifacts Pipeline --app "python examples/pipeline.py"
 
-deploys the pipeline, which deploys the rest; both stages share one artifact store, so production runs no job.
+deploys the store that both stages share, so that production runs no job, and the pipeline, which deploys the rest. The
+repository has this file as its app (cdk.json), and a package-lock.json and a requirements.txt with what it needs.
 """
 
 import os
 
 from aws_cdk import App, Duration, Environment, Stack, Stage, pipelines
+from aws_cdk import aws_codepipeline as codepipeline
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -72,9 +75,18 @@ class Pipeline(Stack):
 
     def __init__(self, scope: Construct, id: str, *, env: Environment) -> None:
         super().__init__(scope, id, env=env)
+        # The CDK allows the use of a connection under its older prefix, codestar-connections; IAM asks for the one that
+        # the connection's ARN has.
+        service = iam.ServicePrincipal("codepipeline.amazonaws.com")
+        role = iam.Role(self, "Role", assumed_by=service)  # pyright: ignore[reportArgumentType] - the bindings name a parameter otherwise
+        role.add_to_policy(iam.PolicyStatement(actions=["codeconnections:UseConnection"], resources=[CONNECTION]))
         pipeline = pipelines.CodePipeline(
             self,
             "Pipeline",
+            role=role,  # pyright: ignore[reportArgumentType] - as above
+            use_pipeline_role_for_actions=True,
+            # V2 is paid for by the minute that an action takes, and jobs, gates and bakes take hours.
+            pipeline_type=codepipeline.PipelineType.V1,
             synth=pipelines.ShellStep(
                 "Synth",
                 input=pipelines.CodePipelineSource.connection(REPOSITORY, "main", connection_arn=CONNECTION),

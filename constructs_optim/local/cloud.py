@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -53,6 +53,8 @@ class LocalCloud:
         enforce_iam: bool = False,
         training_path: Path | None = None,
         training_stop_seconds: float = 120.0,
+        repositories: Mapping[str, Path] | None = None,
+        build_path: Sequence[Path] = (),
         log_file: Path | None = None,
     ) -> None:
         """Prepare a local cloud.
@@ -67,13 +69,18 @@ class LocalCloud:
                 invocation that failed, those of deployments (baking, time limits) and cooldowns and rates of scaling.
                 Default: 0.01, so that ten minutes are six seconds; 1 is as on AWS.
             hub_folders: more documents, as ``<folder>/<model id>/<version>.json``. Default: none.
-            enforce_iam: whether Lambda functions, state machines and SageMaker may do only what their roles' policies
-                allow. Whoever uses :meth:`environment` stays an administrator. Default: they may do everything.
+            enforce_iam: whether Lambda functions, state machines, pipelines, builds and SageMaker may do only what
+                their roles' policies allow. Whoever uses :meth:`environment` stays an administrator. Default: they may
+                do everything.
             training_path: a folder of programs that stand for those of a training job's image, the first on the job's
                 PATH. A training job really runs: its ``ContainerEntrypoint`` is a process of this machine. Default: the
                 folder of this Python.
             training_stop_seconds: how long the code of a training job has from SIGTERM to SIGKILL. Default: 120, as on
                 AWS.
+            repositories: folders that stand for the repositories of pipelines' source actions, by ``<owner>/<name>``.
+                Default: none, and such an action fails.
+            build_path: folders of programs that stand for those of a build's image, first on its PATH. A build really
+                runs, as processes of this machine, and installs nothing globally. Default: the folder of this Python.
             log_file: where its log goes. Default: nowhere.
         """
         self.region = region
@@ -90,6 +97,8 @@ class LocalCloud:
             # Not resolved: the link in a virtual environment is what makes Python find the environment.
             "training_path": str((training_path or Path(sys.executable).parent).absolute()),
             "training_stop_seconds": training_stop_seconds,
+            "repositories": {name: str(folder.absolute()) for name, folder in (repositories or {}).items()},
+            "build_path": [str(folder.absolute()) for folder in build_path or [Path(sys.executable).parent]],
         }
         self._log_file = log_file
         self._process: subprocess.Popen[bytes] | None = None
@@ -220,7 +229,7 @@ class LocalCloud:
         return [deployment for deployment in found if resource in (None, deployment["resource"])]
 
     def calls(self, operation: str | None = None) -> list[dict[str, Any]]:
-        """The calls of SageMaker and Application Auto Scaling: ``{"service", "operation", "request", "outcome"}``."""
+        """The calls of the services that are added to ministack: ``{"service", "operation", "request", "outcome"}``."""
         query = f"?{urllib.parse.urlencode({'operation': operation})}" if operation else ""
         return self._control("GET", f"calls{query}")
 

@@ -38,7 +38,7 @@ class EnforcedRoles:
         import ministack.app as ministack_app
 
         self._record()
-        self._named_metrics()
+        self._condition_keys()
         self._encrypted_transport(ministack_app)
         handlers: dict[str, Any] = ministack_app.SERVICE_HANDLERS
         handlers["s3"] = self._checked_s3(handlers["s3"])
@@ -154,22 +154,25 @@ class EnforcedRoles:
 
         iam_evaluator.evaluate, iam_evaluator.enforce = observed, recorded
 
-    def _named_metrics(self) -> None:
-        """Tell policies the namespace that metrics are put into (condition key ``cloudwatch:namespace``).
+    def _condition_keys(self) -> None:
+        """Tell policies the namespace that metrics are put into, and the tags of the role that is to be assumed.
 
-        Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon CloudWatch".
+        Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon CloudWatch"
+        (``cloudwatch:namespace``) and "... for AWS Security Token Service" (``iam:ResourceTag/<key>``).
         """
         from ministack.core import iam_actions
 
         context_of = iam_actions.request_tag_context
 
-        def with_namespace(service: str, action: str, body: bytes, params: dict[str, Any]) -> dict[str, Any]:
+        def with_more(service: str, action: str, body: bytes, params: dict[str, Any]) -> dict[str, Any]:
             found = context_of(service, action, body, params)
             if action == "cloudwatch:PutMetricData" and body[:1] == b"{":
                 found = {**found, "cloudwatch:namespace": json.loads(body).get("Namespace", "")}
+            if action == "sts:AssumeRole":
+                found = {**found, **_role_tags(params.get("RoleArn"))}
             return found
 
-        iam_actions.request_tag_context = with_namespace
+        iam_actions.request_tag_context = with_more
 
     def _encrypted_transport(self, ministack_app: Any) -> None:
         """Let loopback count as TLS, which clients of the real service use and bucket policies ask for."""
@@ -264,6 +267,16 @@ def _session(role_arn: str) -> str:
         key, {"Arn": arn, "UserId": f"{name}:service", "SecretAccessKey": digest, "SessionToken": digest}
     )
     return key
+
+
+def _role_tags(given: Any) -> dict[str, str]:
+    from ministack.services import iam
+
+    role_arn = str(given[0] if isinstance(given, list) else given)
+    if role_arn.count(":") < 5:
+        return {}
+    role = iam._roles.get_scoped(role_arn.split(":")[4], None, role_arn.rpartition("/")[2]) or {}
+    return {f"iam:resourcetag/{tag['Key']}".lower(): tag["Value"] for tag in role.get("Tags", [])}
 
 
 def _secret(role_arn: str) -> str:

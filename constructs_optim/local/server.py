@@ -17,17 +17,23 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .authorization import AuthorizationLog
+from .authorization import AuthorizationLog, Unchecked
 from .call_log import CallLog
+from .codebuild.service import CodeBuild
+from .codebuild.settings import BuildSettings
+from .codepipeline.providers import action_providers
+from .codepipeline.repositories import Repositories
+from .codepipeline.service import CodePipeline
 from .control import Control
 from .faults import Faults
 from .handler_calls import MARK, HandlerCalls
-from .ministack_bridge import application, kill_running_functions, prepare_environment
+from .ministack_bridge import MinistackProjects, application, kill_running_functions, prepare_environment
 from .ministack_cloudformation import behave_like_aws
 from .ministack_cloudwatch import MinistackAlarms, next_fire
 from .ministack_iam import EnforcedRoles
 from .ministack_scheduler import Scheduler
 from .price_list import PriceList, hourly_price
+from .role_clients import RoleClients
 from .s3_objects import S3Objects
 from .sagemaker.hub import Hub
 from .sagemaker.optimization_jobs import JobDurations
@@ -37,8 +43,8 @@ from .sagemaker_runtime import SageMakerRuntime
 from .telemetry_records import CloudWatchTelemetry
 
 _WORKERS_SECONDS = 1.5
-# What the code of a training job gets of this process's variables.
-_FOR_TRAINING = (
+# What the code of a training job and the commands of a build get of this process's variables.
+_FOR_JOBS = (
     "AWS_ACCESS_KEY_ID",
     "AWS_DEFAULT_REGION",
     "AWS_ENDPOINT_URL",
@@ -78,21 +84,40 @@ async def _serve(settings: dict[str, Any]) -> None:
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
     alarms = MinistackAlarms()
+    cloud = {name: os.environ[name] for name in _FOR_JOBS}
+    # Path-style by default for an address like this one; without it, buckets become host names.
+    cloud |= {"AWS_ENDPOINT_URL_S3": os.environ["AWS_ENDPOINT_URL"], "AWS_EC2_METADATA_DISABLED": "true"}
+    telemetry = CloudWatchTelemetry()
     training = TrainingSettings(
         path=Path(settings["training_path"]),
         starting=settings["starting_seconds"],
         stop_seconds=settings["training_stop_seconds"],
         keep_alive_scale=settings["time_scale"],
-        cloud={name: os.environ[name] for name in _FOR_TRAINING}
-        # Path-style by default for an address like this one; without it, buckets become host names.
-        | {"AWS_ENDPOINT_URL_S3": os.environ["AWS_ENDPOINT_URL"], "AWS_EC2_METADATA_DISABLED": "true"},
-        telemetry=CloudWatchTelemetry(),
+        cloud=cloud,
+        telemetry=telemetry,
     )
     sagemaker = SageMaker(hub, faults, calls, S3Objects(), timing, roles, alarms, hourly_price, training)
     scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"])
     # Only what is started from here on is a function: its SDK says so with every call.
     os.environ["AWS_EXECUTION_ENV"] = MARK
-    added = {"sagemaker": sagemaker, "application-autoscaling": scaling, "pricing": PriceList(faults, calls)}
+    may = roles or Unchecked()
+    role_clients = RoleClients(may)
+    builds = BuildSettings(
+        path=[Path(folder) for folder in settings["build_path"]],
+        cloud=lambda account, region: cloud,
+        telemetry=lambda account, region: telemetry,
+    )
+    codebuild = CodeBuild(faults, calls, MinistackProjects(), may, role_clients, builds)
+    repositories = Repositories({name: Path(folder) for name, folder in settings["repositories"].items()})
+    providers = action_providers(repositories, codebuild, settings["time_scale"])
+    codepipeline = CodePipeline(faults, calls, may, role_clients, providers)
+    added = {
+        "sagemaker": sagemaker,
+        "application-autoscaling": scaling,
+        "pricing": PriceList(faults, calls),
+        "codebuild": codebuild,
+        "codepipeline": codepipeline,
+    }
     services = application(added, roles, SageMakerRuntime(sagemaker))
     behave_like_aws(faults)
     Scheduler(settings["time_scale"], next_fire, roles).install()
@@ -118,6 +143,8 @@ async def _serve(settings: dict[str, Any]) -> None:
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
     await stop.wait()
     sagemaker.close()
+    codepipeline.close()
+    codebuild.close()
     # A stack that waits for a condition holds a worker thread for hours: the process does not wait for it.
     threading.Timer(2.0, _end_group).start()
     await serving

@@ -45,15 +45,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "larger_stack.py": ("Network", "Assistant"),
     "medusa.py": ("TextToSql",),
     "neuron.py": ("Neuron",),
-    "pipeline.py": ("Artifacts", "Pipeline/Staging/Chat", "Pipeline/Production/Chat"),
     "policy.py": ("Governed",),
     "production.py": ("Production",),
     "quickstart.py": ("Quickstart",),
     "recommendation.py": ("Chat",),
     "shared_store.py": ("Platform", "Search", "Support"),
 }
-# tests/e2e/test_sharing.py deploys it.
-ELSEWHERE = {"eagle_in_two_stacks.py"}
+# tests/e2e/test_sharing.py and tests/e2e/test_pipeline.py deploy them.
+ELSEWHERE = {"eagle_in_two_stacks.py", "pipeline.py"}
 # Stands for a training job's image: the real training code is in tests/e2e/test_medusa.py.
 IMAGE = """#!/bin/sh
 case "$1" in -m) ;; *) echo weights >model/model.safetensors ;; esac
@@ -112,20 +111,15 @@ def test_an_example_is_deployed_serves_and_is_taken_down(cloud: LocalCloud, tmp_
 
 
 def outputs(stack: DeployedStack) -> dict[str, str]:
-    found = stack.client("cloudformation").describe_stacks(StackName=physical_name(stack))["Stacks"][0]
+    found = stack.client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
     return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", ())}
 
 
 def endpoints_of(stack: DeployedStack) -> list[dict[str, Any]]:
-    resources = stack.client("cloudformation").describe_stack_resources(StackName=physical_name(stack))
+    resources = stack.client("cloudformation").describe_stack_resources(StackName=stack.name)
     names = [
         found["PhysicalResourceId"].rpartition("/")[2]
         for found in resources["StackResources"]
         if found["ResourceType"] == "AWS::SageMaker::Endpoint"
     ]
     return [stack.client("sagemaker").describe_endpoint(EndpointName=name) for name in names]
-
-
-def physical_name(stack: DeployedStack) -> str:
-    """A stage's stack is named without its pipeline."""
-    return "-".join(stack.name.split("/")[-2:])

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..faults import Fault, Faults
+from ..supervised_process import SupervisedProcess
 from .execution import ExecutionRoles, refusal
 from .objects import Objects
 from .records import Record
@@ -25,7 +26,6 @@ from .training_host import Host, hosts_of
 from .training_job import LONGEST_REASON, TrainingJob, algorithm_error
 from .training_logs import TrainingLog
 from .training_metrics import TrainingMetrics
-from .training_process import TrainingProcess
 from .training_requests import MAX_RUNTIME_SECONDS
 from .training_settings import TrainingSettings
 
@@ -89,7 +89,7 @@ class TrainingRun:
         self._until = time.monotonic() + limits.get("MaxWaitTimeInSeconds", float("inf"))
         # How long instances were had before the present ones, since when those are, and how long none were in between.
         self._had, self._since, self._lacked = 0.0, float("nan"), 0.0
-        self._processes: list[TrainingProcess] = []
+        self._processes: list[SupervisedProcess] = []
         self._processes_lock, self._abandoned = threading.Lock(), False
 
     def start(self) -> None:
@@ -245,10 +245,10 @@ class TrainingRun:
             if self._request["EnableManagedSpotTraining"] and self._strikes("training_interrupted"):
                 raise _Cut("Interrupted")
 
-    def _started(self, host: Host) -> TrainingProcess:
+    def _started(self, host: Host) -> SupervisedProcess:
         isolated = self._request["EnableNetworkIsolation"]
         cloud = {} if isolated else {**self._settings.cloud, **self._roles.credentials(self._request["RoleArn"])}
-        return TrainingProcess(
+        return SupervisedProcess(
             [host.text(part) for part in self._command],
             host.environment(self._request, self._settings.path, cloud),
             host.root,

@@ -1,4 +1,4 @@
-"""A training job's container on one host, as a process of this machine."""
+"""What stands for a container, a training job's or a build's: a process of this machine."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from . import training_supervisor
+from . import process_supervisor
 
 _LONGEST_LINE = 65_536
 _READING_SECONDS = 5.0
 
 
-class TrainingProcess:
-    """A command under :mod:`.training_supervisor`, which ends it with this process.
+class SupervisedProcess:
+    """A command under :mod:`.process_supervisor`, which ends it with this process.
 
     Args:
         command: what the container runs.
@@ -28,8 +28,8 @@ class TrainingProcess:
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], folder: Path, read: Callable[[str], None]
     ) -> None:
-        # Isolated, for the variables are the job's.
-        supervisor = [sys.executable, "-I", "-S", training_supervisor.__file__]
+        # Isolated, for the variables are those of what it runs.
+        supervisor = [sys.executable, "-I", "-S", process_supervisor.__file__]
         self._process = subprocess.Popen(
             [*supervisor, *command],
             cwd=folder,
@@ -37,7 +37,7 @@ class TrainingProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            # What ends the local cloud's group is not to end the supervisor before it has ended the job.
+            # What ends the local cloud's group is not to end the supervisor before it has ended the command.
             start_new_session=True,
         )
         self._reader = threading.Thread(target=self._read, args=(read,), daemon=True)
@@ -56,7 +56,7 @@ class TrainingProcess:
         """Send SIGTERM to its process group."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError, ValueError):
-                self._process.stdin.write(training_supervisor.TERMINATE)
+                self._process.stdin.write(process_supervisor.TERMINATE)
                 self._process.stdin.flush()
 
     def kill(self) -> None:

@@ -1,0 +1,63 @@
+"""AWS clients that act under a role, as a service does that takes the role on."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from .authorization import Roles
+
+Credentials = Mapping[str, str]
+_SECRET = "local"  # noqa: S105 - credentials of nobody: where IAM is not enforced, the local cloud checks none
+# A user agent of its own, for calls of functions are told by theirs, which this process's environment gives.
+_CONFIG = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}, user_agent="constructs-optim-local")
+
+
+class RoleClients:
+    """Makes clients of this cloud's own services; the environment says where they are."""
+
+    def __init__(self, roles: Roles) -> None:
+        self._roles = roles
+        # A session makes one client at a time, and reads the services' descriptions once.
+        self._lock = threading.Lock()
+        self._session: boto3.Session | None = None
+
+    def credentials(self, role_arn: str) -> Credentials:
+        """The variables of a session that a service has under a role of its own account."""
+        account = role_arn.split(":")[4]
+        return self._roles.credentials(role_arn) or {"AWS_ACCESS_KEY_ID": account, "AWS_SECRET_ACCESS_KEY": _SECRET}
+
+    def assumed(self, credentials: Credentials, role_arn: str, region: str) -> Credentials:
+        """The variables of a session under a further role, which those of ``credentials`` take on.
+
+        Raises:
+            botocore.exceptions.ClientError: they may not.
+        """
+        answer = self.client("sts", credentials, region).assume_role(RoleArn=role_arn, RoleSessionName="pipeline")
+        found = answer["Credentials"]
+        return {
+            "AWS_ACCESS_KEY_ID": found["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": found["SecretAccessKey"],
+            "AWS_SESSION_TOKEN": found["SessionToken"],
+        }
+
+    def client(self, service: str, credentials: Credentials, region: str) -> Any:
+        """A client that signs with ``credentials``."""
+        with self._lock:
+            if self._session is None:
+                self._session = boto3.Session()
+            session: Any = self._session
+            return session.client(
+                service,
+                region_name=region,
+                aws_access_key_id=credentials["AWS_ACCESS_KEY_ID"],
+                aws_secret_access_key=credentials["AWS_SECRET_ACCESS_KEY"],
+                aws_session_token=credentials.get("AWS_SESSION_TOKEN"),
+                endpoint_url=os.environ.get("AWS_ENDPOINT_URL"),
+                config=_CONFIG,
+            )
