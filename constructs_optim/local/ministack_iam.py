@@ -10,6 +10,7 @@ The names used here are as private as those in ``ministack_bridge``; the same ve
 from __future__ import annotations
 
 import contextvars
+import dataclasses
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -250,6 +251,24 @@ def keep_boundaries() -> None:
         return bound(update(physical_id, old, new, *rest, **named), new)
 
     handlers |= {"create": created, "update": updated}
+
+
+def read_shared_policies() -> None:
+    """Read resources' policies for callers of other accounts as AWS does: their variables filled in, loopback as TLS.
+
+    Source: IAM user guide, "IAM policy elements: Variables and tags".
+    """
+    from ministack.core import iam_evaluator
+
+    evaluate = iam_evaluator.evaluate_resource_policy
+
+    def evaluated(document: str | dict[str, Any] | None, context: Any, *rest: Any, **named: Any) -> Any:
+        if document is not None:
+            text = document if isinstance(document, str) else json.dumps(document)
+            document = text.replace("${aws:PrincipalAccount}", context.principal_account)
+        return evaluate(document, dataclasses.replace(context, secure_transport=True), *rest, **named)
+
+    iam_evaluator.evaluate_resource_policy = evaluated
 
 
 def _session(role_arn: str) -> str:
