@@ -237,7 +237,7 @@ class LocalCloud:
     def authorizations(self, role: str | None = None) -> list[dict[str, Any]]:
         """What roles asked for while IAM is enforced, all of them or the role of that name.
 
-        Each is ``{"role", "action", "resource", "decision", "statement", "time"}``, see
+        Each is ``{"account", "role", "action", "resource", "decision", "statement", "time"}``, see
         :class:`constructs_optim.local.authorization.Authorization`.
         """
         query = f"?{urllib.parse.urlencode({'role': role})}" if role else ""

@@ -23,7 +23,9 @@ def teams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A local cloud of which each account is bootstrapped."""
     hub = tmp_path_factory.mktemp("hub")
     write_document(hub / "meta-textgeneration-llama-3-70b-instruct", ("2.16.2",))
-    with LocalCloud(job_seconds=(0.3, 0.3), endpoint_seconds=0.2, time_scale=0.01, hub_folders=[hub]) as running:
+    with LocalCloud(
+        job_seconds=(0.3, 0.3), endpoint_seconds=0.2, time_scale=0.01, hub_folders=[hub], enforce_iam=True
+    ) as running:
         for account in ACCOUNTS.values():
             stack = DeployedStack(running, tmp_path_factory.mktemp("bootstrap"), "Bootstrap", account=account)
             stack.cdk("bootstrap", f"aws://{account}/{running.region}")
