@@ -252,27 +252,6 @@ class EnforcedRoles:
         stepfunctions._run_execution, stepfunctions._call_lambda = run_as_machine, call_as_machine
 
 
-def keep_boundaries() -> None:
-    """Give roles that CloudFormation makes their permissions boundary, which ministack drops."""
-    from ministack.services import iam
-    from ministack.services.cloudformation import provisioners
-
-    handlers = provisioners._RESOURCE_HANDLERS["AWS::IAM::Role"]
-    create, update = handlers["create"], handlers["update"]
-
-    def bound(made: tuple[str, Any], properties: dict[str, Any]) -> tuple[str, Any]:
-        iam._roles[made[0]]["PermissionsBoundary"] = properties.get("PermissionsBoundary")
-        return made
-
-    def created(logical_id: str, properties: dict[str, Any], stack_name: str) -> tuple[str, Any]:
-        return bound(create(logical_id, properties, stack_name), properties)
-
-    def updated(physical_id: str, old: dict[str, Any], new: dict[str, Any], *rest: Any, **named: Any) -> Any:
-        return bound(update(physical_id, old, new, *rest, **named), new)
-
-    handlers |= {"create": created, "update": updated}
-
-
 def _reason(action: str, denied: Any) -> str:
     """The end of IAM's sentence about a denial: whose policy it was. An ``AuthError`` has no decision."""
     kind = "a resource-based" if getattr(denied, "resource_policy_arn", "") else "an identity-based"
