@@ -36,20 +36,30 @@ def guarded() -> Iterator[LocalCloud]:
 
 
 class Role:
-    """A role of the local cloud, which the administrator and SageMaker may take on."""
+    """A role of the local cloud, which the administrator and SageMaker may take on.
 
-    def __init__(self, cloud: LocalCloud, *statements: dict[str, Any], account: str = ACCOUNT, **given: Any) -> None:
-        self.cloud, self.name = cloud, f"role-{uuid.uuid4().hex[:8]}"
+    ``home`` is its account, and ``account`` the one for which SageMaker may.
+    """
+
+    def __init__(
+        self,
+        cloud: LocalCloud,
+        *statements: dict[str, Any],
+        home: str = ACCOUNT,
+        account: str | None = None,
+        **given: Any,
+    ) -> None:
+        self.cloud, self.home, self.name = cloud, home, f"role-{uuid.uuid4().hex[:8]}"
         trust = [
-            allow("sts:AssumeRole", None, Principal={"AWS": f"arn:aws:iam::{ACCOUNT}:root"}),
+            allow("sts:AssumeRole", None, Principal={"AWS": f"arn:aws:iam::{home}:root"}),
             allow(
                 "sts:AssumeRole",
                 None,
                 Principal={"Service": "sagemaker.amazonaws.com"},
-                Condition={"StringEquals": {"aws:SourceAccount": account}},
+                Condition={"StringEquals": {"aws:SourceAccount": account or home}},
             ),
         ]
-        iam = cloud.client("iam")
+        iam = cloud.client("iam", home)
         made = iam.create_role(RoleName=self.name, AssumeRolePolicyDocument=document(*trust), **given)
         self.arn = made["Role"]["Arn"]
         if statements:
@@ -57,7 +67,8 @@ class Role:
 
     def client(self, service: str) -> Any:
         """A client that signs with a session of the role."""
-        session = self.cloud.client("sts").assume_role(RoleArn=self.arn, RoleSessionName="test")["Credentials"]
+        sts = self.cloud.client("sts", self.home)
+        session = sts.assume_role(RoleArn=self.arn, RoleSessionName="test")["Credentials"]
         return boto3.client(
             service,
             endpoint_url=self.cloud.endpoint_url,
