@@ -6,7 +6,7 @@ deployment of a recipe runs the job, whoever does it, and the endpoints of all t
     cdk deploy Platform --app "python examples/shared_store.py" -c platform=... -c search=... -c support=...
 
 and with the credentials of each team's account `cdk deploy Search`, or `Support`, with `-c key_arn=...` as well: what
-the Platform stack says is KeyArn.
+the Platform stack says is KeyArn. docs/sharing.md has it on a local cloud.
 """
 
 import os

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from constructs_optim.local.cloud import LocalCloud
 from .conftest import write_document
 from .stack import DeployedStack
 from .template_stack import part_of
+from .test_sharing import manifest_of
 
 pytestmark = pytest.mark.exhaustive
 
@@ -66,7 +68,7 @@ class Deployed:
 def accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A local cloud that enforces IAM, of which each account is bootstrapped."""
     hub = tmp_path_factory.mktemp("hub")
-    write_document(hub / "meta-textgeneration-llama-3-70b-instruct", ("2.16.2",))
+    write_document(hub / "meta-textgeneration-llama-3-1-8b", ("2.16.2",))
     with LocalCloud(
         job_seconds=(0.3, 0.3), endpoint_seconds=0.2, time_scale=0.01, hub_folders=[hub], enforce_iam=True
     ) as running:
@@ -231,3 +233,46 @@ def test_teams_that_leave_take_their_references_back_and_nothing_else(deployed: 
     assert deployed.names("artifacts/") == kept, "artifacts stay until somebody prunes them"
     left = [found for found in deployed.cloud.authorizations() if found["account"] in TEAMS.values()]
     assert [found for found in left if found["decision"] != "Allow"] == []
+
+
+def test_an_account_that_only_reads_waits_for_what_another_makes_and_serves_it_by_its_key(
+    accounts: LocalCloud, tmp_path: Path
+) -> None:
+    bucket = f"optimized-artifacts-{PLATFORM}-us-west-2"
+    training, serving = (
+        DeployedStack(
+            accounts,
+            tmp_path,
+            name,
+            bucket=bucket,
+            example="eagle_in_two_stacks.py",
+            context={"maker": PLATFORM, "consumer": SUPPORT},
+            account=account,
+        )
+        for name, account in (("Training", PLATFORM), ("Serving", SUPPORT))
+    )
+    accounts.inject("job_never_finishes")
+    training.deploy()
+    key = training.outputs["ArtifactKey"]
+    serving.deploy(fails=True)
+    assert (
+        f"the artifact {key} is not in the store {bucket}: account {PLATFORM} makes it for the stack Training, by "
+        in serving.reasons
+    )
+    accounts.clear_faults()
+    manifest = manifest_of(training, key)
+    serving.deploy()
+    assert serving.endpoint["EndpointStatus"] == "InService"
+    assert serving.endpoint["EndpointArn"].split(":")[4] == SUPPORT
+    (heads,) = serving.served_container["AdditionalModelDataSources"]
+    assert heads["S3DataSource"]["S3Uri"] == f"{manifest['model_data_uri']}draft/"
+    assert serving.client("sagemaker").list_optimization_jobs(NameContains=key[:32])["OptimizationJobSummaries"] == []
+    reader = serving.client("s3")
+    name = f"artifacts/{key}/manifest.json"
+    assert reader.get_object(Bucket=bucket, Key=name)["Body"].read()
+    assert refused(reader.put_object, Bucket=bucket, Key=name, Body=b"{}") == "AccessDenied"
+    serving.destroy()
+    training.destroy()
+    asked = [found for found in accounts.authorizations() if found["role"].startswith(("Serving-", "Training-"))]
+    assert {found["account"] for found in asked} == {PLATFORM, SUPPORT}
+    assert [found for found in asked if found["decision"] != "Allow"] == []
