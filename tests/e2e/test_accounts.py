@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class Deployed:
     search: DeployedStack
     support: DeployedStack
     outsider: DeployedStack
-    refusal: str
+    refusal: Future[str]
 
     @property
     def teams(self) -> tuple[DeployedStack, DeployedStack]:
@@ -83,7 +83,7 @@ def accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 
 @pytest.fixture(scope="module")
-def deployed(accounts: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Deployed:
+def deployed(accounts: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     output = tmp_path_factory.mktemp("cloud-assemblies")
     context = {"platform": PLATFORM, "search": SEARCH, "support": SUPPORT}
 
@@ -103,7 +103,7 @@ def deployed(accounts: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> 
         search, support = (stack(name, account, **key) for name, account in TEAMS.items())
         for team in (search, support):
             team.deploy()
-        return Deployed(platform, search, support, outsider, refusal.result())
+        yield Deployed(platform, search, support, outsider, refusal)
 
 
 def refused(call: Any, **given: Any) -> str:
@@ -199,8 +199,49 @@ def test_all_that_the_roles_asked_for_was_allowed(deployed: Deployed) -> None:
         assert (of_the_store >= makes) == (account == SEARCH), "the second account's execution role writes nothing"
 
 
+def test_an_account_that_only_reads_waits_for_what_another_makes_and_serves_it_by_its_key(
+    accounts: LocalCloud, tmp_path: Path
+) -> None:
+    bucket = f"optimized-artifacts-{PLATFORM}-us-west-2"
+    training, serving = (
+        DeployedStack(
+            accounts,
+            tmp_path,
+            name,
+            bucket=bucket,
+            example="eagle_in_two_stacks.py",
+            context={"maker": PLATFORM, "consumer": SUPPORT},
+            account=account,
+        )
+        for name, account in (("Training", PLATFORM), ("Serving", SUPPORT))
+    )
+    accounts.inject("job_never_finishes")
+    training.deploy()
+    key = training.outputs["ArtifactKey"]
+    serving.deploy(fails=True)
+    promise = f"account {PLATFORM} makes it for the stack Training, by "
+    assert f"the artifact {key} is not in the store {bucket}: {promise}" in serving.reasons
+    accounts.clear_faults()
+    manifest = manifest_of(training, key)
+    serving.deploy()
+    assert serving.endpoint["EndpointStatus"] == "InService"
+    assert serving.endpoint["EndpointArn"].split(":")[4] == SUPPORT
+    (heads,) = serving.served_container["AdditionalModelDataSources"]
+    assert heads["S3DataSource"]["S3Uri"] == f"{manifest['model_data_uri']}draft/"
+    assert serving.client("sagemaker").list_optimization_jobs(NameContains=key[:32])["OptimizationJobSummaries"] == []
+    reader = serving.client("s3")
+    name = f"artifacts/{key}/manifest.json"
+    assert reader.get_object(Bucket=bucket, Key=name)["Body"].read()
+    assert refused(reader.put_object, Bucket=bucket, Key=name, Body=b"{}") == "AccessDenied"
+    serving.destroy()
+    training.destroy()
+    asked = [found for found in accounts.authorizations() if found["role"].startswith(("Serving-", "Training-"))]
+    assert {found["account"] for found in asked} == {PLATFORM, SUPPORT}
+    assert [found for found in asked if found["decision"] != "Allow"] == []
+
+
 def test_an_account_that_the_store_does_not_name_is_refused_and_told_what_is_missing(deployed: Deployed) -> None:
-    for said in (deployed.refusal, deployed.outsider.reasons):
+    for said in (deployed.refusal.result(), deployed.outsider.reasons):
         words = " ".join(said.split())
         assert f"If the store {STORE} is another account's, that one has to share it with this one, {OUTSIDER}" in words
     assert deployed.outsider.status == "ROLLBACK_COMPLETE", "what it made is taken down again"
@@ -233,46 +274,3 @@ def test_teams_that_leave_take_their_references_back_and_nothing_else(deployed: 
     assert deployed.names("artifacts/") == kept, "artifacts stay until somebody prunes them"
     left = [found for found in deployed.cloud.authorizations() if found["account"] in TEAMS.values()]
     assert [found for found in left if found["decision"] != "Allow"] == []
-
-
-def test_an_account_that_only_reads_waits_for_what_another_makes_and_serves_it_by_its_key(
-    accounts: LocalCloud, tmp_path: Path
-) -> None:
-    bucket = f"optimized-artifacts-{PLATFORM}-us-west-2"
-    training, serving = (
-        DeployedStack(
-            accounts,
-            tmp_path,
-            name,
-            bucket=bucket,
-            example="eagle_in_two_stacks.py",
-            context={"maker": PLATFORM, "consumer": SUPPORT},
-            account=account,
-        )
-        for name, account in (("Training", PLATFORM), ("Serving", SUPPORT))
-    )
-    accounts.inject("job_never_finishes")
-    training.deploy()
-    key = training.outputs["ArtifactKey"]
-    serving.deploy(fails=True)
-    assert (
-        f"the artifact {key} is not in the store {bucket}: account {PLATFORM} makes it for the stack Training, by "
-        in serving.reasons
-    )
-    accounts.clear_faults()
-    manifest = manifest_of(training, key)
-    serving.deploy()
-    assert serving.endpoint["EndpointStatus"] == "InService"
-    assert serving.endpoint["EndpointArn"].split(":")[4] == SUPPORT
-    (heads,) = serving.served_container["AdditionalModelDataSources"]
-    assert heads["S3DataSource"]["S3Uri"] == f"{manifest['model_data_uri']}draft/"
-    assert serving.client("sagemaker").list_optimization_jobs(NameContains=key[:32])["OptimizationJobSummaries"] == []
-    reader = serving.client("s3")
-    name = f"artifacts/{key}/manifest.json"
-    assert reader.get_object(Bucket=bucket, Key=name)["Body"].read()
-    assert refused(reader.put_object, Bucket=bucket, Key=name, Body=b"{}") == "AccessDenied"
-    serving.destroy()
-    training.destroy()
-    asked = [found for found in accounts.authorizations() if found["role"].startswith(("Serving-", "Training-"))]
-    assert {found["account"] for found in asked} == {PLATFORM, SUPPORT}
-    assert [found for found in asked if found["decision"] != "Allow"] == []

@@ -480,17 +480,18 @@ def test_prices_take_permission(guarded: LocalCloud) -> None:
     assert code == "AccessDeniedException"
 
 
-def test_a_schedule_starts_what_its_role_may_start(guarded: LocalCloud) -> None:
-    states, iam = guarded.client("stepfunctions"), guarded.client("iam")
+@pytest.mark.parametrize("home", [ACCOUNT, "444455556666"])
+def test_a_schedule_starts_what_its_role_may_start(guarded: LocalCloud, home: str) -> None:
+    states, iam, scheduler = (guarded.client(service, home) for service in ("stepfunctions", "iam", "scheduler"))
     definition = '{"StartAt": "Done", "States": {"Done": {"Type": "Pass", "End": true}}}'
     machines: dict[str, str] = {}
     for name, allowed in (("may", True), ("may-not", False)):
-        made = states.create_state_machine(name=name, definition=definition, roleArn=Role(guarded).arn)
+        made = states.create_state_machine(name=name, definition=definition, roleArn=Role(guarded, home=home).arn)
         machines[name] = made["stateMachineArn"]
-        role = Role(guarded, *([allow("states:StartExecution", machines[name])] if allowed else []))
+        role = Role(guarded, *([allow("states:StartExecution", machines[name])] if allowed else []), home=home)
         trust = allow("sts:AssumeRole", None, Principal={"Service": "scheduler.amazonaws.com"})
         iam.update_assume_role_policy(RoleName=role.name, PolicyDocument=document(trust))
-        guarded.client("scheduler").create_schedule(
+        scheduler.create_schedule(
             Name=name,
             ScheduleExpression="rate(1 minute)",
             FlexibleTimeWindow={"Mode": "OFF"},
@@ -503,7 +504,7 @@ def test_a_schedule_starts_what_its_role_may_start(guarded: LocalCloud) -> None:
     until(lambda: started("may"), lambda count: count >= 2)
     assert started("may-not") == 0
     for name in machines:
-        guarded.client("scheduler").delete_schedule(Name=name)
+        scheduler.delete_schedule(Name=name)
 
 
 def test_without_enforcement_everything_is_allowed_and_nothing_recorded(cloud: LocalCloud, sagemaker: Any) -> None:
