@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 
 from constructs_optim.local.cloud import LocalCloud
 
+from ..local.conftest import until
 from .conftest import write_document
 from .stack import DeployedStack
 from .template_stack import part_of
@@ -97,13 +98,30 @@ def deployed(accounts: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> 
     platform.deploy()
     key = {"key_arn": platform.outputs["KeyArn"]}
     outsider = stack("Support", OUTSIDER, support=OUTSIDER, **key)
+    search, support = (stack(name, account, **key) for name, account in TEAMS.items())
     with ThreadPoolExecutor() as threads:
         # It waits for permissions that may be on their way, and disturbs nobody meanwhile.
         refusal = threads.submit(outsider.deploy, fails=True)
-        search, support = (stack(name, account, **key) for name, account in TEAMS.items())
-        for team in (search, support):
-            team.deploy()
+        accounts.inject("job_never_finishes")
+        deployments = [threads.submit(search.deploy)]
+        until(lambda: is_waiting(search), bool, seconds=120)
+        deployments.append(threads.submit(support.deploy))
+        until(lambda: is_waiting(support), bool, seconds=120)
+        accounts.clear_faults()
+        for deployment in deployments:
+            deployment.result()
         yield Deployed(platform, search, support, outsider, refusal)
+
+
+def is_waiting(stack: DeployedStack) -> bool:
+    """Whether a stack waits for its artifact, which its handler has seen to."""
+    try:
+        events = stack.events
+    except ClientError:
+        return False
+    statuses = {(event["ResourceType"], event["ResourceStatus"]) for event in events}
+    assert "CREATE_FAILED" not in {status for _, status in statuses}, stack.reasons
+    return ("Custom::OptimizationJob", "CREATE_COMPLETE") in statuses
 
 
 def refused(call: Any, **given: Any) -> str:
@@ -122,7 +140,7 @@ def test_each_account_has_an_endpoint_of_its_own_in_service(deployed: Deployed) 
     assert deployed.platform.client("sagemaker").list_endpoints()["Endpoints"] == []
 
 
-def test_the_first_account_makes_the_artifact_in_the_platforms_bucket_and_the_second_makes_none(
+def test_the_account_that_asks_first_makes_the_artifact_in_the_platforms_bucket_and_the_other_follows_it(
     deployed: Deployed,
 ) -> None:
     jobs = {
@@ -133,6 +151,7 @@ def test_the_first_account_makes_the_artifact_in_the_platforms_bucket_and_the_se
     assert jobs[SEARCH][0]["OptimizationJobStatus"] == "COMPLETED"
     key = deployed.search.artifact_key
     assert deployed.support.artifact_key == key
+    assert {team.name: followed(team) for team in deployed.teams} == {"Search": False, "Support": True}
     manifest = deployed.platform.manifest(key)
     assert manifest["job_name"] == jobs[SEARCH][0]["OptimizationJobName"]
     written = deployed.names(f"artifacts/{key}/model/1/")
@@ -142,6 +161,13 @@ def test_the_first_account_makes_the_artifact_in_the_platforms_bucket_and_the_se
         for stack in (deployed.platform, *deployed.teams)
     }
     assert owned == {PLATFORM: {STORE}, SEARCH: set(), SUPPORT: set()}
+
+
+def followed(stack: DeployedStack) -> bool:
+    """Whether the stack's handler said that it follows another account's job."""
+    (group,) = (name for name in stack.resources["AWS::Logs::LogGroup"] if "ServiceHandler" in name)
+    events = stack.client("logs").filter_log_events(logGroupName=group)["events"]
+    return any('"follows"' in event["message"] for event in events)
 
 
 def test_both_serve_it_from_there(deployed: Deployed) -> None:
@@ -258,13 +284,19 @@ def test_deploying_a_team_again_changes_nothing(deployed: Deployed) -> None:
     assert "no changes" in deployed.support.deploy()
 
 
-def test_teams_that_leave_take_their_references_back_and_nothing_else(deployed: Deployed) -> None:
+def test_teams_that_leave_take_their_references_back_and_whoever_comes_back_finds_the_artifact(
+    deployed: Deployed,
+) -> None:
     key, kept = deployed.search.artifact_key, deployed.names("artifacts/")
     deployed.search.destroy()
     assert (deployed.references(deployed.search), deployed.references(deployed.support)) == (set(), {key})
     claim = deployed.claim(key)
     assert [owner["stack_id"].split(":")[4] for owner in claim["owners"]] == [SUPPORT]
     assert not claim["released"], "the artifact is whole, and the other account serves it"
+    deployed.search.deploy()
+    assert deployed.references(deployed.search) == {key}, "it found the artifact"
+    assert len(deployed.search.client("sagemaker").list_optimization_jobs()["OptimizationJobSummaries"]) == 1
+    deployed.search.destroy()
     # The bucket, its policy and its key are retained: who has a share left goes on, and can leave.
     deployed.platform.destroy()
     assert deployed.support.endpoint["EndpointStatus"] == "InService"
