@@ -3,7 +3,10 @@
 A platform account owns the store. Teams of other accounts make artifacts there and find those of the others: the first
 deployment of a recipe runs the job, whoever does it, and the endpoints of all teams serve what it wrote.
 
-    cdk deploy Platform Search Support --app "python examples/shared_store.py" -c search=... -c support=...
+    cdk deploy Platform --app "python examples/shared_store.py" -c platform=... -c search=... -c support=...
+
+and with the credentials of each team's account `cdk deploy Search`, or `Support`, with `-c key_arn=...` as well: what
+the Platform stack says is KeyArn. docs/sharing.md has it on a local cloud.
 """
 
 import os
@@ -17,7 +20,7 @@ from constructs_optim import ArtifactStore, Model, OptimizedEndpoint, Quantizati
 
 app = App()
 region = os.environ.get("CDK_DEFAULT_REGION", "us-west-2")
-platform_account = os.environ.get("CDK_DEFAULT_ACCOUNT", "111122223333")
+platform_account: str = app.node.try_get_context("platform") or os.environ.get("CDK_DEFAULT_ACCOUNT", "111122223333")
 search_account: str = app.node.try_get_context("search") or "444455556666"
 support_account: str = app.node.try_get_context("support") or "777788889999"
 STORE = f"artifacts-of-all-teams-{platform_account}-{region}"

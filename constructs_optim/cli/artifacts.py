@@ -24,6 +24,7 @@ from .presentation import (
     print_json,
     print_table,
     say,
+    say_what_is_hidden,
     size,
 )
 
@@ -63,7 +64,8 @@ def list_command(
     What was released and has no files any more is left out of the table: only its number of attempts is kept.
     """
     with errors_explained():
-        found = Account(profile, region).inventory(bucket).all()
+        inventory = Account(profile, region).inventory(bucket)
+        found = inventory.all()
     if format is Format.json:
         print_json([artifact.summary() for artifact in found])
         return
@@ -73,6 +75,7 @@ def list_command(
         return
     columns = ["key", "description", "state", "size", "made at (UTC)", "owners"]
     print_table(columns, [_row(artifact) for artifact in shown])
+    say_what_is_hidden(inventory)
 
 
 @artifacts_app.command("show")
@@ -96,6 +99,7 @@ def show_command(
     if artifact.files:
         rows = [[str(file.attempt), file.name, size(file.size), file.etag] for file in artifact.files]
         print_table(["attempt", "file", "size", "ETag"], rows)
+    say_what_is_hidden(inventory)
 
 
 @artifacts_app.command("verify")

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from constructs_optim.operations.jobs import Job, JobStatus, describe_job, list_jobs, stop_job, watch_job
 
 from .aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
-from .presentation import Format, confirmed, duration, owner_name, print_json, print_table, say
+from .presentation import Format, confirmed, duration, owner_name, print_json, print_table, say, say_what_is_hidden
 
 jobs_app = typer.Typer(no_args_is_help=True)
 
@@ -52,6 +52,9 @@ def list_command(
         return
     columns = ["job", "kind", "status", "instance type", "attempt", "age", "ran for", *(["owners"] if bucket else [])]
     print_table(columns, [_row(job, now, with_owners=bucket is not None) for job in jobs])
+    if inventory is not None:
+        with errors_explained():
+            say_what_is_hidden(inventory)
 
 
 @jobs_app.command("watch")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from constructs_optim.runtime.artifact_store import Owner
+
+if TYPE_CHECKING:
+    from constructs_optim.operations.artifacts import ArtifactInventory
 
 
 class Format(StrEnum):
@@ -51,6 +54,15 @@ def print_fields(rows: Iterable[tuple[str, str]]) -> None:
 def say(text: str) -> None:
     """Print a sentence, broken only where it has line breaks."""
     Console().print(escape(text), highlight=False, soft_wrap=True)
+
+
+def say_what_is_hidden(inventory: ArtifactInventory) -> None:
+    """Say that there may be more owners, where the store does not show them all."""
+    if inventory.hides_owners:
+        say(
+            f"note: {inventory.bucket} shows account {inventory.account} its own references alone. Of other accounts' "
+            "owners, those that make an artifact are known."
+        )
 
 
 def confirmed(question: str) -> bool:

@@ -24,10 +24,26 @@ class Permission:
 
 
 @dataclass(frozen=True)
+class Refused(Permission):
+    """A permission that was refused; ``reason`` is how IAM's sentence about it ends."""
+
+    reason: str = ""
+
+
+def through_s3(action: str, key_arn: str) -> Permission:
+    """The use of a KMS key by S3, on behalf of whoever reads or writes an object.
+
+    Source: KMS developer guide, "kms:ViaService".
+    """
+    return Permission(action, key_arn, {"kms:ViaService": f"s3.{key_arn.split(':')[3]}.amazonaws.com"})
+
+
+@dataclass(frozen=True)
 class Authorization:
     """One evaluation.
 
     Attributes:
+        account: that of the role: two accounts may have roles of one name.
         role: name of the role whose policies were evaluated.
         action: for instance ``s3:GetObject``; ``sts:AssumeRole`` where a service took the role on.
         resource: the ARN, or ``*``.
@@ -36,6 +52,7 @@ class Authorization:
         time: seconds since 1970.
     """
 
+    account: str
     role: str
     action: str
     resource: str
@@ -51,10 +68,11 @@ class AuthorizationLog:
         self._lock = threading.Lock()
         self._evaluated: list[Authorization] = []
 
-    def add(self, role: str, action: str, resource: str, decision: str, statement: str) -> None:
+    def add(self, account: str, role: str, action: str, resource: str, decision: str, statement: str) -> None:
         """Record an evaluation."""
+        found = Authorization(account, role, action, resource, decision, statement, time.time())
         with self._lock:
-            self._evaluated.append(Authorization(role, action, resource, decision, statement, time.time()))
+            self._evaluated.append(found)
 
     def to_json(self, role: str | None = None) -> list[dict[str, Any]]:
         """The evaluations, or those of one role."""
@@ -78,7 +96,11 @@ class Roles(Protocol):
         ...
 
     def allows(self, role_arn: str, permission: Permission) -> bool:
-        """Whether the role's policies and its permissions boundary allow it."""
+        """Whether the role's policies, its permissions boundary and the resource's policy allow it."""
+        ...
+
+    def refused(self, role_arn: str, permission: Permission) -> Refused | None:
+        """The permission with the reason why the role may not; None where it may."""
         ...
 
     def objects(self, bucket: str, prefix: str) -> list[StoredObject]:
@@ -104,6 +126,10 @@ class Unchecked:
     def allows(self, role_arn: str, permission: Permission) -> bool:
         """Always."""
         return True
+
+    def refused(self, role_arn: str, permission: Permission) -> Refused | None:
+        """Never."""
+        return None
 
     def objects(self, bucket: str, prefix: str) -> list[StoredObject]:
         """Nobody asks: without a check, it makes no difference what is there."""

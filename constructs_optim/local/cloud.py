@@ -115,10 +115,13 @@ class LocalCloud:
         """The process, while there is one."""
         return self._process.pid if self._process is not None else None
 
-    def environment(self) -> dict[str, str]:
-        """The variables that point the CDK CLI and AWS clients at it. The credentials are those of nobody."""
+    def environment(self, account: str = ACCOUNT) -> dict[str, str]:
+        """The variables that point the CDK CLI and AWS clients at an account of it, 12 digits; there are all of them.
+
+        The credentials are those of nobody.
+        """
         return {
-            "AWS_ACCESS_KEY_ID": ACCOUNT,
+            "AWS_ACCESS_KEY_ID": account,
             "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_REGION": self.region,
             "AWS_DEFAULT_REGION": self.region,
@@ -132,9 +135,10 @@ class LocalCloud:
             "CDK_DISABLE_VERSION_CHECK": "1",
         }
 
-    def child_environment(self) -> dict[str, str]:
-        """This process's environment, pointed at the local cloud and at no other account."""
-        return {**{name: value for name, value in os.environ.items() if name not in IN_THE_WAY}, **self.environment()}
+    def child_environment(self, account: str = ACCOUNT) -> dict[str, str]:
+        """This process's environment, pointed at an account of the local cloud and at no other."""
+        kept = {name: value for name, value in os.environ.items() if name not in IN_THE_WAY}
+        return {**kept, **self.environment(account)}
 
     def start(self) -> LocalCloud:
         """Start it and wait until it answers.
@@ -191,8 +195,8 @@ class LocalCloud:
     ) -> None:
         self.stop()
 
-    def client(self, service: str) -> Any:
-        """A boto3 client for it."""
+    def client(self, service: str, account: str = ACCOUNT) -> Any:
+        """A boto3 client for an account of it."""
         config = Config(s3={"addressing_style": "path"}, retries={"mode": "standard", "max_attempts": 2})
         # A session reads the services' descriptions once; it makes one client at a time.
         with self._session_lock:
@@ -200,7 +204,13 @@ class LocalCloud:
                 self._session = boto3.Session(
                     aws_access_key_id=ACCOUNT, aws_secret_access_key=SECRET, region_name=self.region
                 )
-            return self._session.client(service, endpoint_url=self.endpoint_url, config=config)
+            return self._session.client(
+                service,
+                endpoint_url=self.endpoint_url,
+                aws_access_key_id=account,
+                aws_secret_access_key=SECRET,
+                config=config,
+            )
 
     def jobs(self) -> list[dict[str, Any]]:
         """Every optimization job: ``{"name", "status", "history": [{"status", "time"}]}``."""
@@ -236,7 +246,7 @@ class LocalCloud:
     def authorizations(self, role: str | None = None) -> list[dict[str, Any]]:
         """What roles asked for while IAM is enforced, all of them or the role of that name.
 
-        Each is ``{"role", "action", "resource", "decision", "statement", "time"}``, see
+        Each is ``{"account", "role", "action", "resource", "decision", "statement", "time"}``, see
         :class:`constructs_optim.local.authorization.Authorization`.
         """
         query = f"?{urllib.parse.urlencode({'role': role})}" if role else ""

@@ -14,7 +14,9 @@ from typing import Any
 
 from .api_error import ApiError, validation_error
 from .authorization import access_denied, needed_permissions
-from .ministack_iam import EnforcedRoles, keep_boundaries
+from .ministack_accounts import share_as_aws
+from .ministack_iam import EnforcedRoles
+from .ministack_properties import keep_properties
 from .resource_operations import OPERATIONS, settles
 from .resource_provider import ResourceProvider, Service
 from .sagemaker.service import to_json
@@ -144,7 +146,8 @@ def application(
         # Reported by change sets, and acted upon: a changed property of these is created anew.
         provisioners._REPLACING_PROPERTIES[type_name] = provider.create_only
 
-    keep_boundaries()
+    keep_properties()
+    share_as_aws()
     if roles is not None:
         roles.install()
     blocks = stacks._runs_on_worker_thread

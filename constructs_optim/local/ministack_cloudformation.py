@@ -209,6 +209,7 @@ def _delete_failed_creates(failed: _FailedCreates) -> None:
 
 
 def _keep_what_failed_deletions_need() -> None:
+    from ministack.core.responses import get_account_id, get_region
     from ministack.services.cloudformation import handlers, stacks
 
     delete_resource, delete_stack, roll_back = (
@@ -216,32 +217,36 @@ def _keep_what_failed_deletions_need() -> None:
         stacks._delete_stack_async,
         stacks._roll_back_operation,
     )
-    # By stack name: its resources as declared, and those that have to stay.
-    declared: dict[str, dict[str, Any]] = {}
-    kept: dict[str, set[str]] = {}
+    # By account, region and name of the stack: its resources as declared, and those that have to stay.
+    declared: dict[tuple[str, str, str], dict[str, Any]] = {}
+    kept: dict[tuple[str, str, str], set[str]] = {}
+
+    def place(stack_name: str) -> tuple[str, str, str]:
+        return get_account_id(), get_region(), stack_name
 
     def delete(type_name: str, physical_id: str, properties: Any, stack_name: str, logical_id: str) -> None:
-        if logical_id in kept.get(stack_name, ()):
+        stack = place(stack_name)
+        if logical_id in kept.get(stack, ()):
             raise RuntimeError(f"a resource that depends on {logical_id} could not be deleted")
         try:
             delete_resource(type_name, physical_id, properties, stack_name, logical_id)
         except Exception:
-            resources = declared.get(stack_name, {})
+            resources = declared.get(stack, {})
             needed = stacks._with_dependencies([logical_id], resources, set(resources)) - {logical_id}
-            kept.setdefault(stack_name, set()).update(needed)
+            kept.setdefault(stack, set()).update(needed)
             raise
 
     async def delete_stack_async(stack_name: str, *arguments: Any, **more: Any) -> None:
         from ministack.services.cloudformation import _stacks
 
         template = (_stacks.get(stack_name) or {}).get("_template") or {}
-        declared[stack_name] = template.get("Resources", {})
-        kept.pop(stack_name, None)
+        declared[place(stack_name)] = template.get("Resources", {})
+        kept.pop(place(stack_name), None)
         await delete_stack(stack_name, *arguments, **more)
 
     async def roll_back_operation(stack_name: str, stack_id: str, stack: Any, operation: Any, *more: Any) -> None:
-        declared[stack_name] = (operation.get("template") or {}).get("Resources", {})
-        kept.pop(stack_name, None)
+        declared[place(stack_name)] = (operation.get("template") or {}).get("Resources", {})
+        kept.pop(place(stack_name), None)
         await roll_back(stack_name, stack_id, stack, operation, *more)
 
     stacks._delete_resource = delete

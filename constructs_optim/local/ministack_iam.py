@@ -15,7 +15,8 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
-from .authorization import ALLOW, AuthorizationLog, Permission, StoredObject
+from .authorization import ALLOW, AuthorizationLog, Permission, Refused, StoredObject, through_s3
+from .ministack_accounts import as_owner_of, is_of_another_account
 
 Answer = tuple[int, dict[str, str], bytes]
 Handler = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[Answer]]
@@ -46,13 +47,19 @@ class EnforcedRoles:
         self._checked_invocations()
 
     def trusts(self, role_arn: str, service: str, source_arn: str) -> bool:
-        """Whether the role's trust policy lets ``service`` take it on for ``source_arn`` of the same account."""
+        """Whether the role's trust policy lets ``service`` take it on for ``source_arn`` of the same account.
+
+        Source: IAM user guide, "Grant a user permissions to pass a role to an AWS service": no role is passed across
+        accounts.
+        """
         from ministack.core import iam_evaluator
         from ministack.core.responses import get_region
         from ministack.services import iam
 
         account, name = role_arn.split(":")[4], role_arn.rpartition("/")[2]
         role = iam._roles.get_scoped(account, None, name)
+        if account != source_arn.split(":")[4]:
+            return False
         if role is None:
             # Deleted with its stack, for instance, while an execution of the state machine was still under way.
             return False
@@ -66,33 +73,43 @@ class EnforcedRoles:
             service_context={"aws:sourceaccount": source_arn.split(":")[4], "aws:sourcearn": source_arn},
         )
         result = iam_evaluator.evaluate_resource_policy(role["AssumeRolePolicyDocument"], context, service=service)
-        self._log.add(name, "sts:AssumeRole", role_arn, result.decision, result.matched_sid)
+        self._log.add(account, name, "sts:AssumeRole", role_arn, result.decision, result.matched_sid)
         return result.decision == ALLOW
 
     def allows(self, role_arn: str, permission: Permission) -> bool:
         """Whether the role may, by its own policies, its boundary and the resource's policy."""
+        return self.refused(role_arn, permission) is None
+
+    def refused(self, role_arn: str, permission: Permission) -> Refused | None:
+        """The permission with the reason why the role may not; None where it may."""
         from ministack.core import iam_evaluator
-        from ministack.core.responses import get_region
+        from ministack.core.responses import get_region, request_scope
 
         iam_evaluator.pin_request_origin(_LOOPBACK, True)
-        service = permission.action.partition(":")[0]
-        denied = iam_evaluator.enforce(
-            _session(role_arn), permission.action, service, get_region(), permission.resource, dict(permission.context)
-        )
-        return denied is None
+        service, region = permission.action.partition(":")[0], get_region()
+        # Jobs run in threads of their own, which are of no account.
+        with request_scope(role_arn.split(":")[4], region):
+            denied = iam_evaluator.enforce(
+                _session(role_arn), permission.action, service, region, permission.resource, dict(permission.context)
+            )
+        if denied is None:
+            return None
+        return Refused(permission.action, permission.resource, permission.context, _reason(permission.action, denied))
 
     def objects(self, bucket: str, prefix: str) -> list[StoredObject]:
         """What is below a prefix, and the key that each object is encrypted with."""
         from ministack.services import s3
 
-        stored = (s3._buckets.get(bucket) or {}).get("objects", {})
-        return [StoredObject(name, _object_key(bucket, name)) for name in sorted(stored) if name.startswith(prefix)]
+        with as_owner_of(bucket):
+            stored = (s3._buckets.get(bucket) or {}).get("objects", {})
+            return [StoredObject(name, _object_key(bucket, name)) for name in sorted(stored) if name.startswith(prefix)]
 
     def default_key(self, bucket: str) -> str | None:
         """The key of a bucket's default encryption."""
         from ministack.services import s3
 
-        return _key_arn(s3._bucket_default_sse_headers(bucket).get(_KEY_HEADER))
+        with as_owner_of(bucket):
+            return _key_arn(s3._bucket_default_sse_headers(bucket).get(_KEY_HEADER))
 
     def credentials(self, role_arn: str) -> dict[str, str]:
         """Those of a session under the role."""
@@ -102,7 +119,6 @@ class EnforcedRoles:
     def refusal(self, headers: Mapping[str, str], query: Mapping[str, Any], permissions: Iterator[Permission]) -> str:
         """IAM's sentence about the first permission that the signer of a request lacks; empty where there is none."""
         from ministack.core import iam_evaluator
-        from ministack.core.iam_actions import identity_denial_message
         from ministack.core.responses import get_region
         from ministack.core.router import extract_access_key_id
 
@@ -114,9 +130,12 @@ class EnforcedRoles:
             )
             if isinstance(denied, iam_evaluator.AuthError):
                 return denied.message
+            if denied is not None and service == "s3" and is_of_another_account(denied):
+                return "Access Denied"
             if denied is not None:
-                return identity_denial_message(
-                    permission.action, denied.principal_arn, permission.resource, denied.decision == "Deny"
+                return (
+                    f"User: {denied.principal_arn} is not authorized to perform: {permission.action} on resource: "
+                    f"{permission.resource} {_reason(permission.action, denied)}"
                 )
         return ""
 
@@ -149,7 +168,9 @@ class EnforcedRoles:
                 if iam._roles.get_scoped(context.principal_account, None, role) is None:
                     # A session may outlive its role by a moment, when a stack is deleted: no policy refused anything.
                     return denied
-                self._log.add(role, context.action, context.resource_arn, decision, statement)
+                self._log.add(
+                    context.principal_account, role, context.action, context.resource_arn, decision, statement
+                )
             return denied
 
         iam_evaluator.evaluate, iam_evaluator.enforce = observed, recorded
@@ -234,25 +255,12 @@ class EnforcedRoles:
         stepfunctions._run_execution, stepfunctions._call_lambda = run_as_machine, call_as_machine
 
 
-def keep_boundaries() -> None:
-    """Give roles that CloudFormation makes their permissions boundary, which ministack drops."""
-    from ministack.services import iam
-    from ministack.services.cloudformation import provisioners
-
-    handlers = provisioners._RESOURCE_HANDLERS["AWS::IAM::Role"]
-    create, update = handlers["create"], handlers["update"]
-
-    def bound(made: tuple[str, Any], properties: dict[str, Any]) -> tuple[str, Any]:
-        iam._roles[made[0]]["PermissionsBoundary"] = properties.get("PermissionsBoundary")
-        return made
-
-    def created(logical_id: str, properties: dict[str, Any], stack_name: str) -> tuple[str, Any]:
-        return bound(create(logical_id, properties, stack_name), properties)
-
-    def updated(physical_id: str, old: dict[str, Any], new: dict[str, Any], *rest: Any, **named: Any) -> Any:
-        return bound(update(physical_id, old, new, *rest, **named), new)
-
-    handlers |= {"create": created, "update": updated}
+def _reason(action: str, denied: Any) -> str:
+    """The end of IAM's sentence about a denial: whose policy it was. An ``AuthError`` has no decision."""
+    kind = "a resource-based" if getattr(denied, "resource_policy_arn", "") else "an identity-based"
+    if getattr(denied, "decision", "") == "Deny":
+        return f"with an explicit deny in {kind} policy"
+    return f"because no {kind.partition(' ')[2]} policy allows the {action} action"
 
 
 def _session(role_arn: str) -> str:
@@ -293,18 +301,20 @@ def _s3_permissions(
     if not name or set(query) - {"x-id"}:
         return
     if method == "PUT":
-        written, _ = s3._resolve_sse_write_headers(dict(headers), bucket)
+        with as_owner_of(bucket):
+            written, _ = s3._resolve_sse_write_headers(dict(headers), bucket)
         key = _key_arn((written or {}).get(_KEY_HEADER))
         if key is not None:
-            yield Permission("kms:GenerateDataKey", key)
+            yield through_s3("kms:GenerateDataKey", key)
     elif method in ("GET", "HEAD"):
-        if name not in (s3._buckets.get(bucket) or {}).get("objects", {}):
+        with as_owner_of(bucket):
+            is_there = name in (s3._buckets.get(bucket) or {}).get("objects", {})
+            key = _object_key(bucket, name) if is_there else None
+        if not is_there:
             # Whoever may not list learns nothing about what is there: 403, not 404. S3 takes the key for the prefix.
             yield Permission("s3:ListBucket", f"arn:aws:s3:::{bucket}", {"s3:prefix": name})
-            return
-        key = _object_key(bucket, name)
-        if key is not None:
-            yield Permission("kms:Decrypt", key)
+        elif key is not None:
+            yield through_s3("kms:Decrypt", key)
 
 
 def _object_key(bucket: str, name: str) -> str | None:

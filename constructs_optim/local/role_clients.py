@@ -11,9 +11,10 @@ import boto3
 from botocore.config import Config
 
 from .authorization import Roles
+from .ministack_bridge import SECRET
 
 Credentials = Mapping[str, str]
-_SECRET = "local"  # noqa: S105 - credentials of nobody: where IAM is not enforced, the local cloud checks none
+
 # A user agent of its own, for calls of functions are told by theirs, which this process's environment gives.
 _CONFIG = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}, user_agent="constructs-optim-local")
 
@@ -30,7 +31,7 @@ class RoleClients:
     def credentials(self, role_arn: str) -> Credentials:
         """The variables of a session that a service has under a role of its own account."""
         account = role_arn.split(":")[4]
-        return self._roles.credentials(role_arn) or {"AWS_ACCESS_KEY_ID": account, "AWS_SECRET_ACCESS_KEY": _SECRET}
+        return self._roles.credentials(role_arn) or {"AWS_ACCESS_KEY_ID": account, "AWS_SECRET_ACCESS_KEY": SECRET}
 
     def assumed(self, credentials: Credentials, role_arn: str, region: str) -> Credentials:
         """The variables of a session under a further role, which those of ``credentials`` take on.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import boto3
 from boto3.s3.transfer import TransferConfig
-from botocore.config import Config
 from botocore.exceptions import ClientError
+
+from .own_clients import OwnClients
 
 _ABSENT = ("404", "NoSuchKey", "NoSuchBucket")
 # A job is a thread of its own, and needs no more.
@@ -16,11 +16,17 @@ _ONE_AT_A_TIME = TransferConfig(use_threads=False)
 
 
 class S3Objects:
-    """An implementation of ``sagemaker.objects.Objects``; the environment says where S3 is."""
+    """An implementation of ``sagemaker.objects.Objects``, for one account.
 
-    def __init__(self) -> None:
-        config = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1})
-        self._client: Any = boto3.client("s3", config=config)
+    Another account's bucket has to let it in, also where IAM is not enforced.
+    """
+
+    def __init__(self, clients: OwnClients, account: str, region: str) -> None:
+        self._clients, self._account, self._region = clients, account, region
+
+    @property
+    def _client(self) -> Any:
+        return self._clients.client("s3", self._account, self._region)
 
     def put(self, job: str, objects: dict[str, bytes]) -> None:
         """Write the output of a job."""

@@ -27,11 +27,12 @@ from .codepipeline.service import CodePipeline
 from .control import Control
 from .faults import Faults
 from .handler_calls import MARK, HandlerCalls
-from .ministack_bridge import MinistackProjects, application, kill_running_functions, prepare_environment
+from .ministack_bridge import SECRET, MinistackProjects, application, kill_running_functions, prepare_environment
 from .ministack_cloudformation import behave_like_aws
 from .ministack_cloudwatch import MinistackAlarms, next_fire
 from .ministack_iam import EnforcedRoles
 from .ministack_scheduler import Scheduler
+from .own_clients import OwnClients
 from .price_list import PriceList, hourly_price
 from .role_clients import RoleClients
 from .s3_objects import S3Objects
@@ -43,14 +44,6 @@ from .sagemaker_runtime import SageMakerRuntime
 from .telemetry_records import CloudWatchTelemetry
 
 _WORKERS_SECONDS = 1.5
-# What the code of a training job and the commands of a build get of this process's variables.
-_FOR_JOBS = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_DEFAULT_REGION",
-    "AWS_ENDPOINT_URL",
-    "AWS_REGION",
-    "AWS_SECRET_ACCESS_KEY",
-)
 
 
 def main() -> None:
@@ -84,19 +77,22 @@ async def _serve(settings: dict[str, Any]) -> None:
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
     alarms = MinistackAlarms()
-    cloud = {name: os.environ[name] for name in _FOR_JOBS}
-    # Path-style by default for an address like this one; without it, buckets become host names.
-    cloud |= {"AWS_ENDPOINT_URL_S3": os.environ["AWS_ENDPOINT_URL"], "AWS_EC2_METADATA_DISABLED": "true"}
-    telemetry = CloudWatchTelemetry()
-    training = TrainingSettings(
-        path=Path(settings["training_path"]),
-        starting=settings["starting_seconds"],
-        stop_seconds=settings["training_stop_seconds"],
-        keep_alive_scale=settings["time_scale"],
-        cloud=cloud,
-        telemetry=telemetry,
-    )
-    sagemaker = SageMaker(hub, faults, calls, S3Objects(), timing, roles, alarms, hourly_price, training)
+    clients = OwnClients()
+
+    def objects(account: str, region: str) -> S3Objects:
+        return S3Objects(clients, account, region)
+
+    def training(account: str, region: str) -> TrainingSettings:
+        return TrainingSettings(
+            path=Path(settings["training_path"]),
+            starting=settings["starting_seconds"],
+            stop_seconds=settings["training_stop_seconds"],
+            keep_alive_scale=settings["time_scale"],
+            cloud=_variables(account, region),
+            telemetry=CloudWatchTelemetry(clients, account, region),
+        )
+
+    sagemaker = SageMaker(hub, faults, calls, objects, timing, roles, alarms, hourly_price, training)
     scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"])
     # Only what is started from here on is a function: its SDK says so with every call.
     os.environ["AWS_EXECUTION_ENV"] = MARK
@@ -104,8 +100,8 @@ async def _serve(settings: dict[str, Any]) -> None:
     role_clients = RoleClients(may)
     builds = BuildSettings(
         path=[Path(folder) for folder in settings["build_path"]],
-        cloud=lambda account, region: cloud,
-        telemetry=lambda account, region: telemetry,
+        cloud=_variables,
+        telemetry=lambda account, region: CloudWatchTelemetry(clients, account, region),
     )
     codebuild = CodeBuild(faults, calls, MinistackProjects(), may, role_clients, builds)
     repositories = Repositories({name: Path(folder) for name, folder in settings["repositories"].items()})
@@ -149,6 +145,21 @@ async def _serve(settings: dict[str, Any]) -> None:
     threading.Timer(2.0, _end_group).start()
     await serving
     _end_group()
+
+
+def _variables(account: str, region: str) -> dict[str, str]:
+    """What points the code of a training job at an account and region of this cloud."""
+    address = os.environ["AWS_ENDPOINT_URL"]
+    return {
+        "AWS_ACCESS_KEY_ID": account,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_REGION": region,
+        "AWS_ENDPOINT_URL": address,
+        # Path-style by default for an address like this one; without it, buckets become host names.
+        "AWS_ENDPOINT_URL_S3": address,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
 
 
 def _until_parent_ends(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import functools
-import threading
 from collections.abc import Sequence
 from typing import Any
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+
+from .own_clients import OwnClients
 
 # Service quotas of PutLogEvents and PutMetricData; CloudWatch Logs takes no event without text.
 _EVENTS_AT_ONCE = 1_000
@@ -20,14 +18,13 @@ _EMPTY = " "
 
 
 class CloudWatchTelemetry:
-    """An implementation of ``sagemaker.training_logs.Telemetry``; the environment says where CloudWatch is.
+    """An implementation of ``sagemaker.training_logs.Telemetry``, for one account and region.
 
     What cannot be told is dropped: as on AWS, a job does not fail for its logs.
     """
 
-    def __init__(self) -> None:
-        # A session makes one client at a time. Not at once, for most local clouds run no training.
-        self._lock = threading.Lock()
+    def __init__(self, clients: OwnClients, account: str, region: str) -> None:
+        self._clients, self._account, self._region = clients, account, region
 
     def log(self, group: str, stream: str, lines: Sequence[tuple[dt.datetime, str]]) -> None:
         """Add lines to a stream, which is made where there is none."""
@@ -56,14 +53,10 @@ class CloudWatchTelemetry:
                 some = data[start : start + _VALUES_AT_ONCE]
                 self._cloudwatch.put_metric_data(Namespace=namespace, MetricData=some)
 
-    @functools.cached_property
+    @property
     def _logs(self) -> Any:
-        return self._client("logs")
+        return self._clients.client("logs", self._account, self._region)
 
-    @functools.cached_property
+    @property
     def _cloudwatch(self) -> Any:
-        return self._client("cloudwatch")
-
-    def _client(self, service: str) -> Any:
-        with self._lock:
-            return boto3.Session().client(service, config=Config(retries={"max_attempts": 1}))
+        return self._clients.client("cloudwatch", self._account, self._region)

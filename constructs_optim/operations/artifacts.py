@@ -14,7 +14,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim, Owner
-from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.errors import DeploymentError, code_of
 from constructs_optim.runtime.owner_records import OwnerRecord, OwnerRecords
 from constructs_optim.runtime.sagemaker_jobs import job_name
 
@@ -146,7 +146,7 @@ class ArtifactInventory:
         """Every artifact, by key."""
         found: dict[str, list[dict[str, Any]]] = {}
         # Read before the threads ask for them, each on its own.
-        _ = self.owner_records
+        _ = self._visible_records
         for item in self.objects("artifacts/"):
             if match := _KEY.fullmatch(item["Key"]):
                 found.setdefault(match[1], []).append(item)
@@ -185,9 +185,15 @@ class ArtifactInventory:
             return None
 
     def owners(self, key: str, claim: Claim | None) -> tuple[Owner, ...]:
-        """Who refers to the artifact: by the claim, or by a record of its own."""
-        recorded = {record.owner for record in self.owner_records if key in record.keys}
+        """Who refers to the artifact, as far as this account may know: by the claim, or by a record of its own."""
+        recorded = {record.owner for record in self._visible_records if key in record.keys}
         return tuple(sorted({*recorded, *(claim.owners if claim else ())}))
+
+    @property
+    def hides_owners(self) -> bool:
+        """Whether the store is shared with this account, and shows it no references but its own."""
+        _ = self._visible_records
+        return "owner_records" not in vars(self)
 
     @cached_property
     def owner_records(self) -> tuple[OwnerRecord, ...]:
@@ -198,10 +204,23 @@ class ArtifactInventory:
         """What the store's owners refer to now.
 
         Raises:
+            ClientError: AccessDenied, in a store of another account.
             DeploymentError: when one of the records cannot be read: then nobody knows what it refers to.
         """
+        return self._read_owner_records()
+
+    @cached_property
+    def _visible_records(self) -> tuple[OwnerRecord, ...]:
         try:
-            return tuple(OwnerRecords(self._s3, self.bucket).all())
+            return self.owner_records
+        except ClientError as error:
+            if code_of(error) != "AccessDenied":
+                raise
+            return self._read_owner_records(self.account)
+
+    def _read_owner_records(self, account: str | None = None) -> tuple[OwnerRecord, ...]:
+        try:
+            return tuple(OwnerRecords(self._s3, self.bucket).all(account))
         except (AttributeError, KeyError, TypeError) as error:
             raise DeploymentError(
                 f"a record below s3://{self.bucket}/owners/ has not the form it must have ({error!r}); restore an "

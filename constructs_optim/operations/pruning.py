@@ -124,7 +124,17 @@ class Pruner:
         self._older_than, self._now = older_than, now
 
     def survey(self) -> Pruning:
-        """Look, and change nothing."""
+        """Look, and change nothing.
+
+        Raises:
+            DeploymentError: when not all references can be seen, as in a store of another account.
+        """
+        if self._inventory.hides_owners:
+            bucket, account = self._inventory.bucket, self._inventory.account
+            raise DeploymentError(
+                f"{bucket} does not show account {account} who refers to its artifacts, "
+                "and so nothing is removed: the account that has the bucket does that, with permission to list owners/"
+            )
         removals: list[Removal] = []
         kept: dict[str, str] = {}
         busy: set[str] = set()

@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .cloudformation import Event, respond
 from .errors import DeploymentError, code_of, message_of
-from .owner_records import BEGUN, CARRIED_OUT, OwnerRecord, Superseded
+from .owner_records import BEGUN, CARRIED_OUT, Owner, OwnerRecord, Superseded
 from .properties import is_artifact_key
 from .telemetry import log
 
@@ -107,7 +107,7 @@ def answer(
         respond(event, physical_id=physical_id, failure=f"{event['LogicalResourceId']}: {error}")
     except (ClientError, BotoCoreError) as error:
         log("failed", reason=str(error))
-        respond(event, physical_id=physical_id, failure=f"{event['LogicalResourceId']}: {_explained(error)}")
+        respond(event, physical_id=physical_id, failure=f"{event['LogicalResourceId']}: {_explained(error, event)}")
     except Exception as error:
         log("failed", reason=repr(error), traceback=traceback.format_exc())
         # Answered, not raised: CloudFormation invokes asynchronously, and Lambda would repeat a failed invocation
@@ -146,7 +146,7 @@ def _may_be_too_early(error: ClientError) -> bool:
 
 _PERMISSIONS = (
     "give the role what is missing; permissions boundaries, service control policies and the policies of bucket and "
-    "key may take away what its own policy allows. A store of another account has to be shared with this one"
+    "key may take away what its own policy allows"
 )
 _NEXT_STEPS = {
     "ResourceLimitExceeded": "ask for a higher limit in Service Quotas, or deploy when other jobs have ended",
@@ -164,10 +164,18 @@ _NEXT_STEPS = {
 }
 
 
-def _explained(error: ClientError | BotoCoreError) -> str:
+def _explained(error: ClientError | BotoCoreError, event: Event) -> str:
     if not isinstance(error, ClientError):
         return f"{type(error).__name__}: {error}. Next: the service could not be reached; deploy again"
     code, message = code_of(error), message_of(error)
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     next_step = _NEXT_STEPS.get(code) or ("the service failed; deploy again" if status >= 500 else "")
+    store = event["ResourceProperties"].get("Bucket")
+    if next_step == _PERMISSIONS and store:
+        # S3 tells those of another account nothing but "Access Denied".
+        account = Owner(event["StackId"], event["LogicalResourceId"]).account
+        next_step += (
+            f". If the store {store} is another account's, that one has to share it with this one, {account} "
+            "(ArtifactStore.share_with_account)"
+        )
     return f"{error.operation_name} answered {code}: {message}" + (f". Next: {next_step}" if next_step else "")

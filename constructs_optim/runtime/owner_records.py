@@ -116,9 +116,9 @@ class OwnerRecords:
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None) -> None:
         self._records = JsonRecords(s3, bucket, kms_key_arn)
 
-    def all(self) -> Iterator[OwnerRecord]:
-        """Every owner's record."""
-        for name in self._records.names(PREFIX):
+    def all(self, account: str | None = None) -> Iterator[OwnerRecord]:
+        """Every owner's record, or those of one account, which is all that another account's store shows it."""
+        for name in self._records.names(f"{PREFIX}{account}/" if account else PREFIX):
             if record := self._records.read(name):
                 yield OwnerRecord.from_record(record)
 

@@ -191,3 +191,19 @@ def test_a_uri_is_no_bucket(store: Store) -> None:
     result = run("list", "--bucket", "s3://artifacts/")
     assert result.exit_code == 2
     assert "no bucket name" in result.stderr
+
+
+def test_in_a_store_of_another_account_what_it_hides_is_said_and_nothing_is_pruned(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.made(TWIN)
+    store.share("444455556666")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "444455556666")
+    listed = run("list", "--bucket", store.bucket)
+    assert (listed.exit_code, TWIN[:12] in listed.stdout) == (0, True), listed.output
+    assert f"note: {store.bucket} shows account 444455556666 its own references alone" in listed.stdout
+    assert run("verify", "--bucket", store.bucket).exit_code == 0
+    pruned = run("prune", "--bucket", store.bucket, "--older-than", "0d", "--delete", "--yes")
+    assert pruned.exit_code == 2
+    assert f"{store.bucket} does not show account 444455556666 who refers to its artifacts" in pruned.stderr
+    assert WEIGHTS in store.names()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.cloud import ACCOUNT, LocalCloud
 
 CHECKOUT = Path(__file__).parent.parent.parent
 CDK = CHECKOUT / "node_modules" / ".bin" / "cdk"
@@ -39,18 +39,19 @@ class DeployedStack:
     context: dict[str, str] = field(default_factory=dict[str, str])
     app: str = ""
     settings: dict[str, str] = field(default_factory=dict[str, str])
+    account: str = ACCOUNT
     _clients: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     def changed(self, **settings: Any) -> DeployedStack:
         return replace(self, **settings)
 
     def client(self, service: str) -> Any:
-        return self._clients.setdefault(service, self.cloud.client(service))
+        return self._clients.setdefault(service, self.cloud.client(service, self.account))
 
     def start(self, command: str, *arguments: str) -> subprocess.Popen[str]:
         app = {name: getattr(self, name) for name in _SETTINGS}
         environment = {
-            **self.cloud.child_environment(),
+            **self.cloud.child_environment(self.account),
             "ENDPOINT_APP": json.dumps({"stack": self.name, **app}),
             **self.settings,
         }

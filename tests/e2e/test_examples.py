@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.local.cloud import ACCOUNT, LocalCloud
+from constructs_optim.local.cloud import LocalCloud
 
 from .conftest import write_document
 from .stack import CHECKOUT, DeployedStack
@@ -35,7 +35,7 @@ OBJECTS = {
     "chat-captures": (),
     "jumpstart-cache-prod-us-west-2": (f"{PREPACKED}/model.safetensors",),
 }
-# The stacks in the order of their deployment; what is named in braces is an output of one before.
+# The stacks in the order of their deployment.
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "awq_with_draft.py": ("Drafted",),
     "dashboards.py": ("Chat",),
@@ -49,10 +49,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "production.py": ("Production",),
     "quickstart.py": ("Quickstart",),
     "recommendation.py": ("Chat",),
-    "shared_store.py": ("Platform", "Search", "Support"),
 }
-# tests/e2e/test_sharing.py and tests/e2e/test_pipeline.py deploy them.
-ELSEWHERE = {"eagle_in_two_stacks.py", "pipeline.py"}
+# tests/e2e/test_sharing.py, tests/e2e/test_pipeline.py and tests/e2e/test_accounts.py deploy them.
+ELSEWHERE = {"eagle_in_two_stacks.py", "pipeline.py", "shared_store.py"}
 # Stands for a training job's image: the real training code is in tests/e2e/test_medusa.py.
 IMAGE = """#!/bin/sh
 case "$1" in -m) ;; *) echo weights >model/model.safetensors ;; esac
@@ -95,24 +94,14 @@ def test_no_example_is_left_out() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_is_deployed_serves_and_is_taken_down(cloud: LocalCloud, tmp_path: Path, example: str) -> None:
-    context = dict.fromkeys(("search", "support"), ACCOUNT)
-    stacks: list[DeployedStack] = []
-    for name in EXAMPLES[example]:
-        stack = DeployedStack(cloud, tmp_path, name, example=example, context=context)
+    stacks = [DeployedStack(cloud, tmp_path, name, example=example) for name in EXAMPLES[example]]
+    for stack in stacks:
         stack.deploy()
-        stacks.append(stack)
-        if (key_arn := outputs(stack).get("KeyArn")) is not None:
-            context["key_arn"] = key_arn
     endpoints = [found for stack in stacks for found in endpoints_of(stack)]
     assert endpoints or example == "recommendation.py"
     assert {found["EndpointStatus"] for found in endpoints} <= {"InService"}
     for stack in reversed(stacks):
         stack.destroy()
-
-
-def outputs(stack: DeployedStack) -> dict[str, str]:
-    found = stack.client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
-    return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", ())}
 
 
 def endpoints_of(stack: DeployedStack) -> list[dict[str, Any]]:

@@ -538,7 +538,8 @@ def test_a_store_that_is_not_shared_is_said_to_be_and_the_stack_can_be_rolled_ba
     answer = send(answers, "Create", artifact.key)
     assert answer["Status"] == "FAILED"
     assert f"{operation} answered AccessDenied" in answer["Reason"]
-    assert "A store of another account has to be shared with this one" in answer["Reason"]
+    shared = f"If the store {BUCKET} is another account's, that one has to share it with this one, {OWNER.account} ("
+    assert shared in answer["Reason"]
     assert send(answers, "Delete", artifact.key, answer["PhysicalResourceId"])["Status"] == "SUCCESS"
 
 
@@ -551,7 +552,7 @@ def test_a_reference_that_cannot_be_taken_back_fails_the_deletion(
     deny(monkeypatch, operation)
     answer = send(answers, "Delete", artifact.key, artifact.key)
     assert answer["Status"] == "FAILED"
-    assert "has to be shared with this one" in answer["Reason"]
+    assert "that one has to share it with this one" in answer["Reason"]
     assert artifact.is_referred_to
 
 

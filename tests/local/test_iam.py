@@ -36,20 +36,30 @@ def guarded() -> Iterator[LocalCloud]:
 
 
 class Role:
-    """A role of the local cloud, which the administrator and SageMaker may take on."""
+    """A role of the local cloud, which the administrator and SageMaker may take on.
 
-    def __init__(self, cloud: LocalCloud, *statements: dict[str, Any], account: str = ACCOUNT, **given: Any) -> None:
-        self.cloud, self.name = cloud, f"role-{uuid.uuid4().hex[:8]}"
+    ``home`` is its account, and ``account`` the one for which SageMaker may.
+    """
+
+    def __init__(
+        self,
+        cloud: LocalCloud,
+        *statements: dict[str, Any],
+        home: str = ACCOUNT,
+        account: str | None = None,
+        **given: Any,
+    ) -> None:
+        self.cloud, self.home, self.name = cloud, home, f"role-{uuid.uuid4().hex[:8]}"
         trust = [
-            allow("sts:AssumeRole", None, Principal={"AWS": f"arn:aws:iam::{ACCOUNT}:root"}),
+            allow("sts:AssumeRole", None, Principal={"AWS": f"arn:aws:iam::{home}:root"}),
             allow(
                 "sts:AssumeRole",
                 None,
                 Principal={"Service": "sagemaker.amazonaws.com"},
-                Condition={"StringEquals": {"aws:SourceAccount": account}},
+                Condition={"StringEquals": {"aws:SourceAccount": account or home}},
             ),
         ]
-        iam = cloud.client("iam")
+        iam = cloud.client("iam", home)
         made = iam.create_role(RoleName=self.name, AssumeRolePolicyDocument=document(*trust), **given)
         self.arn = made["Role"]["Arn"]
         if statements:
@@ -57,7 +67,8 @@ class Role:
 
     def client(self, service: str) -> Any:
         """A client that signs with a session of the role."""
-        session = self.cloud.client("sts").assume_role(RoleArn=self.arn, RoleSessionName="test")["Credentials"]
+        sts = self.cloud.client("sts", self.home)
+        session = sts.assume_role(RoleArn=self.arn, RoleSessionName="test")["Credentials"]
         return boto3.client(
             service,
             endpoint_url=self.cloud.endpoint_url,
@@ -469,17 +480,18 @@ def test_prices_take_permission(guarded: LocalCloud) -> None:
     assert code == "AccessDeniedException"
 
 
-def test_a_schedule_starts_what_its_role_may_start(guarded: LocalCloud) -> None:
-    states, iam = guarded.client("stepfunctions"), guarded.client("iam")
+@pytest.mark.parametrize("home", [ACCOUNT, "444455556666"])
+def test_a_schedule_starts_what_its_role_may_start(guarded: LocalCloud, home: str) -> None:
+    states, iam, scheduler = (guarded.client(service, home) for service in ("stepfunctions", "iam", "scheduler"))
     definition = '{"StartAt": "Done", "States": {"Done": {"Type": "Pass", "End": true}}}'
     machines: dict[str, str] = {}
     for name, allowed in (("may", True), ("may-not", False)):
-        made = states.create_state_machine(name=name, definition=definition, roleArn=Role(guarded).arn)
+        made = states.create_state_machine(name=name, definition=definition, roleArn=Role(guarded, home=home).arn)
         machines[name] = made["stateMachineArn"]
-        role = Role(guarded, *([allow("states:StartExecution", machines[name])] if allowed else []))
+        role = Role(guarded, *([allow("states:StartExecution", machines[name])] if allowed else []), home=home)
         trust = allow("sts:AssumeRole", None, Principal={"Service": "scheduler.amazonaws.com"})
         iam.update_assume_role_policy(RoleName=role.name, PolicyDocument=document(trust))
-        guarded.client("scheduler").create_schedule(
+        scheduler.create_schedule(
             Name=name,
             ScheduleExpression="rate(1 minute)",
             FlexibleTimeWindow={"Mode": "OFF"},
@@ -492,7 +504,7 @@ def test_a_schedule_starts_what_its_role_may_start(guarded: LocalCloud) -> None:
     until(lambda: started("may"), lambda count: count >= 2)
     assert started("may-not") == 0
     for name in machines:
-        guarded.client("scheduler").delete_schedule(Name=name)
+        scheduler.delete_schedule(Name=name)
 
 
 def test_without_enforcement_everything_is_allowed_and_nothing_recorded(cloud: LocalCloud, sagemaker: Any) -> None:

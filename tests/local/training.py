@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.cloud import ACCOUNT, LocalCloud
 
 from .conftest import ROLE, until
 
@@ -51,9 +51,9 @@ def channel(name: str, uri: str, **source: str) -> dict[str, Any]:
 class Training:
     """A job of the local cloud with code of its own."""
 
-    def __init__(self, cloud: LocalCloud, code: str, **changed: Any) -> None:
-        self.name, self._cloud = f"job-{uuid.uuid4().hex[:8]}", cloud
-        self.sagemaker, self.s3 = cloud.client("sagemaker"), cloud.client("s3")
+    def __init__(self, cloud: LocalCloud, code: str, *, account: str = ACCOUNT, **changed: Any) -> None:
+        self.name, self._cloud, self._account = f"job-{uuid.uuid4().hex[:8]}", cloud, account
+        self.sagemaker, self.s3 = cloud.client("sagemaker", account), cloud.client("s3")
         self.put(f"code/{self.name}/main.py", textwrap.dedent(code))
         self.request = request(self.name, **changed)
         self.sagemaker.create_training_job(**self.request)
@@ -93,7 +93,7 @@ class Training:
         return [entry["Status"] for entry in self.described()["SecondaryStatusTransitions"]]
 
     def log(self, host: int = 1) -> list[str]:
-        logs = self._cloud.client("logs")
+        logs = self._cloud.client("logs", self._account)
         group, prefix = "/aws/sagemaker/TrainingJobs", f"{self.name}/algo-{host}-"
         try:
             streams = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=prefix)["logStreams"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import json
 from typing import Any
 
 from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.runtime import job_watcher
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim, Owner
+from constructs_optim.runtime.owner_records import OwnerRecords
 from constructs_optim.runtime.sagemaker_jobs import TRAINING, SageMakerJobs, job_name
 
 from ..local.conftest import ROLE, until
@@ -43,6 +45,26 @@ class Store:
         self.s3, self.sagemaker = client(cloud, "s3"), client(cloud, "sagemaker")
         self.s3.create_bucket(Bucket=self.bucket, CreateBucketConfiguration={"LocationConstraint": cloud.region})
         self.records = ArtifactStore(self.s3, self.bucket)
+
+    def share(self, account: str) -> None:
+        """Let another account read artifacts and keep its own references, as ``share_with_account`` does."""
+        own = "owners/${aws:PrincipalAccount}/*"
+        bucket = f"arn:aws:s3:::{self.bucket}"
+        listing = {"Condition": {"StringLikeIfExists": {"s3:prefix": ["artifacts/*", own]}}}
+        statements = [
+            {"Action": "s3:ListBucket", "Resource": bucket, **listing},
+            {"Action": "s3:GetObject", "Resource": [f"{bucket}/artifacts/*", f"{bucket}/{own}"]},
+            {"Action": "s3:PutObject", "Resource": f"{bucket}/{own}"},
+        ]
+        named = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{account}:root"}}
+        policy = {"Version": "2012-10-17", "Statement": [{**named, **statement} for statement in statements]}
+        self.s3.put_bucket_policy(Bucket=self.bucket, Policy=json.dumps(policy))
+
+    def refer(self, key: str, by: Owner) -> None:
+        """Have an owner refer to an artifact by its key."""
+        records = OwnerRecords(self.s3, self.bucket)
+        records.begin(by, "1")
+        records.refer(by, "1", key)
 
     def claimed(self, key: str, by: Owner) -> Claim:
         return self.records.join(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+from botocore.exceptions import ClientError
 
 from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, State
 from constructs_optim.runtime.sagemaker_jobs import job_name
 
 from .stores import Store, artifact_key, owner
 
+ABROAD = "444455556666"
 KEY, OTHER = artifact_key("one"), artifact_key("other")
 
 
@@ -33,6 +35,31 @@ def test_a_made_artifact_is_ready(store: Store, inventory: ArtifactInventory) ->
     assert artifact.size_bytes == artifact.manifest["size_bytes"] > 0
     assert artifact.made_at == artifact.manifest["ended_at"]
     assert artifact.job is None, "a ready artifact needs no look at its job"
+
+
+def test_a_store_of_another_account_shows_its_artifacts_and_of_their_owners_what_this_one_may_know(
+    store: Store, inventory: ArtifactInventory
+) -> None:
+    maker, own, hidden = owner(), owner("Reader", "Artifact", ABROAD), owner("Another", "Artifact")
+    store.made(KEY, by=maker)
+    for reader in (own, hidden):
+        store.refer(KEY, reader)
+    store.share(ABROAD)
+    clients = [store.cloud.client(service, ABROAD) for service in ("s3", "sagemaker")]
+    from_abroad = ArtifactInventory(*clients, store.bucket, account=ABROAD)
+    (artifact,) = from_abroad.all()
+    assert artifact.state is State.ready
+    assert set(artifact.owners) == {maker, own}
+    assert from_abroad.hides_owners
+    assert set(found(inventory).owners) == {maker, own, hidden}
+    assert not inventory.hides_owners
+
+
+def test_a_store_that_is_not_shared_shows_nothing(store: Store) -> None:
+    store.made(KEY)
+    clients = [store.cloud.client(service, ABROAD) for service in ("s3", "sagemaker")]
+    with pytest.raises(ClientError, match="AccessDenied"):
+        ArtifactInventory(*clients, store.bucket, account=ABROAD).all()
 
 
 def test_an_artifact_whose_job_runs_is_being_made(store: Store, inventory: ArtifactInventory) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ..authorization import Permission, Roles
+from ..authorization import Permission, Refused, Roles, through_s3
 
 SERVICE = "sagemaker.amazonaws.com"
 _IMAGE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z.]+/(?P<repository>[^:@]+)")
@@ -27,7 +27,7 @@ class ExecutionRoles:
         """Whether SageMaker may take the role on for a resource."""
         return self._roles.trusts(role_arn, SERVICE, source_arn)
 
-    def read(self, role_arn: str, uri: str) -> Permission | None:
+    def read(self, role_arn: str, uri: str) -> Refused | None:
         """List a prefix and get all that is below it."""
         return self._first_refused(role_arn, self._reading(uri))
 
@@ -39,25 +39,25 @@ class ExecutionRoles:
         """The variables that have an SDK act under the role, as in a training job's container."""
         return self._roles.credentials(role_arn)
 
-    def write(self, role_arn: str, uri: str, key_arn: str | None) -> Permission | None:
+    def write(self, role_arn: str, uri: str, key_arn: str | None) -> Refused | None:
         """Put objects below a prefix, encrypted with ``key_arn`` or as the bucket asks for."""
         return self._first_refused(role_arn, self._writing(uri, key_arn))
 
-    def pull(self, role_arn: str, image: str | None) -> Permission | None:
+    def pull(self, role_arn: str, image: str | None) -> Refused | None:
         """Pull a container image from ECR."""
         return self._first_refused(role_arn, _pulling(image))
 
-    def invoke(self, role_arn: str, endpoint_arn: str, *, streams: bool) -> Permission | None:
+    def invoke(self, role_arn: str, endpoint_arn: str, *, streams: bool) -> Refused | None:
         """Send requests to an endpoint, as a benchmark does."""
         action = "sagemaker:InvokeEndpointWithResponseStream" if streams else "sagemaker:InvokeEndpoint"
         return self._first_refused(role_arn, iter([Permission(action, endpoint_arn)]))
 
-    def watch(self, role_arn: str, alarm_arns: Iterable[str]) -> Permission | None:
+    def watch(self, role_arn: str, alarm_arns: Iterable[str]) -> Refused | None:
         """Look at the alarms that roll a deployment back (developer guide, "Auto-rollback configuration")."""
         return self._first_refused(role_arn, (Permission("cloudwatch:DescribeAlarms", arn) for arn in alarm_arns))
 
-    def _first_refused(self, role_arn: str, permissions: Iterator[Permission]) -> Permission | None:
-        return next((permission for permission in permissions if not self._roles.allows(role_arn, permission)), None)
+    def _first_refused(self, role_arn: str, permissions: Iterator[Permission]) -> Refused | None:
+        return next(filter(None, (self._roles.refused(role_arn, permission) for permission in permissions)), None)
 
     def _reading(self, uri: str) -> Iterator[Permission]:
         bucket, prefix = _parts(uri)
@@ -69,7 +69,7 @@ class ExecutionRoles:
         for item in found:
             yield Permission("s3:GetObject", f"arn:aws:s3:::{bucket}/{item.name}")
         for key_arn in sorted({item.key_arn for item in found if item.key_arn}):
-            yield Permission("kms:Decrypt", key_arn)
+            yield through_s3("kms:Decrypt", key_arn)
         if not found:
             # A bucket of AWS's own: any file of the prefix stands for all of them.
             yield Permission("s3:GetObject", f"arn:aws:s3:::{bucket}/{prefix}model.safetensors")
@@ -79,17 +79,17 @@ class ExecutionRoles:
         yield Permission("s3:PutObject", f"arn:aws:s3:::{bucket}/{prefix}model.safetensors")
         encrypted_with = key_arn or self._roles.default_key(bucket)
         if encrypted_with:
-            yield Permission("kms:GenerateDataKey", encrypted_with)
+            yield through_s3("kms:GenerateDataKey", encrypted_with)
             # A large file is uploaded in parts, and S3 decrypts each part to put them together.
-            yield Permission("kms:Decrypt", encrypted_with)
+            yield through_s3("kms:Decrypt", encrypted_with)
 
 
-def refusal(role_arn: str, permission: Permission) -> str:
+def refusal(role_arn: str, permission: Refused) -> str:
     """IAM's sentence about a permission that a role lacks."""
     account, role = role_arn.split(":")[4], role_arn.rpartition("/")[2]
     return (
         f"User: arn:aws:sts::{account}:assumed-role/{role}/SageMaker is not authorized to perform: {permission.action} "
-        f"on resource: {permission.resource} because no identity-based policy allows the {permission.action} action"
+        f"on resource: {permission.resource} {permission.reason}"
     )
 
 

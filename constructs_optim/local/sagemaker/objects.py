@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 
 class Objects(Protocol):
-    """Objects of any bucket, by their URIs."""
+    """Objects of any bucket, by their URIs, as one account may see and write them."""
 
     def put(self, job: str, objects: dict[str, bytes]) -> None:
         """Write the output of a job."""
@@ -28,3 +29,7 @@ class Objects(Protocol):
     def upload(self, path: Path, uri: str, key_id: str | None) -> None:
         """Copy a file into an object, encrypted with a KMS key or as the bucket asks for."""
         ...
+
+
+ObjectsOf = Callable[[str, str], Objects]
+"""The objects as the jobs of an account and region see them."""

@@ -23,7 +23,7 @@ from .hosting import Hosting
 from .hub import Hub
 from .inference_components import InferenceComponents
 from .invocations import Answer, Invocation, Invocations
-from .objects import Objects
+from .objects import ObjectsOf
 from .optimization_jobs import JobDurations, OptimizationJobs
 from .performance import Performances
 from .recommendation_jobs import RecommendationJobs
@@ -35,6 +35,8 @@ from .training_settings import TrainingSettings
 Operation = Callable[[Record], Record]
 Price = Callable[[str], float | None]
 """What an instance type costs in an hour."""
+TrainingSettingsOf = Callable[[str, str], TrainingSettings]
+"""How the training jobs of an account and region are run."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,12 @@ class SageMaker:
         hub: Hub,
         faults: Faults,
         calls: CallLog,
-        objects: Objects,
+        objects: ObjectsOf,
         timing: Timing,
         roles: Roles | None = None,
         alarms: Alarms | None = None,
         price: Price = lambda instance_type: None,
-        training: TrainingSettings | None = None,
+        training: TrainingSettingsOf = lambda account, region: TrainingSettings(),
     ) -> None:
         self.model, self.performances = ApiModel("sagemaker"), Performances()
         self._faults, self._calls = faults, calls
@@ -74,7 +76,7 @@ class SageMaker:
             alarms=alarms or NoAlarms(),
             performances=self.performances,
             price=price,
-            training=training or TrainingSettings(),
+            training=training,
         )
         self._lock = threading.RLock()
         self._scopes: dict[tuple[str, str], _Regional] = {}
@@ -166,19 +168,20 @@ class _World:
 
     hub: Hub
     faults: Faults
-    objects: Objects
+    objects: ObjectsOf
     timing: Timing
     roles: ExecutionRoles
     alarms: Alarms
     performances: Performances
     price: Price
-    training: TrainingSettings
+    training: TrainingSettingsOf
 
 
 class _Regional:
     def __init__(self, scope: Scope, world: _World) -> None:
         self.scope = scope
-        hub, faults, objects, timing, roles = world.hub, world.faults, world.objects, world.timing, world.roles
+        hub, faults, timing, roles = world.hub, world.faults, world.timing, world.roles
+        objects = world.objects(scope.account, scope.region)
         self.jobs = OptimizationJobs(scope, faults, objects.put, timing.jobs, roles)
         hosting = Hosting(scope, roles)
         self.endpoints = endpoints = Endpoints(hosting, faults, Pace(timing.endpoint, timing.scale), world.alarms)
@@ -192,7 +195,9 @@ class _Regional:
         recommendations = RecommendationJobs(
             scope, faults, configs, world.performances, world.price, roles, timing.scale
         )
-        self.trainings = trainings = TrainingJobs(scope, faults, objects, roles, world.training)
+        self.trainings = trainings = TrainingJobs(
+            scope, faults, objects, roles, world.training(scope.account, scope.region)
+        )
         self.operations: dict[str, Operation] = {
             "AddTags": self._add_tags,
             "CreateAIBenchmarkJob": benchmarks.create,

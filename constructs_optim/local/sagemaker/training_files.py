@@ -16,7 +16,7 @@ import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ..authorization import Permission
+from ..authorization import Refused
 from .execution import ExecutionRoles, refusal
 from .objects import Objects
 from .records import Record
@@ -190,7 +190,7 @@ class TrainingFiles:
         except Exception as error:
             raise TransferFailed(f"Artifact upload failed:{uri}: {error}") from None
 
-    def _may(self, refused: Permission | None, what: str) -> None:
+    def _may(self, refused: Refused | None, what: str) -> None:
         if refused is not None:
             raise TransferFailed(f"{what}:{refusal(self._role, refused)}")
 

@@ -1,0 +1,308 @@
+"""One store for the teams of two accounts, in a third: each deployed with its own credentials, and IAM enforced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from constructs_optim.local.cloud import LocalCloud
+
+from ..local.conftest import until
+from .conftest import write_document
+from .stack import DeployedStack
+from .template_stack import part_of
+from .test_sharing import manifest_of
+
+pytestmark = pytest.mark.exhaustive
+
+PLATFORM, SEARCH, SUPPORT, OUTSIDER = "111122223333", "444455556666", "777788889999", "999900001111"
+TEAMS = {"Search": SEARCH, "Support": SUPPORT}
+STORE = f"artifacts-of-all-teams-{PLATFORM}-us-west-2"
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """The example in its three accounts, and what the CLI said to a fourth one, which the store does not name."""
+
+    platform: DeployedStack
+    search: DeployedStack
+    support: DeployedStack
+    outsider: DeployedStack
+    refusal: Future[str]
+
+    @property
+    def teams(self) -> tuple[DeployedStack, DeployedStack]:
+        return self.search, self.support
+
+    @property
+    def cloud(self) -> LocalCloud:
+        return self.platform.cloud
+
+    @property
+    def s3(self) -> Any:
+        return self.platform.client("s3")
+
+    def claim(self, key: str) -> dict[str, Any]:
+        return self.record(f"artifacts/{key}/claim.json")
+
+    def record(self, name: str) -> dict[str, Any]:
+        """A JSON object of the store, as its owner sees it."""
+        return json.loads(self.s3.get_object(Bucket=STORE, Key=name)["Body"].read())
+
+    def names(self, prefix: str) -> list[str]:
+        """The objects of the store below a prefix, as its owner sees them."""
+        return [item["Key"] for item in self.s3.list_objects_v2(Bucket=STORE, Prefix=prefix).get("Contents", [])]
+
+    def references(self, stack: DeployedStack) -> set[str]:
+        """What the stacks of an account refer to, by its records."""
+        return {key for name in self.names(f"owners/{stack.account}/") for key in self.record(name)["keys"]}
+
+
+@pytest.fixture(scope="module")
+def accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """A local cloud that enforces IAM, of which each account is bootstrapped."""
+    hub = tmp_path_factory.mktemp("hub")
+    write_document(hub / "meta-textgeneration-llama-3-1-8b", ("2.16.2",))
+    with LocalCloud(
+        job_seconds=(0.3, 0.3), endpoint_seconds=0.2, time_scale=0.01, hub_folders=[hub], enforce_iam=True
+    ) as running:
+
+        def bootstrap(account: str) -> None:
+            stack = DeployedStack(running, tmp_path_factory.mktemp("bootstrap"), "Bootstrap", account=account)
+            stack.cdk("bootstrap", f"aws://{account}/{running.region}")
+
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(bootstrap, (PLATFORM, SEARCH, SUPPORT, OUTSIDER)))
+        yield running
+
+
+@pytest.fixture(scope="module")
+def deployed(accounts: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+    output = tmp_path_factory.mktemp("cloud-assemblies")
+    context = {"platform": PLATFORM, "search": SEARCH, "support": SUPPORT}
+
+    def stack(name: str, account: str, **more: str) -> DeployedStack:
+        given = {**context, **more}
+        return DeployedStack(
+            accounts, output, name, bucket=STORE, example="shared_store.py", context=given, account=account
+        )
+
+    platform = stack("Platform", PLATFORM)
+    platform.deploy()
+    key = {"key_arn": platform.outputs["KeyArn"]}
+    outsider = stack("Support", OUTSIDER, support=OUTSIDER, **key)
+    search, support = (stack(name, account, **key) for name, account in TEAMS.items())
+    with ThreadPoolExecutor() as threads:
+        # It waits for permissions that may be on their way, and disturbs nobody meanwhile.
+        refusal = threads.submit(outsider.deploy, fails=True)
+        accounts.inject("job_never_finishes")
+        deployments = [threads.submit(search.deploy)]
+        until(lambda: is_waiting(search), bool, seconds=120)
+        deployments.append(threads.submit(support.deploy))
+        until(lambda: is_waiting(support), bool, seconds=120)
+        accounts.clear_faults()
+        for deployment in deployments:
+            deployment.result()
+        yield Deployed(platform, search, support, outsider, refusal)
+
+
+def is_waiting(stack: DeployedStack) -> bool:
+    """Whether a stack waits for its artifact, which its handler has seen to."""
+    try:
+        events = stack.events
+    except ClientError:
+        return False
+    statuses = {(event["ResourceType"], event["ResourceStatus"]) for event in events}
+    assert "CREATE_FAILED" not in {status for _, status in statuses}, stack.reasons
+    return ("Custom::OptimizationJob", "CREATE_COMPLETE") in statuses
+
+
+def refused(call: Any, **given: Any) -> str:
+    """The code of the error that a call must end in."""
+    with pytest.raises(ClientError) as raised:
+        call(**given)
+    return raised.value.response.get("Error", {}).get("Code", "")
+
+
+def test_each_account_has_an_endpoint_of_its_own_in_service(deployed: Deployed) -> None:
+    for team in deployed.teams:
+        (listed,) = team.client("sagemaker").list_endpoints()["Endpoints"]
+        assert listed["EndpointStatus"] == "InService"
+        assert listed["EndpointArn"].split(":")[4] == team.account
+        assert listed["EndpointName"] == team.outputs["EndpointName"]
+    assert deployed.platform.client("sagemaker").list_endpoints()["Endpoints"] == []
+
+
+def test_the_account_that_asks_first_makes_the_artifact_in_the_platforms_bucket_and_the_other_follows_it(
+    deployed: Deployed,
+) -> None:
+    jobs = {
+        stack.account: stack.client("sagemaker").list_optimization_jobs()["OptimizationJobSummaries"]
+        for stack in (deployed.platform, *deployed.teams)
+    }
+    assert {account: len(found) for account, found in jobs.items()} == {PLATFORM: 0, SEARCH: 1, SUPPORT: 0}
+    assert jobs[SEARCH][0]["OptimizationJobStatus"] == "COMPLETED"
+    key = deployed.search.artifact_key
+    assert deployed.support.artifact_key == key
+    assert {team.name: followed(team) for team in deployed.teams} == {"Search": False, "Support": True}
+    manifest = deployed.platform.manifest(key)
+    assert manifest["job_name"] == jobs[SEARCH][0]["OptimizationJobName"]
+    written = deployed.names(f"artifacts/{key}/model/1/")
+    assert [name.rpartition("/")[2] for name in written] == [file["name"] for file in manifest["files"]]
+    owned = {
+        stack.account: {bucket["Name"] for bucket in stack.client("s3").list_buckets()["Buckets"]} & {STORE}
+        for stack in (deployed.platform, *deployed.teams)
+    }
+    assert owned == {PLATFORM: {STORE}, SEARCH: set(), SUPPORT: set()}
+
+
+def followed(stack: DeployedStack) -> bool:
+    """Whether the stack's handler said that it follows another account's job."""
+    (group,) = (name for name in stack.resources["AWS::Logs::LogGroup"] if "ServiceHandler" in name)
+    events = stack.client("logs").filter_log_events(logGroupName=group)["events"]
+    return any('"follows"' in event["message"] for event in events)
+
+
+def test_both_serve_it_from_there(deployed: Deployed) -> None:
+    manifest = deployed.platform.manifest(deployed.search.artifact_key)
+    assert manifest["model_data_uri"].startswith(f"s3://{STORE}/artifacts/")
+    for team in deployed.teams:
+        served = team.served_container["ModelDataSource"]["S3DataSource"]
+        assert served["S3Uri"] == manifest["model_data_uri"]
+
+
+def test_everything_of_the_store_is_encrypted_with_the_platforms_key(deployed: Deployed) -> None:
+    names = [*deployed.names("artifacts/"), *deployed.names("owners/")]
+    keys = {deployed.s3.head_object(Bucket=STORE, Key=name).get("SSEKMSKeyId") for name in names}
+    assert keys == {deployed.platform.outputs["KeyArn"]}
+
+
+def test_each_account_keeps_its_own_references_and_the_claim_names_both(deployed: Deployed) -> None:
+    key = deployed.search.artifact_key
+    for team in deployed.teams:
+        assert deployed.references(team) == {key}
+    claim = deployed.claim(key)
+    assert {owner["stack_id"].split(":")[4] for owner in claim["owners"]} == {SEARCH, SUPPORT}
+    assert (claim["maker"], claim["attempt"], claim["released"]) == (SEARCH, 1, False)
+
+
+def test_no_account_reads_the_references_of_another_or_removes_anything(deployed: Deployed) -> None:
+    (reference,) = deployed.names(f"owners/{SUPPORT}/")
+    search = deployed.search.client("s3")
+    assert refused(search.get_object, Bucket=STORE, Key=reference) == "AccessDenied"
+    assert refused(search.list_objects_v2, Bucket=STORE, Prefix="owners/") == "AccessDenied"
+    manifest = f"artifacts/{deployed.search.artifact_key}/manifest.json"
+    assert search.get_object(Bucket=STORE, Key=manifest)["Body"].read()
+    assert refused(search.delete_object, Bucket=STORE, Key=manifest) == "AccessDenied"
+
+
+def test_all_that_the_roles_asked_for_was_allowed(deployed: Deployed) -> None:
+    asked = [found for found in deployed.cloud.authorizations() if found["account"] in TEAMS.values()]
+    assert [found for found in asked if found["decision"] != "Allow"] == []
+    key_arn = deployed.platform.outputs["KeyArn"]
+    for account in TEAMS.values():
+        own = [found for found in asked if found["account"] == account]
+        assert all(f":{account}:role/" in found["resource"] for found in own if found["action"] == "sts:AssumeRole")
+        of_the_store = {
+            (part_of(found["role"]), found["action"])
+            for found in own
+            if found["resource"] == key_arn or found["resource"].startswith(f"arn:aws:s3:::{STORE}")
+        }
+        makes = {("Execution", "kms:GenerateDataKey"), ("Execution", "s3:PutObject")}
+        assert of_the_store >= {
+            ("Handler", "kms:GenerateDataKey"),
+            ("Handler", "s3:PutObject"),
+            ("Execution", "kms:Decrypt"),
+            ("Execution", "s3:GetObject"),
+        }
+        assert (of_the_store >= makes) == (account == SEARCH), "the second account's execution role writes nothing"
+
+
+def test_an_account_that_only_reads_waits_for_what_another_makes_and_serves_it_by_its_key(
+    accounts: LocalCloud, tmp_path: Path
+) -> None:
+    bucket = f"optimized-artifacts-{PLATFORM}-us-west-2"
+    training, serving = (
+        DeployedStack(
+            accounts,
+            tmp_path,
+            name,
+            bucket=bucket,
+            example="eagle_in_two_stacks.py",
+            context={"maker": PLATFORM, "consumer": SUPPORT},
+            account=account,
+        )
+        for name, account in (("Training", PLATFORM), ("Serving", SUPPORT))
+    )
+    accounts.inject("job_never_finishes")
+    training.deploy()
+    key = training.outputs["ArtifactKey"]
+    serving.deploy(fails=True)
+    promise = f"account {PLATFORM} makes it for the stack Training, by "
+    assert f"the artifact {key} is not in the store {bucket}: {promise}" in serving.reasons
+    accounts.clear_faults()
+    manifest = manifest_of(training, key)
+    serving.deploy()
+    assert serving.endpoint["EndpointStatus"] == "InService"
+    assert serving.endpoint["EndpointArn"].split(":")[4] == SUPPORT
+    (heads,) = serving.served_container["AdditionalModelDataSources"]
+    assert heads["S3DataSource"]["S3Uri"] == f"{manifest['model_data_uri']}draft/"
+    assert serving.client("sagemaker").list_optimization_jobs(NameContains=key[:32])["OptimizationJobSummaries"] == []
+    reader = serving.client("s3")
+    name = f"artifacts/{key}/manifest.json"
+    assert reader.get_object(Bucket=bucket, Key=name)["Body"].read()
+    assert refused(reader.put_object, Bucket=bucket, Key=name, Body=b"{}") == "AccessDenied"
+    serving.destroy()
+    training.destroy()
+    asked = [found for found in accounts.authorizations() if found["role"].startswith(("Serving-", "Training-"))]
+    assert {found["account"] for found in asked} == {PLATFORM, SUPPORT}
+    assert [found for found in asked if found["decision"] != "Allow"] == []
+
+
+def test_an_account_that_the_store_does_not_name_is_refused_and_told_what_is_missing(deployed: Deployed) -> None:
+    for said in (deployed.refusal.result(), deployed.outsider.reasons):
+        words = " ".join(said.split())
+        assert f"If the store {STORE} is another account's, that one has to share it with this one, {OUTSIDER}" in words
+    assert deployed.outsider.status == "ROLLBACK_COMPLETE", "what it made is taken down again"
+    assert deployed.references(deployed.outsider) == set()
+    assert OUTSIDER not in json.dumps(deployed.claim(deployed.search.artifact_key))
+    assert deployed.outsider.client("sagemaker").list_optimization_jobs()["OptimizationJobSummaries"] == []
+    denied = [found for found in deployed.cloud.authorizations() if found["account"] == OUTSIDER]
+    assert {found["resource"].partition("/")[0] for found in denied if found["decision"] != "Allow"} == {
+        f"arn:aws:s3:::{STORE}"
+    }
+
+
+def test_deploying_a_team_again_changes_nothing(deployed: Deployed) -> None:
+    assert "no changes" in deployed.support.deploy()
+
+
+def test_teams_that_leave_take_their_references_back_and_whoever_comes_back_finds_the_artifact(
+    deployed: Deployed,
+) -> None:
+    key, kept = deployed.search.artifact_key, deployed.names("artifacts/")
+    deployed.search.destroy()
+    assert (deployed.references(deployed.search), deployed.references(deployed.support)) == (set(), {key})
+    claim = deployed.claim(key)
+    assert [owner["stack_id"].split(":")[4] for owner in claim["owners"]] == [SUPPORT]
+    assert not claim["released"], "the artifact is whole, and the other account serves it"
+    deployed.search.deploy()
+    assert deployed.references(deployed.search) == {key}, "it found the artifact"
+    assert len(deployed.search.client("sagemaker").list_optimization_jobs()["OptimizationJobSummaries"]) == 1
+    deployed.search.destroy()
+    # The bucket, its policy and its key are retained: who has a share left goes on, and can leave.
+    deployed.platform.destroy()
+    assert deployed.support.endpoint["EndpointStatus"] == "InService"
+    deployed.support.destroy()
+    assert deployed.references(deployed.support) == set()
+    assert deployed.claim(key)["owners"] == []
+    assert deployed.names("artifacts/") == kept, "artifacts stay until somebody prunes them"
+    left = [found for found in deployed.cloud.authorizations() if found["account"] in TEAMS.values()]
+    assert [found for found in left if found["decision"] != "Allow"] == []
