@@ -10,7 +10,8 @@ from botocore.config import Config
 
 from .ministack_bridge import SECRET
 
-_CONFIG = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1})
+# A user agent of its own, for calls of functions are told by theirs, which this process's environment gives.
+_CONFIG = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}, user_agent="constructs-optim-local")
 
 
 class OwnClients:

@@ -148,7 +148,7 @@ async def _serve(settings: dict[str, Any]) -> None:
 
 
 def _variables(account: str, region: str) -> dict[str, str]:
-    """What points the code of a training job at an account and region of this cloud."""
+    """What points the code of a training job, or the commands of a build, at an account and region of this cloud."""
     address = os.environ["AWS_ENDPOINT_URL"]
     return {
         "AWS_ACCESS_KEY_ID": account,

@@ -165,6 +165,7 @@ def test_a_job_of_another_account_writes_where_the_bucket_lets_it(
         assert (job["OptimizationJobStatus"], said in job["FailureReason"]) == ("FAILED", True)
         assert not written(guarded, name)
     assert guarded.client("sagemaker").list_optimization_jobs()["OptimizationJobSummaries"] == []
+    assert guarded.function_calls() == [], "what SageMaker does is no function's call"
 
 
 @pytest.mark.parametrize("shared", [True, False])
