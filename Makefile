@@ -33,7 +33,7 @@ test: install models ## the test suite, without what trains (make medusa), insta
 	@pytest -m "not exhaustive and not trains and not package" --ignore tests/docs --numprocesses 3 --dist loadfile
 
 exhaustive: install ## the tests that try every case of something
-	@pytest -m exhaustive --numprocesses 3
+	@pytest -m exhaustive --numprocesses 3 --dist loadgroup
 
 package: install ## the wheel and the source distribution, built into dist/ and tried in clean environments
 	@pytest -m package tests/package

@@ -20,7 +20,8 @@ from .stack import DeployedStack
 from .template_stack import part_of
 from .test_sharing import manifest_of
 
-pytestmark = pytest.mark.exhaustive
+# In one process: what one test deploys, the next looks at.
+pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("accounts")]
 
 PLATFORM, SEARCH, SUPPORT, OUTSIDER = "111122223333", "444455556666", "777788889999", "999900001111"
 TEAMS = {"Search": SEARCH, "Support": SUPPORT}

@@ -253,14 +253,14 @@ def test_accounts_have_resources_of_one_name_each_their_own(cloud: LocalCloud) -
 
 
 def test_an_alarm_scales_the_endpoint_of_its_own_account(cloud: LocalCloud) -> None:
-    accounts, of = (ACCOUNT, OTHER), variant("scaled")
+    accounts, of = (ACCOUNT, OTHER), variant("scaled-in-two-accounts")
     for account in accounts:
-        serving(cloud.client("sagemaker", account), "scaled", count=1)
+        serving(cloud.client("sagemaker", account), "scaled-in-two-accounts", count=1)
         scaling = cloud.client("application-autoscaling", account)
         scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=4)
         alarm(cloud.client("cloudwatch", account), "busy", step_policy(scaling, of, 2))
     given = {"AlarmName": "busy", "StateValue": "ALARM", "StateReason": "a test"}
     cloud.client("cloudwatch", OTHER).set_alarm_state(**given)
-    instances(cloud.client("sagemaker", OTHER), "scaled", 3)
-    instances(cloud.client("sagemaker"), "scaled", 1)
+    instances(cloud.client("sagemaker", OTHER), "scaled-in-two-accounts", 3)
+    instances(cloud.client("sagemaker"), "scaled-in-two-accounts", 1)
     assert causes(cloud.client("application-autoscaling"), of) == []

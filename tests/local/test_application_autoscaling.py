@@ -48,7 +48,10 @@ def test_a_policy_tracks_a_target(scaling: Any) -> None:
         },
     )
     assert made["PolicyARN"].startswith("arn:aws:autoscaling:")
-    (policy,) = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
+    # Of this resource: other tests' stacks have policies on the same local cloud.
+    (policy,) = scaling.describe_scaling_policies(ServiceNamespace="sagemaker", ResourceId=TARGET["ResourceId"])[
+        "ScalingPolicies"
+    ]
     assert policy["PolicyName"] == "concurrency"
     scaling.delete_scaling_policy(**TARGET, PolicyName="concurrency")
     scaling.deregister_scalable_target(**TARGET)

@@ -16,6 +16,9 @@ from constructs_optim.local.codebuild.buildspec import BuildspecError, Output, p
 from .conftest import until
 from .pipelines import commands, project, write
 
+# tests/e2e/test_pipeline.py has a pipeline whose actions are tried here.
+pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("codebuild")]
+
 
 class Build:
     """A build of a project without a source."""

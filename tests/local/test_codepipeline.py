@@ -34,6 +34,9 @@ from .pipelines import (
     write,
 )
 
+# tests/e2e/test_pipeline.py has a pipeline whose actions are tried here.
+pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("codepipeline")]
+
 PARAMETERS = {"Who": {"Type": "String", "Default": "nobody"}}
 NAMED = {
     "Parameters": PARAMETERS,
@@ -281,7 +284,8 @@ class TestExecutions:
             newest = run.id
             until(lambda: run.state("Release").get("inboundExecution", {}).get("pipelineExecutionId"), newest.__eq__)
             assert len(run.executions()) == waiting + 1
-        assert [found["status"] for found in run.executions()] == ["InProgress", "Superseded", "InProgress"]
+        statuses = ["InProgress", "Superseded", "InProgress"]
+        until(lambda: [found["status"] for found in run.executions()], statuses.__eq__)
         run.answer("Release", "Approved")
         until(lambda: run.executions()[2]["status"], "Succeeded".__eq__)
         run.answer("Release", "Approved")

@@ -15,6 +15,9 @@ from constructs_optim.local.cloud import LocalCloud
 from .conftest import BUCKET, ROLE, until
 from .pipelines import action, approval, deploy, outputs, stage
 
+# tests/e2e/test_pipeline.py has a pipeline whose actions are tried here.
+pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("codepipeline-resource")]
+
 
 @pytest.fixture(scope="module")
 def archive(cloud: LocalCloud) -> dict[str, Any]:
@@ -70,7 +73,7 @@ def test_a_pipeline_lives_from_create_to_delete_and_begins_again_when_it_is_upda
 
     closed = {"DisableInboundStageTransitions": [{"StageName": "Release", "Reason": "not today"}]}
     assert deployed("Second", tags={"team": "search"}, **closed) == "UPDATE_COMPLETE"
-    assert [found["status"] for found in executions()] == ["InProgress", "Cancelled"]
+    until(lambda: [found["status"] for found in executions()], ["InProgress", "Cancelled"].__eq__)
     assert client.get_pipeline(**identity)["pipeline"]["version"] == 2
     assert outputs(cloud, made) == {"Arn": arn, "Version": "2"}
     (_, state) = client.get_pipeline_state(**identity)["stageStates"]
