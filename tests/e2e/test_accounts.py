@@ -20,8 +20,7 @@ from .stack import DeployedStack
 from .template_stack import part_of
 from .test_sharing import manifest_of
 
-# In one process: what one test deploys, the next looks at.
-pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("accounts")]
+pytestmark = pytest.mark.exhaustive
 
 PLATFORM, SEARCH, SUPPORT, OUTSIDER = "111122223333", "444455556666", "777788889999", "999900001111"
 TEAMS = {"Search": SEARCH, "Support": SUPPORT}

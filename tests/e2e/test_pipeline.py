@@ -17,8 +17,7 @@ from .chat_repository import CONNECTED, cdk, change, write_programs, write_repos
 from .conftest import write_document
 from .stack import CHECKOUT
 
-# In one process: what one test deploys, the next looks at.
-pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("pipeline")]
+pytestmark = pytest.mark.exhaustive
 
 MODEL, VERSION = "meta-textgeneration-llama-3-70b-instruct", "2.16.2"
 STAGES = ["Source", "Build", "UpdatePipeline", "Assets", "Staging", "Production"]

@@ -17,7 +17,7 @@ from .conftest import until
 from .pipelines import commands, project, write
 
 # tests/e2e/test_pipeline.py has a pipeline whose actions are tried here.
-pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("codebuild")]
+pytestmark = pytest.mark.exhaustive
 
 
 class Build:

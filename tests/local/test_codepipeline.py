@@ -35,7 +35,7 @@ from .pipelines import (
 )
 
 # tests/e2e/test_pipeline.py has a pipeline whose actions are tried here.
-pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("codepipeline")]
+pytestmark = pytest.mark.exhaustive
 
 PARAMETERS = {"Who": {"Type": "String", "Default": "nobody"}}
 NAMED = {

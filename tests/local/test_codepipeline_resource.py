@@ -16,7 +16,7 @@ from .conftest import BUCKET, ROLE, until
 from .pipelines import action, approval, deploy, outputs, stage
 
 # tests/e2e/test_pipeline.py has a pipeline whose actions are tried here.
-pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("codepipeline-resource")]
+pytestmark = pytest.mark.exhaustive
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from .pipelines import (
 from .test_iam import Role, allow, document, refused
 
 # tests/e2e/test_pipeline.py has a pipeline whose actions are tried here.
-pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("codepipeline-roles")]
+pytestmark = pytest.mark.exhaustive
 
 OBJECTS = f"arn:aws:s3:::{ARTIFACTS}/*"
 CALLER = "python -c \"import boto3; print(boto3.client('sts').get_caller_identity()['Arn'])\""
