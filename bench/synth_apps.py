@@ -1,4 +1,4 @@
-"""The apps that bench/synth.py times: the same endpoint as raw L1 constructs, as ours, and as the peer's.
+"""The apps that bench/synth.py times: the same endpoint as raw L1 constructs, as ours, as templates, and as the peer's.
 
 Each takes the number of endpoints, spreads them over stacks, and prints what it took as JSON.
 """
@@ -125,6 +125,15 @@ from constructs_optim import (
     evaluation.require(p99_ttft_ms=2000, min_output_tokens_per_second=100, max_regression=0.05)
     Tags.of(endpoint).add("team", "chat")
 """,
+)
+
+# The templates of FULL, a stack in one call: what no way of declaring their resources can be faster than.
+INCLUDED = _app(
+    imports="from aws_cdk.cloudformation_include import CfnInclude",
+    shared="""
+        CfnInclude(stack, "Templates", template_file=f"templates-{sys.argv[1]}/{stack.stack_name}.json")
+""",
+    body="    pass",
 )
 
 PEER = _app(
