@@ -59,16 +59,11 @@ class ApplicationAutoScaling:
         Raises:
             ApiError: as AWS would answer.
         """
-        try:
+        with self._calls.recorded(self.name, operation, request):
             self._faults.before(operation)
             self.model.check(operation, request)
             with self._lock:
-                answer = self._carried_out(operation, request, (account, region))
-        except ApiError as error:
-            self._calls.add(self.name, operation, request, error.code)
-            raise
-        self._calls.add(self.name, operation, request, "OK")
-        return answer
+                return self._carried_out(operation, request, (account, region))
 
     def alarm_fired(self, policy_arn: str, alarm: dict[str, Any], value: float | None) -> None:
         """Carry out the policy that is an action of an alarm; one that is gone is no longer carried out.

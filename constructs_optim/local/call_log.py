@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from .api_error import ApiError
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,16 @@ class CallLog:
         """Record a call."""
         with self._lock:
             self._calls.append(Call(service, operation, request, outcome, time.time()))
+
+    @contextmanager
+    def recorded(self, service: str, operation: str, request: Any) -> Iterator[None]:
+        """Record what is carried out within it, with how it ended."""
+        try:
+            yield
+        except ApiError as error:
+            self.add(service, operation, request, error.code)
+            raise
+        self.add(service, operation, request, "OK")
 
     def to_json(self, operation: str | None = None) -> list[dict[str, Any]]:
         """The calls, or those of one operation."""

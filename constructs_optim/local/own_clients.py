@@ -11,7 +11,9 @@ from botocore.config import Config
 from .ministack_bridge import SECRET
 
 # A user agent of its own, for calls of functions are told by theirs, which this process's environment gives.
-_CONFIG = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}, user_agent="constructs-optim-local")
+CLIENTS_CONFIG = Config(
+    s3={"addressing_style": "path"}, retries={"max_attempts": 1}, user_agent="constructs-optim-local"
+)
 
 
 class OwnClients:
@@ -33,6 +35,6 @@ class OwnClients:
                     region_name=region,
                     aws_access_key_id=account,
                     aws_secret_access_key=SECRET,
-                    config=_CONFIG,
+                    config=CLIENTS_CONFIG,
                 )
             return self._made[key]

@@ -47,17 +47,12 @@ class PriceList:
         Raises:
             ApiError: as AWS would answer.
         """
-        try:
+        with self._calls.recorded(self.name, operation, request):
             self._faults.before(operation)
             self.model.check(operation, request)
             if operation != "GetProducts":
                 raise ApiError("UnknownOperationException", f"{operation} is not an operation of the local cloud")
-            answer = _page(request)
-        except ApiError as error:
-            self._calls.add(self.name, operation, request, error.code)
-            raise
-        self._calls.add(self.name, operation, request, "OK")
-        return answer
+            return _page(request)
 
 
 def hourly_price(instance_type: str) -> float | None:

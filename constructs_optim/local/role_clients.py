@@ -8,15 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import boto3
-from botocore.config import Config
 
 from .authorization import Roles
 from .ministack_bridge import SECRET
+from .own_clients import CLIENTS_CONFIG
 
 Credentials = Mapping[str, str]
-
-# A user agent of its own, for calls of functions are told by theirs, which this process's environment gives.
-_CONFIG = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}, user_agent="constructs-optim-local")
 
 
 class RoleClients:
@@ -60,5 +57,5 @@ class RoleClients:
                 aws_secret_access_key=credentials["AWS_SECRET_ACCESS_KEY"],
                 aws_session_token=credentials.get("AWS_SESSION_TOKEN"),
                 endpoint_url=os.environ.get("AWS_ENDPOINT_URL"),
-                config=_CONFIG,
+                config=CLIENTS_CONFIG,
             )

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from . import process_supervisor
 
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where the programs are that every container has."""
 _LONGEST_LINE = 65_536
 _READING_SECONDS = 5.0
 

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..supervised_process import SYSTEM_PATH
 from . import npm_stand_in
 from .buildspec import Output
-
-_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class NothingToPack(ValueError):
@@ -66,7 +65,7 @@ class BuildHost:
             cloud: what points tools at this cloud.
         """
         return {
-            "PATH": ":".join([str(self._programs), *map(str, path), _SYSTEM_PATH]),
+            "PATH": ":".join([str(self._programs), *map(str, path), SYSTEM_PATH]),
             "HOME": str(self.folder / "home"),
             "TMPDIR": str(self.folder / "tmp"),
             "LANG": "C.UTF-8",

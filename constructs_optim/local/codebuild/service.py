@@ -55,15 +55,10 @@ class CodeBuild:
         Raises:
             ApiError: as AWS would answer.
         """
-        try:
+        with self._calls.recorded(self.name, operation, request):
             self._faults.before(operation)
             self.model.check(operation, request)
-            answer = self._carried_out(operation, request, (account, region))
-        except ApiError as error:
-            self._calls.add(self.name, operation, request, error.code)
-            raise
-        self._calls.add(self.name, operation, request, "OK")
-        return answer
+            return self._carried_out(operation, request, (account, region))
 
     def start(
         self,

@@ -74,19 +74,14 @@ class CodePipeline:
         Raises:
             ApiError: as AWS would answer.
         """
-        try:
+        with self._calls.recorded(self.name, operation, request):
             self._faults.before(operation)
             self.model.check(operation, request)
             carry_out = self._operations.get(operation)
             if carry_out is None:
                 raise ApiError("UnknownOperationException", f"{operation} is not an operation of the local cloud")
             with self._lock:
-                answer = carry_out(request, (account, region))
-        except ApiError as error:
-            self._calls.add(self.name, operation, request, error.code)
-            raise
-        self._calls.add(self.name, operation, request, "OK")
-        return answer
+                return carry_out(request, (account, region))
 
     def close(self) -> None:
         """Let go of all that runs: the local cloud ends."""

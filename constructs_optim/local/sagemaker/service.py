@@ -87,19 +87,14 @@ class SageMaker:
         Raises:
             ApiError: as AWS would answer.
         """
-        try:
+        with self._calls.recorded(self.name, operation, request):
             self._faults.before(operation)
             self.model.check(operation, request)
             with self._lock:
                 handler = self._regional(account, region).operations.get(operation)
                 if handler is None:
                     raise ApiError("UnknownOperationException", f"{operation} is not an operation of the local cloud")
-                answer = handler(request)
-        except ApiError as error:
-            self._calls.add(self.name, operation, request, error.code)
-            raise
-        self._calls.add(self.name, operation, request, "OK")
-        return answer
+                return handler(request)
 
     def ask(self, invocation: Invocation, *, account: str, region: str) -> Answer:
         """Carry out an invocation of an endpoint, which is SageMaker Runtime's.
@@ -109,15 +104,10 @@ class SageMaker:
         """
         operation = "InvokeEndpointWithResponseStream" if invocation.streams else "InvokeEndpoint"
         request = {"EndpointName": invocation.endpoint, "InferenceComponentName": invocation.component}
-        try:
+        with self._calls.recorded("sagemaker-runtime", operation, request):
             self._faults.before(operation)
             with self._lock:
-                answer = self._regional(account, region).invocations.invoke(invocation)
-        except ApiError as error:
-            self._calls.add("sagemaker-runtime", operation, request, error.code)
-            raise
-        self._calls.add("sagemaker-runtime", operation, request, "OK")
-        return answer
+                return self._regional(account, region).invocations.invoke(invocation)
 
     def capacity(self, resource_id: str, *, account: str, region: str) -> int | None:
         """What Application Auto Scaling sees of a resource: its instances or copies; None while it cannot be scaled."""

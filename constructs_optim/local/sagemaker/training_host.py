@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from ..supervised_process import SYSTEM_PATH
 from .records import Record
 
 ROOT = PurePosixPath("/opt/ml")
 CHECKPOINTS = "/opt/ml/checkpoints"
 TENSORBOARD = "/opt/ml/output/tensorboard"
 _MENTIONED = re.compile(r"(?<![\w./])/opt/ml(?![\w-])")
-_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Host:
             cloud: what points its SDK at this cloud.
         """
         image = {
-            "PATH": f"{path}:{_SYSTEM_PATH}",
+            "PATH": f"{path}:{SYSTEM_PATH}",
             "HOME": str(self.folder / "home"),
             "TMPDIR": str(self.folder / "tmp"),
             "LANG": "C.UTF-8",
