@@ -83,7 +83,7 @@ lock: install ## look for newer versions of everything that is pinned
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/uv.in --output-file requirements/uv.txt
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
-	  pyproject.toml --extra local --group dev --output-file requirements/dev.txt
+	  pyproject.toml --extra local --group dev --override requirements/overrides.in --output-file requirements/dev.txt
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/models.in --constraint requirements/dev.txt --excludes requirements/models-gpu-packages.txt \
 	  --no-emit-package torch --output-file requirements/models.txt
