@@ -16,7 +16,7 @@ env = Environment(
 )
 stack = Stack(app, "Drafted", env=env)
 store = ArtifactStore(stack, "Artifacts")
-model = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True)
+model = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True)
 quantized = Quantization.awq()
 
 plain = OptimizedEndpoint(

@@ -32,7 +32,7 @@ stack = Stack(
     ),
 )
 store = ArtifactStore(stack, "Artifacts")
-model = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True)
+model = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True)
 
 
 given: dict[str, Any] = {"model": model, "instance_type": "ml.g5.12xlarge", "artifact_store": store}

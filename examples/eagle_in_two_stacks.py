@@ -18,7 +18,7 @@ consumer: str = app.node.try_get_context("consumer") or "444455556666"
 region = "us-west-2"
 
 # One recipe for both: it decides what is made, and how it is served.
-model = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True)
+model = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True)
 techniques = [SpeculativeDecoding.eagle()]
 instance_type = "ml.g5.12xlarge"
 bucket_name = f"optimized-artifacts-{maker}-{region}"

@@ -20,7 +20,7 @@ stack = Stack(app, "ToZero", env=env)
 endpoint = OptimizedEndpoint(
     stack,
     "Chat",
-    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
     techniques=[Quantization.awq(), Sharding.fast_load()],
     instance_type="ml.g5.12xlarge",
 )

@@ -22,7 +22,7 @@ stack = cdk.Stack(
 chat = OptimizedEndpoint(
     stack,
     "Chat",
-    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
     instance_pools=[
         Pool("ml.p5.48xlarge", techniques=[Quantization.fp8()]),
         Pool("ml.g6e.12xlarge", techniques=[Quantization.fp8()]),

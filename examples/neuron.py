@@ -20,7 +20,7 @@ stack = Stack(app, "Neuron", env=env)
 endpoint = OptimizedEndpoint(
     stack,
     "Llama8B",
-    model=Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.16.2", accept_eula=True),
+    model=Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.24.0", accept_eula=True),
     # Requests of at most 4,096 tokens, 8 at a time: what is compiled is for exactly that.
     techniques=[Compilation.neuron(tensor_parallel_degree=8, maximum_batch_size=8, maximum_sequence_length=4096)],
     instance_type="ml.inf2.48xlarge",

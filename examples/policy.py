@@ -34,7 +34,7 @@ cdk.Validations.of(app).add_plugins(PolicyValidation(policy))
 chat = OptimizedEndpoint(
     stack,
     "Chat",
-    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
     techniques=[Quantization.awq()],
     instance_type="ml.g5.12xlarge",
     alarm_actions=[SnsAction(sns.Topic.from_topic_arn(stack, "Pages", "arn:aws:sns:us-west-2:111122223333:pages"))],

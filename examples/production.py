@@ -35,7 +35,7 @@ captures = s3.Bucket.from_bucket_name(stack, "Captures", "chat-captures")
 chat = OptimizedEndpoint(
     stack,
     "Chat",
-    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
     # Instances of the first type that can be had; each type has an artifact of its own.
     instance_pools=[
         Pool("ml.p5.48xlarge", techniques=[Quantization.fp8()]),

@@ -56,7 +56,7 @@ class Team(Stack):
         endpoint = OptimizedEndpoint(
             self,
             "Assistant",
-            model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+            model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
             techniques=[Quantization.awq()],
             instance_type="ml.g5.12xlarge",
             artifact_store=store,

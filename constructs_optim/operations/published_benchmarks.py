@@ -60,7 +60,7 @@ def published_model(sagemaker: Any, model_id: str, version: str | None = None) -
     Args:
         sagemaker: a SageMaker client of the region.
         model_id: for instance ``meta-textgeneration-llama-3-70b-instruct``.
-        version: for instance ``2.16.2``. Default: the newest.
+        version: for instance ``2.25.0``. Default: the newest.
 
     Raises:
         DeploymentError: where the hub has no such model or version.

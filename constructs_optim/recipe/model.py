@@ -49,7 +49,7 @@ class Model(BaseModel):
 
         Args:
             model_id: for instance ``meta-textgeneration-llama-3-70b-instruct``.
-            version: for instance ``2.16.2``. Default: the newest when the stack is first deployed; pin it, so
+            version: for instance ``2.25.0``. Default: the newest when the stack is first deployed; pin it, so
                 that the next deployment elsewhere makes the same artifact.
             accept_eula: whether you have read and accept the model's licence. Default: you do not.
         """

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
 
-LLAMA = ("--model", "meta-textgeneration-llama-3-70b-instruct", "--model-version", "2.16.2", "--accept-eula")
+LLAMA = ("--model", "meta-textgeneration-llama-3-70b-instruct", "--model-version", "2.25.0", "--accept-eula")
 ON_G5 = ("--instance-type", "ml.g5.12xlarge")
 
 

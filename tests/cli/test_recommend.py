@@ -35,7 +35,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A local cloud whose hub has a document with published benchmarks."""
     folder = tmp_path_factory.mktemp("hub")
     (folder / MODEL).mkdir()
-    (folder / MODEL / "2.16.2.json").write_text(SPEC.read_text())
+    (folder / MODEL / "2.25.0.json").write_text(SPEC.read_text())
     with LocalCloud(job_seconds=(0.2, 0.2), endpoint_seconds=0.2, hub_folders=[folder]) as running:
         yield running
 
@@ -61,11 +61,11 @@ def places(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 def test_published_benchmarks_and_listed_prices_rank_what_the_hub_offers(store: Store) -> None:
     found = recommended(*TYPES)
-    assert found["version"] == "2.16.2"
+    assert found["version"] == "2.25.0"
     known = [each for each in found["candidates"] if each["benchmark"] is not None]
     assert {each["benchmark"]["source"] for each in known} == {
-        "published by JumpStart, lmi 2.16.2",
-        "published by JumpStart, lmi-optimized 2.16.2",
+        "published by JumpStart, lmi 2.25.0",
+        "published by JumpStart, lmi-optimized 2.25.0",
     }
     assert found["candidates"][: len(known)] == known
     blended = [each["blended_price_per_million_tokens"] for each in known]
@@ -85,7 +85,7 @@ def test_the_table_says_why_in_words_and_how_to_go_on(store: Store) -> None:
     assert "for a million tokens" in result.stdout
     assert "recipes more; --limit shows them" in result.stdout
     assert "Left out, by rule: OPT012" in result.stdout
-    assert f"constructs-optim plan --model {MODEL} --model-version 2.16.2" in result.stdout
+    assert f"constructs-optim plan --model {MODEL} --model-version 2.25.0" in result.stdout
     assert "The model is gated" in result.stdout
 
 
@@ -105,7 +105,7 @@ def test_users_goal_and_price_narrow_and_order(store: Store) -> None:
 
 
 def test_an_evaluation_in_the_store_and_an_artifact_that_is_there_count(store: Store) -> None:
-    model = Model.jumpstart(MODEL, version="2.16.2", accept_eula=True)
+    model = Model.jumpstart(MODEL, version="2.25.0", accept_eula=True)
     made = plan(model=model, techniques=[Quantization.awq()], instance_type="ml.g5.48xlarge", region="us-west-2")
     assert made.artifact_key is not None
     store.put(f"artifacts/{made.artifact_key}/manifest.json", b"{}")
@@ -143,7 +143,7 @@ def test_offline_nothing_is_asked_and_prices_may_be_stated(tmp_path: Path, monke
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     prices = tmp_path / "prices.json"
     prices.write_text('{"ml.g5.48xlarge": 16.5}')
-    found = recommended(*TYPES, "--offline", "--prices", str(prices), "--version", "2.16.2", "--max-price", "17")
+    found = recommended(*TYPES, "--offline", "--prices", str(prices), "--version", "2.25.0", "--max-price", "17")
     assert {each["price_per_hour"] for each in found["candidates"]} == {16.5}
     assert any("--offline" in note for note in found["notes"])
     assert any("prices" in note for note in recommended(*TYPES, "--offline")["notes"])

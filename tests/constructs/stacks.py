@@ -43,11 +43,11 @@ from constructs_optim import (
 
 ENVIRONMENT = Environment(account="111122223333", region="us-west-2")
 LLAMA_70B = "meta-textgeneration-llama-3-70b-instruct"
-KEY_OF_THE_HEADLINE = "3e6da332bbe40922f912729b2ef7e1e3ac6ba4efa3232b8c1650325d7087a100"
+KEY_OF_THE_HEADLINE = "048a185ba32c1b50c1909396738b8ac08e62540224eecfc392e3d1079a77f336"
 
 
 def llama() -> Model:
-    return Model.jumpstart(LLAMA_70B, version="2.16.2", accept_eula=True)
+    return Model.jumpstart(LLAMA_70B, version="2.25.0", accept_eula=True)
 
 
 def stack(name: str = "Chat", env: Environment | None = ENVIRONMENT) -> Stack:
@@ -224,7 +224,7 @@ def _shards(scope: Stack) -> None:
 def _heads(scope: Stack) -> None:
     endpoint(
         scope,
-        model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True),
+        model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True),
         techniques=[SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")],
     )
 

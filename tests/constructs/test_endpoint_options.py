@@ -342,7 +342,7 @@ def _neuron() -> Any:
 def _neuron_model() -> Any:
     from constructs_optim import Model
 
-    return Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.16.2", accept_eula=True)
+    return Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.24.0", accept_eula=True)
 
 
 def _statements(template: dict[str, Any]) -> list[dict[str, Any]]:

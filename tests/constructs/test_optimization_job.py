@@ -91,7 +91,7 @@ def test_the_resource_says_what_people_call_the_recipe() -> None:
     scope = stack()
     job(scope)
     assert resource(template_of(scope), "Custom::OptimizationJob")["Description"] == {
-        "Model": "meta-textgeneration-llama-3-70b-instruct 2.16.2",
+        "Model": "meta-textgeneration-llama-3-70b-instruct 2.25.0",
         "Techniques": ["AWQ INT4 (group size 128)"],
         "InstanceType": "ml.g5.12xlarge",
     }

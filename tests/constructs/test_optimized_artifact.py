@@ -76,7 +76,7 @@ def test_the_resource_says_which_artifact_of_which_recipe_it_looks_for() -> None
             "Kind": "hub",
             "HubName": "SageMakerPublicHub",
             "ModelId": LLAMA_70B,
-            "Version": "2.16.2",
+            "Version": "2.25.0",
             "AcceptEula": True,
         },
         "Bucket": "artifacts-of-others",
@@ -145,7 +145,7 @@ def test_heads_by_key_are_served_beside_the_model_which_is_still_read() -> None:
     scope = stack()
     by_key(
         scope,
-        model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True),
+        model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True),
         techniques=[SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")],
         artifact_key="c" * 64,
     )

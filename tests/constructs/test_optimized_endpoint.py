@@ -315,7 +315,7 @@ def test_a_draft_is_a_channel_of_a_model_that_shows_all_its_properties() -> None
                 "Kind": "hub_draft",
                 "HubName": "SageMakerPublicHub",
                 "ModelId": LLAMA_70B,
-                "Version": "2.16.2",
+                "Version": "2.25.0",
                 "AcceptEula": True,
             },
         }
@@ -368,7 +368,7 @@ def test_heads_are_trained_by_a_job_and_served_beside_the_model() -> None:
     scope = stack()
     endpoint(
         scope,
-        model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True),
+        model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True),
         techniques=[SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")],
     )
     template = template_of(scope)

@@ -13,7 +13,7 @@ from .stacks import ENVIRONMENT, STACKS, endpoint, template_of
 
 
 def _draft_of_my_own(scope: Stack) -> None:
-    small = Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.16.2", accept_eula=True)
+    small = Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.24.0", accept_eula=True)
     endpoint(scope, model=small, techniques=[SpeculativeDecoding.custom_draft("s3://models/draft/")])
 
 

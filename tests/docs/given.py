@@ -19,7 +19,7 @@ def given(snippet: Snippet) -> dict[str, Any]:
     """The names that a snippet uses; those that cost a construct are made only where they are used."""
     app = App()
     stack = Stack(app, "Given", env=_ENVIRONMENT)
-    model = Model.jumpstart(_LLAMA, version="2.16.2", accept_eula=True)
+    model = Model.jumpstart(_LLAMA, version="2.25.0", accept_eula=True)
 
     def endpoint(name: str, *techniques: Any) -> OptimizedEndpoint:
         return OptimizedEndpoint(
@@ -47,7 +47,7 @@ def given(snippet: Snippet) -> dict[str, Any]:
             "Component", model=model, techniques=[Quantization.awq()]
         ),
         "recipe": lambda: {
-            "model": Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True),
+            "model": Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True),
             "techniques": [SpeculativeDecoding.eagle()],
             "instance_type": "ml.g5.12xlarge",
         },

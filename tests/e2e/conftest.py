@@ -18,15 +18,16 @@ BUCKET = "shared-artifacts"
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A bootstrapped local cloud with one bucket for artifacts."""
     hub = tmp_path_factory.mktemp("hub")
-    for model_id in ("meta-textgeneration-llama-3-8b", "meta-textgeneration-llama-3-1-8b"):
-        write_document(hub / model_id)
+    # The versions that the examples name, and one that no real hub has.
+    write_document(hub / "meta-textgeneration-llama-3-8b", ("2.24.0", "9.0.0"))
+    write_document(hub / "meta-textgeneration-llama-3-1-8b", ("2.6.0", "9.0.0"))
     with LocalCloud(job_seconds=(1, 2), hub_folders=[hub]) as running:
         running.client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
         DeployedStack(running, tmp_path_factory.mktemp("bootstrap"), "Bootstrap").cdk("bootstrap")
         yield running
 
 
-def write_document(folder: Path, versions: Sequence[str] = ("2.16.2", "9.0.0")) -> None:
+def write_document(folder: Path, versions: Sequence[str]) -> None:
     """The bundled Llama's document with what newer ones have: a draft, and a configuration of its own."""
     (bundled,) = (Path(hub_module.__file__).parent.parent / "data" / "hub").glob(
         "meta-textgeneration-llama-2-70b/*.json"
@@ -51,7 +52,6 @@ def write_document(folder: Path, versions: Sequence[str] = ("2.16.2", "9.0.0")) 
         },
     }
     folder.mkdir()
-    # By default the version that the examples name, and one that no real hub has.
     for version in versions:
         (folder / f"{version}.json").write_text(json.dumps(document))
 

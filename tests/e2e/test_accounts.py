@@ -69,7 +69,7 @@ class Deployed:
 def accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A local cloud that enforces IAM, of which each account is bootstrapped."""
     hub = tmp_path_factory.mktemp("hub")
-    write_document(hub / "meta-textgeneration-llama-3-1-8b", ("2.16.2",))
+    write_document(hub / "meta-textgeneration-llama-3-1-8b", ("2.6.0",))
     with LocalCloud(
         job_seconds=(0.3, 0.3), endpoint_seconds=0.2, time_scale=0.01, hub_folders=[hub], enforce_iam=True
     ) as running:

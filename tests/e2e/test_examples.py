@@ -18,9 +18,9 @@ pytestmark = pytest.mark.exhaustive
 
 HUB = {
     "huggingface-llm-mistral-7b": ("2.0.0",),
-    "meta-textgeneration-llama-3-1-8b": ("2.16.2",),
-    "meta-textgeneration-llama-3-70b-instruct": ("2.16.2",),
-    "meta-textgeneration-llama-3-8b": ("2.16.2",),
+    "meta-textgeneration-llama-3-1-8b": ("2.6.0",),
+    "meta-textgeneration-llama-3-70b-instruct": ("2.25.0",),
+    "meta-textgeneration-llama-3-8b": ("2.24.0",),
 }
 GATES = ("GatedBucket", "HostingEulaUri")
 # Where the hub's document of the local cloud says that the model is.

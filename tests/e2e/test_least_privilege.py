@@ -80,7 +80,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A local cloud that enforces IAM, in which everything is over soon; with a bucket of models."""
     documents = tmp_path_factory.mktemp("hub")
     for model_id in (LLAMA_3, LLAMA_31):
-        write_document(documents / model_id)
+        write_document(documents / model_id, ("9.0.0",))
     with LocalCloud(
         job_seconds=(0.3, 0.3), endpoint_seconds=0.2, time_scale=0.01, hub_folders=[documents], enforce_iam=True
     ) as running:

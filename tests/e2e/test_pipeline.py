@@ -19,7 +19,7 @@ from .stack import CHECKOUT
 
 pytestmark = pytest.mark.exhaustive
 
-MODEL, VERSION = "meta-textgeneration-llama-3-70b-instruct", "2.16.2"
+MODEL, VERSION = "meta-textgeneration-llama-3-70b-instruct", "2.25.0"
 STAGES = ["Source", "Build", "UpdatePipeline", "Assets", "Staging", "Production"]
 _LONGEST = 180
 

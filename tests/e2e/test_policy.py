@@ -27,7 +27,7 @@ stack = cdk.Stack(app, "Governed", env=cdk.Environment(account="111122223333", r
 chat = OptimizedEndpoint(
     stack,
     "Chat",
-    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
     techniques=[Quantization.awq()],
     instance_type="ml.g5.12xlarge",
 )

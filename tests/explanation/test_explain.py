@@ -129,7 +129,7 @@ def test_every_optimized_resource_has_the_recipe_in_one_line_and_the_artifacts_k
         if "constructs-optim" in resource.get("Metadata", {})
     }
     recipe = (
-        "meta-textgeneration-llama-3-70b-instruct 2.16.2: AWQ INT4 (group size 128), ml.g5.12xlarge, "
+        "meta-textgeneration-llama-3-70b-instruct 2.25.0: AWQ INT4 (group size 128), ml.g5.12xlarge, "
         "tensor parallel degree 4"
     )
     served = {"Recipe": recipe, "ArtifactKey": KEY_OF_THE_HEADLINE}
@@ -153,9 +153,9 @@ def test_another_recipe_is_another_artifact_model_and_configuration_behind_the_s
     assert report.may_run_jobs
     text = markdown(report)
     for sentence in (
-        "It serves meta-textgeneration-llama-3-70b-instruct 2.16.2: FP8, ml.p5.48xlarge, tensor parallel degree 8; "
-        "before: meta-textgeneration-llama-3-70b-instruct 2.16.2: AWQ INT4 (group size 128), ml.g5.12xlarge",
-        "Another one than before (artifact 3e6da332bbe4). Reuse or a new job: the deployment finds out.",
+        "It serves meta-textgeneration-llama-3-70b-instruct 2.25.0: FP8, ml.p5.48xlarge, tensor parallel degree 8; "
+        "before: meta-textgeneration-llama-3-70b-instruct 2.25.0: AWQ INT4 (group size 128), ml.g5.12xlarge",
+        "Another one than before (artifact 048a185ba32c). Reuse or a new job: the deployment finds out.",
         "at most 10 h and $633, by the hosting price of ml.p5.48xlarge, which stands in for the job's own.",
         "The model is replaced: PrimaryContainer changes, and cannot be changed in place.",
         "The endpoint config is replaced: ProductionVariants changes with the model, and cannot be changed in place.",
@@ -176,7 +176,7 @@ def test_more_instances_change_the_cost_and_neither_artifact_nor_fleet(synthesis
     report = synthesis.change(headline, with_more_instances)
     (found,) = report.endpoints
     assert (found.change, outcomes(found), found.replaced) == ("changed", ["stays"], ())
-    assert said(report, "artifact") == "Artifact 3e6da332bbe4 stays as it is: no job runs."
+    assert said(report, "artifact") == "Artifact 048a185ba32c stays as it is: no job runs."
     assert said(report, "update") == "Its fleet stays as it is: no update of the endpoint moves traffic."
     assert "MaxCapacity: 4 becomes 8" in said(report, "settings")
     assert "1 to 8 instances of ml.g5.12xlarge (scaling); before: 1 to 4" in said(report, "capacity")

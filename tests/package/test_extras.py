@@ -14,7 +14,7 @@ def test_the_command_works_with_its_extra_and_names_the_others(
     clean = environment("3.12")
     clean.install(f"{wheel}[cli]")
     planned = clean.run(
-        "constructs-optim", "plan", "--model", "meta-textgeneration-llama-3-70b-instruct", "--model-version", "2.16.2",
+        "constructs-optim", "plan", "--model", "meta-textgeneration-llama-3-70b-instruct", "--model-version", "2.25.0",
         "--accept-eula", "--instance-type", "ml.g5.12xlarge", "--technique", "quantization=awq", cwd=tmp_path,
     )  # fmt: skip
     assert "AWQ INT4" in planned.stdout

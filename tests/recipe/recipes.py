@@ -12,7 +12,7 @@ LLAMA_70B = "meta-textgeneration-llama-3-70b-instruct"
 def recipe(**changed: Any) -> dict[str, Any]:
     """The headline recipe, as the arguments of ``plan``."""
     return {
-        "model": Model.jumpstart(LLAMA_70B, version="2.16.2", accept_eula=True),
+        "model": Model.jumpstart(LLAMA_70B, version="2.25.0", accept_eula=True),
         "techniques": [Quantization.awq()],
         "instance_type": "ml.g5.12xlarge",
         "region": "us-west-2",

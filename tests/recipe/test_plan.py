@@ -79,7 +79,7 @@ def test_a_plan_can_be_hashed_and_compared() -> None:
 
 def test_the_description_says_what_people_call_it() -> None:
     assert planned().description == {
-        "Model": f"{LLAMA_70B} 2.16.2",
+        "Model": f"{LLAMA_70B} 2.25.0",
         "Techniques": ["AWQ INT4 (group size 128)"],
         "InstanceType": "ml.g5.12xlarge",
     }
@@ -87,7 +87,7 @@ def test_the_description_says_what_people_call_it() -> None:
 
 def test_the_summary_is_the_recipe_in_one_line_without_tokens() -> None:
     assert planned().summary == (
-        "meta-textgeneration-llama-3-70b-instruct 2.16.2: AWQ INT4 (group size 128), ml.g5.12xlarge, "
+        "meta-textgeneration-llama-3-70b-instruct 2.25.0: AWQ INT4 (group size 128), ml.g5.12xlarge, "
         "tensor parallel degree 4"
     )
     techniques = [Quantization.awq(), SpeculativeDecoding.sagemaker_draft()]
@@ -170,7 +170,7 @@ def test_what_is_served_is_known_by_a_key_that_no_tokens_number_is_part_of() -> 
     def key(number: int) -> tuple[str, str]:
         registry = f"763104351884.dkr.ecr.${{Token[AWS.Region.{number}]}}.amazonaws.com"
         made = plan(
-            model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+            model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
             techniques=[SpeculativeDecoding.sagemaker_draft()],
             instance_type="ml.p4d.24xlarge",
             registry=registry,

@@ -23,7 +23,7 @@ from constructs_optim.recipe.recommendation_data import (
 )
 from constructs_optim.recipe.techniques.parsing import parse
 
-LLAMA = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True)
+LLAMA = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True)
 REGION = "us-west-2"
 G5, P4D, P5 = "ml.g5.48xlarge", "ml.p4d.24xlarge", "ml.p5.48xlarge"
 PRICES = {G5: 20.0, P4D: 30.0, P5: 90.0}

@@ -139,7 +139,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT002", {"model": Model.jumpstart("no-such-thing")}, "model", "Model.s3"),
     ("OPT002", {"model": Model.jumpstart(42)}, "model", "a model's id is text"),  # type: ignore[arg-type]
     ("OPT002", {"model": Model.jumpstart("${Token[TOKEN.7]}")}, "model", "known only when the stack is deployed"),
-    ("OPT003", {"model": Model.jumpstart(LLAMA_70B, version="latest", accept_eula=True)}, "model.version", "2.16.2"),
+    ("OPT003", {"model": Model.jumpstart(LLAMA_70B, version="latest", accept_eula=True)}, "model.version", "2.25.0"),
     ("OPT003", {"model": Model.jumpstart(LLAMA_70B, version="*", accept_eula=True)}, "model.version", "list-hub"),
     ("OPT004", {"model": Model.jumpstart(LLAMA_70B)}, "model.accept_eula", "accept_eula=True"),
     ("OPT004", {"model": Model.jumpstart(LLAMA_70B, accept_eula="yes")}, "model.accept_eula", "Llama"),  # type: ignore[arg-type]
@@ -221,7 +221,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT061", {"techniques": [_DRAFT], "region": "af-south-1"}, "techniques[0]", "us-west-2"),
     ("OPT062", {"techniques": [_DRAFT], "environment": {"HF_TRUST_REMOTE_CODE": "True"}}, "environment.HF_TRUST_REMOTE_CODE", "leave"),
     ("OPT063", {"techniques": [SpeculativeDecoding.jumpstart_draft("not an id")]}, "techniques[0].model_id", "llama-3-2-1b"),
-    ("OPT063", {"techniques": [SpeculativeDecoding.jumpstart_draft("gemma", version="x")]}, "techniques[0].version", "2.16.2"),
+    ("OPT063", {"techniques": [SpeculativeDecoding.jumpstart_draft("gemma", version="x")]}, "techniques[0].version", "2.25.0"),
     ("OPT064", {"techniques": [SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-3-2-1b")]}, "techniques[0].accept_eula", "accept_eula=True"),
     ("OPT065", {"techniques": [SpeculativeDecoding.custom_draft("/tmp/draft")]}, "techniques[0].uri", "s3://"),
     ("OPT065", {"techniques": [SpeculativeDecoding.eagle(training_data="s3://prompts/all.tar.gz")]}, "techniques[0].training_data", "s3://"),

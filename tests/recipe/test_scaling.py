@@ -39,7 +39,7 @@ def test_a_copy_is_sized_for_the_batch_that_the_plan_counts_with() -> None:
 
 def test_a_compiled_model_is_sized_for_the_batch_it_was_compiled_for() -> None:
     plan = planned(
-        model=Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.16.2", accept_eula=True),
+        model=Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.24.0", accept_eula=True),
         techniques=[Compilation.neuron(maximum_batch_size=6)],
         instance_type="ml.trn1.32xlarge",
     )

@@ -24,8 +24,8 @@ from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, Hu
 
 from .recipes import LLAMA_70B, planned
 
-LLAMA_8B = Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.16.2", accept_eula=True)
-LLAMA_31 = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True)
+LLAMA_8B = Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.24.0", accept_eula=True)
+LLAMA_31 = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True)
 
 
 def test_a_draft_beside_quantized_weights_takes_one_job_and_a_channel() -> None:
@@ -34,7 +34,7 @@ def test_a_draft_beside_quantized_weights_takes_one_job_and_a_channel() -> None:
     (channel,) = made.container.channels
     assert job.artifact_key == planned().jobs[0].artifact_key, "the artifact is that of quantization alone"
     assert channel.name == "draft_model"
-    assert channel.source == HubDraftSource(model_id=LLAMA_70B, version="2.16.2", accept_eula=True)
+    assert channel.source == HubDraftSource(model_id=LLAMA_70B, version="2.25.0", accept_eula=True)
     assert made.container.model == ArtifactSource(job=0)
     assert made.container.environment["OPTION_SPECULATIVE_DRAFT_MODEL"] == (
         "/opt/ml/additional-model-data-sources/draft_model"
@@ -49,7 +49,7 @@ def test_a_draft_alone_takes_no_job() -> None:
     made = planned(techniques=[draft], instance_type="ml.p4d.24xlarge")
     assert made.jobs == ()
     assert made.artifact_key is None
-    assert made.container.model == HubSource(model_id=LLAMA_70B, version="2.16.2", accept_eula=True)
+    assert made.container.model == HubSource(model_id=LLAMA_70B, version="2.25.0", accept_eula=True)
     assert made.container.channels[0].source == S3Source(uri="s3://drafts/one/")
     assert made.container.environment["OPTION_SPECULATIVE_LENGTH"] == "6"
 

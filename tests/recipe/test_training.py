@@ -204,7 +204,7 @@ def test_what_a_job_reads_is_known_when_the_stack_is_deployed_and_so_is_its_key(
 def test_eagle_s_training_data_are_looked_at_as_well() -> None:
     eagle = SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")
     made = planned(
-        model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.16.2", accept_eula=True),
+        model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True),
         techniques=[eagle],
         instance_type="ml.g5.12xlarge",
     )

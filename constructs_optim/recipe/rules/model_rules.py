@@ -66,7 +66,7 @@ def _jumpstart_id_is_known(recipe: Recipe) -> Iterator[Finding]:
 
 @rule(
     "OPT003",
-    title="A version looks like 2.16.2",
+    title="A version looks like 2.25.0",
     reason="a hub's model versions have three numbers",
     link=_HUB_API,
 )
@@ -78,7 +78,7 @@ def _version_is_one(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(
             "model.version",
             model.version,
-            "a version such as '2.16.2'; `aws sagemaker list-hub-content-versions --hub-name SageMakerPublicHub "
+            "a version such as '2.25.0'; `aws sagemaker list-hub-content-versions --hub-name SageMakerPublicHub "
             f"--hub-content-type Model --hub-content-name {model.model_id}` lists them",
         )
 

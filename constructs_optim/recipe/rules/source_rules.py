@@ -98,7 +98,7 @@ def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(f"{place}.model_id", model_id, "for instance meta-textgeneration-llama-3-2-1b")
         version = getattr(technique, "version", None)
         if version is not None and not (isinstance(version, str) and re.fullmatch(r"\d{1,4}(\.\d{1,4}){2}", version)):
-            yield Finding(f"{place}.version", version, "a version such as '2.16.2'")
+            yield Finding(f"{place}.version", version, "a version such as '2.25.0'")
 
 
 @rule(
