@@ -30,6 +30,9 @@ _SERVED = (
     ",apigateway"
 )
 
+# Seconds. What this machine itself needs does not shrink with the scale: 120 minutes are 30 seconds or more.
+_SHORTEST_MINUTE = 0.25
+
 Answer = tuple[int, dict[str, str], bytes]
 Asgi = Callable[[dict[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]]
 
@@ -115,11 +118,15 @@ def kill_running_functions() -> None:
 
 
 def application(
-    services: dict[str, Service], roles: EnforcedRoles | None = None, runtime: SageMakerRuntime | None = None
+    services: dict[str, Service],
+    roles: EnforcedRoles | None = None,
+    runtime: SageMakerRuntime | None = None,
+    time_scale: float = 1.0,
 ) -> Asgi:
     """Ministack's ASGI application with ``services`` and their resource types added; with ``roles``, IAM enforced.
 
-    Requests of ``runtime`` come to SageMaker's handler, for they are signed as SageMaker's are.
+    Requests of ``runtime`` come to SageMaker's handler, for they are signed as SageMaker's are. ``time_scale`` is how
+    long the timeouts of CloudFormation's resource handlers take, against AWS's.
     """
     check_version()
     import ministack.app as ministack_app
@@ -135,8 +142,9 @@ def application(
         router.SERVICE_PATTERNS[name] = {"target_prefixes": [f"{service.model.target_prefix}."]}
         handlers: dict[str, Any] = ministack_app.SERVICE_HANDLERS
         handlers[name] = _handler(name, service, where, roles, runtime if name == "sagemaker" else None)
+    minute = max(60 * time_scale, _SHORTEST_MINUTE)
     for type_name, operations in OPERATIONS.items():
-        provider = ResourceProvider(type_name, services[operations.service], where)
+        provider = ResourceProvider(type_name, services[operations.service], where, minute)
         provisioners._RESOURCE_HANDLERS[type_name] = {
             "create": provider.create,
             "update": provider.update,

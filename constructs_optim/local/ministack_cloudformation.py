@@ -23,6 +23,7 @@ import time
 from typing import Any
 
 from .faults import Faults
+from .ministack_templates import refuse_like_aws
 
 _EVENT_MEMBERS = {"RequestType", "ResponseURL", "StackId", "RequestId"}
 _SECOND_DELIVERY_SECONDS = 0.5
@@ -41,6 +42,7 @@ def behave_like_aws(faults: Faults) -> None:
     _delete_failed_creates(failed)
     _keep_what_failed_deletions_need()
     _end_deleted_functions()
+    refuse_like_aws()
 
 
 def _now() -> str:

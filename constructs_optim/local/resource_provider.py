@@ -9,6 +9,7 @@ import contextlib
 import json
 import secrets
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,8 +18,9 @@ from .api_error import ApiError
 from .api_model import ApiModel
 from .resource_operations import OPERATIONS, PIPELINES, SAGEMAKER, SCALING, Properties, settles
 
-# As long as a deployment may take (MaximumExecutionTimeoutInSeconds).
-_SETTLING_SECONDS = 28_800
+# "Defines the timeout for the entire operation to be interpreted by the invoker of the handler. The default is 120":
+# aws-cloudformation/cloudformation-cli, provider.definition.schema.v1.json.
+_DEFAULT_MINUTES = 120
 _LONGEST_NAME = 63
 _STABLE = ("InService", "Failed", "UpdateRollbackFailed")
 
@@ -38,10 +40,12 @@ class ResourceError(ValueError):
 
 
 class ResourceProvider:
-    """Creates, updates and deletes the resources of one type."""
+    """Creates, updates and deletes the resources of one type; a minute of its timeouts lasts ``minute`` seconds."""
 
-    def __init__(self, type_name: str, service: Service, where: Callable[[], tuple[str, str]]) -> None:
-        self._type, self._service, self._where = type_name, service, where
+    def __init__(
+        self, type_name: str, service: Service, where: Callable[[], tuple[str, str]], minute: float = 60.0
+    ) -> None:
+        self._type, self._service, self._where, self._minute = type_name, service, where, minute
         self._operations = OPERATIONS[type_name]
         self._schema = schemas()[type_name]
 
@@ -60,12 +64,13 @@ class ResourceProvider:
         answer = self._call(self._operations.create, self._operations.normalize(given))
         reference, attributes = self._identity(given, answer)
         try:
-            self._settle(given, reference)
+            self._settle(given, reference, "create")
             self._put_parts({}, given)
             self._follow_up({}, given)
         except ResourceError:
             # CloudFormation deletes what it created before it reports that creating failed.
-            self._remove(given)
+            with contextlib.suppress(ResourceError):
+                self._remove(given)
             raise
         return reference, attributes
 
@@ -92,9 +97,9 @@ class ResourceProvider:
             return self._identity(given, {**self._described(given), self._operations.arn or "": physical_id})
         if settles(self._type):
             # It may be scaling, and what is changing is not updated.
-            self._stable(given[str(self._operations.name)])
+            self._stable(given[str(self._operations.name)], "update")
         answer = self._call(self._operations.update, self._operations.normalize(given))
-        self._settle(given, physical_id)
+        self._settle(given, physical_id, "update")
         self._put_parts(old, given)
         self._follow_up(old, given)
         # What is updated in place keeps its id: moto makes up a new ARN for a policy that is put again.
@@ -206,7 +211,7 @@ class ResourceProvider:
         for operation, request in self._operations.further(before, after, *self._where()):
             self._call(operation, request)
 
-    def _settle(self, given: Properties, reference: str) -> None:
+    def _settle(self, given: Properties, reference: str, operation: str) -> None:
         """Wait until the resource is as it was asked to be.
 
         A deployment that was rolled back leaves an endpoint in service, with another configuration than it was given
@@ -215,10 +220,11 @@ class ResourceProvider:
         operations = self._operations
         if operations.describe is None or operations.status_member is None or operations.name is None:
             return
-        unstable = f"Resource of type '{self._type}' with identifier '{reference}' did not stabilize"
-        shown = self._stable(given[operations.name])
+        shown = self._stable(given[operations.name], operation)
         if shown is None:
-            raise ResourceError(f"{unstable}.")
+            # The words are those of https://github.com/aws/aws-app-mesh-examples/issues/419, for an AWS::ECS::Service.
+            raise ResourceError(f"Resource timed out waiting for completion (RequestToken: {uuid.uuid4()})")
+        unstable = f"Resource of type '{self._type}' with identifier '{reference}' did not stabilize"
         config = given.get("EndpointConfigName")
         arrived = (
             shown[operations.status_member] == "InService" and config and shown.get("EndpointConfigName") == config
@@ -226,10 +232,11 @@ class ResourceProvider:
         if shown.get("FailureReason") and not arrived:
             raise ResourceError(f'{unstable}: "{shown["FailureReason"]}"')
 
-    def _stable(self, name: str) -> Properties | None:
-        """The resource once it has stopped changing; None where it has not in time."""
+    def _stable(self, name: str, operation: str) -> Properties | None:
+        """The resource once it has stopped changing; None where it has not in the time that the operation has."""
         operations = self._operations
-        deadline = time.monotonic() + _SETTLING_SECONDS
+        minutes = self._schema["timeouts"].get(operation, _DEFAULT_MINUTES)
+        deadline = time.monotonic() + minutes * self._minute
         while time.monotonic() < deadline:
             shown = self._call(str(operations.describe), {str(operations.name): name})
             if shown[str(operations.status_member)] in _STABLE:
@@ -243,10 +250,10 @@ class ResourceProvider:
         try:
             if waits:
                 # What is changing cannot be deleted, and CloudFormation waits until what it deletes is gone.
-                self._stable(request[str(operations.name)])
+                self._stable(request[str(operations.name)], "delete")
             self._call(operations.delete, {name: request[name] for name in operations.delete_members})
             if waits:
-                self._stable(request[str(operations.name)])
+                self._stable(request[str(operations.name)], "delete")
         except ResourceError as error:
             cause = error.__cause__
             gone = isinstance(cause, ApiError) and (
@@ -256,6 +263,6 @@ class ResourceProvider:
                 raise
 
 
-def schemas() -> dict[str, dict[str, list[str]]]:
+def schemas() -> dict[str, Any]:
     """What is used of each type's schema."""
     return json.loads(Path(__file__).with_name("resource_types.json").read_text(encoding="utf-8"))

@@ -114,7 +114,7 @@ async def _serve(settings: dict[str, Any]) -> None:
         "codebuild": codebuild,
         "codepipeline": codepipeline,
     }
-    services = application(added, roles, SageMakerRuntime(sagemaker))
+    services = application(added, roles, SageMakerRuntime(sagemaker), settings["time_scale"])
     behave_like_aws(faults)
     Scheduler(settings["time_scale"], next_fire, roles).install()
     alarms.install(scaling.alarm_fired)

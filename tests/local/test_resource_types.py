@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
+from functools import partial
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
+from constructs_optim.local.call_log import CallLog
 from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.faults import Faults
+from constructs_optim.local.own_clients import OwnClients
 from constructs_optim.local.resource_operations import OPERATIONS
-from constructs_optim.local.resource_provider import schemas
+from constructs_optim.local.resource_provider import ResourceError, ResourceProvider, schemas
+from constructs_optim.local.s3_objects import S3Objects
+from constructs_optim.local.sagemaker.hub import Hub
+from constructs_optim.local.sagemaker.service import SageMaker, Timing
 
 from .conftest import ROLE, until
 from .test_hosting import IMAGE
@@ -29,12 +37,55 @@ def test_what_is_kept_of_a_schema_is_what_the_schema_says(type_name: str) -> Non
         "create_only": top_level(schema.get("createOnlyProperties", [])),
         "read_only": top_level(schema.get("readOnlyProperties", [])),
         "identifier": top_level(schema["primaryIdentifier"]),
+        "timeouts": {
+            operation: handler["timeoutInMinutes"]
+            for operation, handler in sorted(schema["handlers"].items())
+            if "timeoutInMinutes" in handler
+        },
     }
 
 
 def top_level(pointers: list[str]) -> list[str]:
     names = (pointer.removeprefix("/properties/") for pointer in pointers)
     return sorted(name for name in names if "/" not in name)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "minutes"), [("AWS::SageMaker::Endpoint", 160), ("AWS::SageMaker::InferenceComponent", 120)]
+)
+def test_a_creation_ends_when_the_handlers_time_is_over(type_name: str, minutes: int) -> None:
+    slow = SageMaker(Hub(), Faults(), CallLog(), partial(S3Objects, OwnClients()), Timing(endpoint=2.0))
+    place = ("000000000000", SAGEMAKER_REGION)
+    host: dict[str, Any] = {"VariantName": "AllTraffic", "InstanceType": "ml.g5.12xlarge", "InitialInstanceCount": 1}
+
+    def call(operation: str, **request: Any) -> None:
+        slow.invoke(operation, request, account=place[0], region=place[1])
+
+    call("CreateModel", ModelName="slow", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE})
+    call("CreateEndpointConfig", EndpointConfigName="host", ExecutionRoleArn=ROLE, ProductionVariants=[host])
+    given: dict[str, Any] = {"EndpointConfigName": "host"}
+    if type_name == "AWS::SageMaker::InferenceComponent":
+        call("CreateEndpoint", EndpointName="host", EndpointConfigName="host")
+        needs = {"NumberOfAcceleratorDevicesRequired": 1, "MinMemoryRequiredInMb": 1024}
+        given = {
+            "EndpointName": "host",
+            "VariantName": "AllTraffic",
+            "Specification": {"ModelName": "slow", "ComputeResourceRequirements": needs},
+            "RuntimeConfig": {"CopyCount": 1},
+        }
+        until(
+            lambda: slow.invoke("DescribeEndpoint", {"EndpointName": "host"}, account=place[0], region=place[1]),
+            lambda found: found["EndpointStatus"] == "InService",
+        )
+    began = time.monotonic()
+    with pytest.raises(ResourceError, match=r"^Resource timed out waiting for completion \(RequestToken: "):
+        # All the schema's time is 1.2 seconds, and a launch takes two.
+        ResourceProvider(type_name, slow, lambda: place, minute=1.2 / minutes).create("Slow", given, "stack")
+    assert time.monotonic() - began > 1.2
+    # CloudFormation deletes what it gives up.
+    answer = slow.invoke("ListInferenceComponents", {}, account=place[0], region=place[1])
+    assert answer["InferenceComponents"] == []
+    ResourceProvider(type_name, slow, lambda: place, minute=20 / minutes).create("Slow", given, "stack")
 
 
 class Stack:

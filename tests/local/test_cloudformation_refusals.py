@@ -1,0 +1,236 @@
+"""What CloudFormation refuses, in its words."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+import urllib.error
+import urllib.request
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.ministack_templates import resource_types
+
+from .conftest import BUCKET, ROLE, until
+from .test_resource_types import Stack
+
+TOPIC: dict[str, Any] = {"Type": "AWS::SNS::Topic"}
+QUEUE: dict[str, Any] = {"Type": "AWS::SQS::Queue"}
+LONG_ANSWER = textwrap.dedent(
+    """
+    import json
+    import urllib.request
+
+    def handler(event, context):
+        size = int(event["ResourceProperties"]["Size"])
+        answer = {name: event[name] for name in ("StackId", "RequestId", "LogicalResourceId")}
+        answer |= {"Status": "SUCCESS", "PhysicalResourceId": "long", "Data": {"Text": ""}}
+        answer["Data"]["Text"] = "x" * (size - len(json.dumps(answer)))
+        request = urllib.request.Request(event["ResponseURL"], json.dumps(answer).encode(), method="PUT")
+        urllib.request.urlopen(request)
+    """
+)
+
+
+def client_of(cloud: LocalCloud, region: str) -> Any:
+    return boto3.client(
+        "cloudformation",
+        endpoint_url=cloud.endpoint_url,
+        region_name=region,
+        aws_access_key_id="000000000000",
+        aws_secret_access_key=cloud.environment()["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+def refusal(call: Any, **request: Any) -> str:
+    with pytest.raises(ClientError) as refused:
+        call(**request)
+    assert refused.value.response["Error"]["Code"] == "ValidationError"
+    return refused.value.response["Error"]["Message"]
+
+
+def template(**sections: Any) -> str:
+    return json.dumps({"Resources": {"Topic": TOPIC}, **sections})
+
+
+def test_a_logical_id_keeps_its_type(cloud: LocalCloud) -> None:
+    stack = Stack(cloud, "type-change")
+    assert stack.deploy({"Same": TOPIC, "Other": TOPIC, "Changed": TOPIC}) == "CREATE_COMPLETE"
+    changed = json.dumps({"Resources": {"Same": TOPIC, "Other": QUEUE, "Changed": QUEUE}})
+    words = (
+        "Update of resource type is not permitted. The new template modifies resource type of the following resources: "
+        "[Changed, Other]"
+    )
+    assert words == refusal(stack.cloudformation.update_stack, StackName=stack.name, TemplateBody=changed)
+    assert words == refusal(
+        stack.cloudformation.create_change_set, StackName=stack.name, ChangeSetName="change", TemplateBody=changed
+    )
+    assert stack.status() == "CREATE_COMPLETE"
+    assert stack.deploy({"Same": TOPIC, "Replacement": QUEUE}) == "UPDATE_COMPLETE"
+    stack.delete()
+
+
+@pytest.mark.parametrize(
+    ("region", "refused"),
+    [
+        ("us-west-2", []),
+        ("eu-west-2", ["AWS::SageMaker::AIWorkloadConfig"]),
+        ("eu-west-3", ["AWS::SageMaker::AIWorkloadConfig", "AWS::SageMaker::InferenceComponent"]),
+    ],
+)
+def test_a_stack_has_only_types_of_its_region(cloud: LocalCloud, region: str, refused: list[str]) -> None:
+    types = ["AWS::SageMaker::AIWorkloadConfig", "AWS::SageMaker::InferenceComponent"]
+    body = json.dumps({"Resources": {"Topic": TOPIC, **{name[16:]: {"Type": name} for name in types}}})
+    calls = client_of(cloud, region)
+    if not refused:
+        calls.validate_template(TemplateBody=body)
+        return
+    words = f"Template format error: Unrecognized resource types: [{', '.join(refused)}]"
+    assert words == refusal(calls.create_stack, StackName="elsewhere", TemplateBody=body)
+    change = {"StackName": "elsewhere", "ChangeSetName": "first", "ChangeSetType": "CREATE", "TemplateBody": body}
+    assert words == refusal(calls.create_change_set, **change)
+    with pytest.raises(ClientError, match="does not exist"):
+        calls.describe_stacks(StackName="elsewhere")
+
+
+def test_a_resource_whose_condition_does_not_hold_may_be_of_any_region(cloud: LocalCloud) -> None:
+    calls = client_of(cloud, "eu-west-3")
+    made: dict[str, Any] = {"Type": "AWS::SageMaker::AIWorkloadConfig", "Condition": "Evaluated"}
+    conditions = {"Evaluated": {"Fn::Equals": [{"Ref": "AWS::Region"}, "us-west-2"]}}
+    body = json.dumps({"Conditions": conditions, "Resources": {"Topic": TOPIC, "Workload": made}})
+    calls.create_stack(StackName="conditional", TemplateBody=body)
+    until(
+        lambda: calls.describe_stacks(StackName="conditional")["Stacks"][0]["StackStatus"],
+        lambda status: status == "CREATE_COMPLETE",
+    )
+    calls.delete_stack(StackName="conditional")
+
+
+def test_regions_have_the_types_that_the_registry_lists() -> None:
+    assert "AWS::SageMaker::Endpoint" in (resource_types("eu-west-3") or ())
+    assert resource_types("nowhere-1") is None
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        (
+            {"Resources": {f"Topic{n}": TOPIC for n in range(501)}},
+            "Template format error: Number of resources, 501, is greater than maximum allowed, 500",
+        ),
+        (
+            {"Parameters": {f"Name{n}": {"Type": "String", "Default": "x"} for n in range(201)}},
+            "Template format error: Number of parameters, 201, is greater than maximum allowed, 200",
+        ),
+        (
+            {"Outputs": {f"Name{n}": {"Value": "x"} for n in range(201)}},
+            "Template format error: Number of outputs, 201, is greater than maximum allowed, 200",
+        ),
+        (
+            {"Mappings": {f"Name{n}": {"a": {"b": "c"}} for n in range(201)}},
+            "Template format error: Number of mappings, 201, is greater than maximum allowed, 200",
+        ),
+        (
+            {"Mappings": {"Regions": {f"a{n}": {"b": "c"} for n in range(201)}}},
+            "Template format error: Number of attributes in mapping Regions, 201, is greater than maximum allowed, 200",
+        ),
+        (
+            {"Metadata": {"Text": "x" * 51_200}},
+            "at 'templateBody' failed to satisfy constraint: Member must have length less than or equal to 51200",
+        ),
+    ],
+)
+def test_a_template_has_limits(cloud: LocalCloud, sections: dict[str, Any], words: str) -> None:
+    calls = cloud.client("cloudformation")
+    assert words in refusal(calls.create_stack, StackName="large", TemplateBody=template(**sections))
+
+
+def test_a_template_in_s3_has_less_than_a_megabyte(cloud: LocalCloud) -> None:
+    cloud.client("s3").put_object(Bucket=BUCKET, Key="large.json", Body=template(Metadata={"Text": "x" * 1_000_000}))
+    url = f"{cloud.endpoint_url}/{BUCKET}/large.json"
+    words = refusal(cloud.client("cloudformation").create_stack, StackName="large", TemplateURL=url)
+    assert words == "Template may not exceed 1000000 bytes in size."
+
+
+def test_an_update_without_changes_is_none(cloud: LocalCloud) -> None:
+    stack = Stack(cloud, "unchanged")
+    stack.deploy({"Topic": TOPIC})
+    body = json.dumps({"Resources": {"Topic": TOPIC}, "Outputs": {}})
+    words = refusal(stack.cloudformation.update_stack, StackName=stack.name, TemplateBody=body)
+    assert words == "No updates are to be performed."
+    named = {"StackName": stack.name, "ChangeSetName": "nothing"}
+    stack.cloudformation.create_change_set(**named, TemplateBody=body)
+    found = stack.cloudformation.describe_change_set(**named)
+    assert (found["Status"], found["StatusReason"]) == (
+        "FAILED",
+        "The submitted information didn't contain changes. Submit different information to create a change set.",
+    )
+    stack.delete()
+
+
+def answering(size: int) -> dict[str, Any]:
+    """A custom resource whose function answers in so many bytes."""
+    return {
+        "Function": {
+            "Type": "AWS::Lambda::Function",
+            "Properties": {
+                "Code": {"ZipFile": LONG_ANSWER},
+                "Handler": "index.handler",
+                "Role": ROLE,
+                "Runtime": "python3.12",
+            },
+        },
+        "Custom": {
+            "Type": "Custom::Long",
+            "Properties": {"ServiceToken": {"Fn::GetAtt": ["Function", "Arn"]}, "ServiceTimeout": 20, "Size": size},
+        },
+    }
+
+
+def test_a_custom_resource_answers_in_4096_bytes(cloud: LocalCloud) -> None:
+    stack = Stack(cloud, "answers")
+    assert stack.deploy(answering(4096)) == "CREATE_COMPLETE"
+    assert stack.physical_id("Custom") == "long"
+    # Its handler answers the deletion in as many bytes.
+    stack.delete()
+    assert stack.deploy(answering(4097)) in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
+    assert "Response object is too long." in stack.reasons()
+
+
+def test_a_signal_has_4096_bytes(cloud: LocalCloud) -> None:
+    stack = Stack(cloud, "signals")
+    stack.deploy({"Handle": {"Type": "AWS::CloudFormation::WaitConditionHandle"}})
+
+    def send(size: int) -> int:
+        signal = {"Status": "SUCCESS", "UniqueId": str(size), "Data": ""}
+        signal["Data"] = "x" * (size - len(json.dumps(signal)))
+        request = urllib.request.Request(stack.physical_id("Handle"), json.dumps(signal).encode(), method="PUT")
+        request.add_header("Content-Type", "")
+        with urllib.request.urlopen(request) as answer:
+            return answer.status
+
+    assert send(4096) == 200
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        send(4097)
+    assert refused.value.code == 400
+    stack.delete()
+
+
+def test_events_are_in_the_order_of_their_times(cloud: LocalCloud) -> None:
+    stack = Stack(cloud, "ordered")
+    stack.deploy({f"Topic{n}": TOPIC for n in range(30)})
+    newest_first = stack.cloudformation.describe_stack_events(StackName=stack.name)["StackEvents"]
+    # As clients sort them, who know no order but the times.
+    by_time = sorted(newest_first, key=lambda event: event["Timestamp"])
+    assert [event["EventId"] for event in by_time] == [event["EventId"] for event in reversed(newest_first)]
+    assert by_time[-1]["ResourceType"] == "AWS::CloudFormation::Stack"
+    begun = set[str]()
+    for event in by_time:
+        if event["ResourceStatus"].endswith("_IN_PROGRESS"):
+            begun.add(event["LogicalResourceId"])
+        assert event["LogicalResourceId"] in begun
+    stack.delete()
