@@ -137,7 +137,7 @@ def host(scope: Construct, recipe: ModelRecipe, around: Surroundings) -> HostedM
         store = _store_of_reference(recipe.artifact_key, around)
         # Not under the job's id: CloudFormation does not change the type of a resource.
         artifact = OptimizedArtifact(scope, "Artifact", artifact_key=recipe.artifact_key, artifact_store=store, **given)
-    model = optimized_model(scope, "Model", artifact, network_isolation=around.network_isolation)
+    model = optimized_model(scope, artifact, network_isolation=around.network_isolation)
     return HostedModel(artifact, model)
 
 

@@ -30,13 +30,9 @@ class DeclaredModel:
 
 
 def optimized_model(
-    scope: Construct,
-    id: str,
-    artifact: OptimizationJob | OptimizedArtifact,
-    *,
-    network_isolation: bool | None = None,
+    scope: Construct, artifact: OptimizationJob | OptimizedArtifact, *, network_isolation: bool | None = None
 ) -> DeclaredModel:
-    """Declare the model.
+    """Declare the model in ``scope``.
 
     ``network_isolation``: where it is not as the plan has it.
 
@@ -46,7 +42,11 @@ def optimized_model(
     """
     container = artifact.plan.container
     isolated = container.network_isolation if network_isolation is None else network_isolation
-    return (_native if container.is_native else _custom)(scope, id, artifact, isolated)
+    # Two ids: CloudFormation refuses to give a logical id another type ("Update of resource type is not permitted. The
+    # new template modifies resource type of the following resources: ..."), and a recipe may gain a draft or lose it.
+    if container.is_native:
+        return _native(scope, "Model", artifact, isolated)
+    return _custom(scope, "OptimizedModel", artifact, isolated)
 
 
 def _native(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool) -> DeclaredModel:

@@ -24,10 +24,9 @@ class TaggedResource(CfnResource):
         tags: Mapping[str, str] | None = None,
     ) -> None:
         """Declare it; ``tags`` are those that it has by itself."""
-        self._tag_manager = TagManager(TagType.KEY_VALUE, type, dict(tags) if tags else None)
-        super().__init__(
-            scope, id, type=type, properties={**properties, "Tags": self._tag_manager.rendered_tags}
-        )  # fmt: skip
+        # CfnResource renders a tag manager's tags by itself, as the property that the manager names.
+        self._tag_manager = TagManager(TagType.KEY_VALUE, type, dict(tags) if tags else None, tag_property_name="Tags")
+        super().__init__(scope, id, type=type, properties=dict(properties))
 
     @property
     def cdk_tag_manager(self) -> TagManager:

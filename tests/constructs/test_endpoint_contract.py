@@ -158,6 +158,7 @@ def test_tags_reach_all_that_the_endpoint_is_made_of_jobs_and_custom_models_too(
         "AWS::CloudWatch::Alarm",
     }
     assert len(resource(template, "Custom::OptimizedModel")["Tags"]) == 2
+    assert [name for name, r in template["Resources"].items() if "tags" in r.get("Properties", {})] == []
 
 
 def test_outputs_are_left_to_the_user() -> None:

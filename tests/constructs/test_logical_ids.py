@@ -1,0 +1,104 @@
+"""A logical id has one type for as long as it exists: CloudFormation refuses a change set that gives it another."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+from aws_cdk import App, Stack
+from aws_cdk import aws_applicationautoscaling as scaling
+
+from constructs_optim import (
+    Alarms,
+    FineTune,
+    Medusa,
+    Model,
+    OptimizedEndpoint,
+    Quantization,
+    RecipeError,
+    Sharding,
+    SpeculativeDecoding,
+)
+from constructs_optim.recipe.techniques import Technique
+
+from .stacks import ENVIRONMENT, STACKS, endpoint, llama
+from .test_endpoint_options import ON
+
+_MISTRAL = Model.s3("s3://models/mistral/7b")
+# The same endpoint with what may become of its recipe.
+_RECIPES: dict[str, tuple[Model | None, list[Technique]]] = {
+    "awq": (None, [Quantization.awq()]),
+    "awq_and_draft": (None, [Quantization.awq(), SpeculativeDecoding.sagemaker_draft()]),
+    "awq_and_shards": (None, [Quantization.awq(), Sharding.fast_load()]),
+    "heads": (_MISTRAL, [SpeculativeDecoding.eagle()]),
+    "medusa": (_MISTRAL, [Medusa(training_data="s3://prompts/sql/train")]),
+    "tuned": (_MISTRAL, [FineTune(training_data="s3://prompts/sql/train")]),
+    "tuned_then_heads": (
+        _MISTRAL,
+        [Medusa(training_data="s3://prompts/sql/train", base=FineTune(training_data="s3://prompts/sql/train"))],
+    ),
+    "tuned_then_awq": (_MISTRAL, [FineTune(training_data="s3://prompts/sql/train"), Quantization.awq()]),
+}
+
+
+def _scaled(scope: Stack) -> None:
+    scale = endpoint(scope).auto_scale(max_capacity=4).on_concurrency(target=8)
+    scale.on_schedule("Night", schedule=scaling.Schedule.cron(hour="20"), min_capacity=1)
+
+
+def _scaled_component(scope: Stack) -> None:
+    endpoint(scope, inference_component=True).auto_scale(min_capacity=0, max_capacity=2).on_concurrency(target=8)
+
+
+def _evaluated(scope: Stack) -> None:
+    endpoint(scope).evaluate(schedule="rate(1 day)").require(p99_ttft_ms=500)
+
+
+def _all_alarms(scope: Stack) -> None:
+    endpoint(scope, alarms=Alarms(failed_job=False))
+
+
+def _cases() -> dict[str, Callable[[Stack], object]]:
+    cases: dict[str, Callable[[Stack], object]] = dict(STACKS)
+    for name, (model, techniques) in _RECIPES.items():
+        cases[f"recipe_{name}"] = lambda scope, model=model, techniques=techniques: endpoint(
+            scope, model=model or llama(), techniques=techniques
+        )
+    for name, given in ON.items():
+        cases[f"option_{name}"] = lambda scope, given=given: endpoint(scope, **given(scope))
+    for build in (_scaled, _scaled_component, _evaluated, _all_alarms):
+        cases[f"declared{build.__name__}"] = build
+    cases["of_components"] = lambda scope: OptimizedEndpoint(
+        scope, "Llama70B", instance_type="ml.g5.12xlarge"
+    ).add_component("Component", model=llama(), techniques=[Quantization.awq()])
+    return cases
+
+
+def _types_by_logical_id(folder: Path) -> dict[str, dict[str, list[str]]]:
+    """Each logical id's types, and the cases that give it them."""
+    app = App(outdir=str(folder))
+    declared: list[str] = []
+    for name, build in _cases().items():
+        scope = Stack(app, name.replace("_", "-"), env=ENVIRONMENT)
+        try:
+            build(scope)
+            declared.append(scope.stack_name)
+        except RecipeError:
+            # What a rule refuses on this endpoint is not deployed.
+            assert name.startswith("option_")
+    app.synth()
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for name in declared:
+        template = json.loads((folder / f"{name}.template.json").read_text())
+        for logical_id, resource in template["Resources"].items():
+            found[logical_id][resource["Type"]].append(name)
+    return found
+
+
+def test_a_logical_id_has_the_same_type_whatever_the_recipe_and_the_options(tmp_path: Path) -> None:
+    found = _types_by_logical_id(tmp_path)
+    assert {logical_id: dict(types) for logical_id, types in found.items() if len(types) > 1} == {}
+    both_ways = {"AWS::SageMaker::Model", "Custom::OptimizedModel", "Custom::OptimizationJob", "Custom::TrainingJob"}
+    assert both_ways <= {kind for types in found.values() for kind in types}
