@@ -35,7 +35,20 @@ _OUTCOMES = {
 _FOLDED_FROM = 8
 _LONGEST_COMMENT = 65_536
 _LISTS = re.compile(r"<details>.*?</details>\n", re.DOTALL)
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|~])")
+_SPACE = re.compile(r"\s+")
+# Control characters, those that change the direction of what follows them, and halves of characters.
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# A code span whose backticks have no other beside them, a word, or a backtick by itself.
+_TOKEN = re.compile(r"(?<!`)`(?P<code>[^`]+)`(?!`)|(?P<word>[^\s`]+)|`")
+# What GitHub makes a link of or tells somebody about, wherever it is in a text but not in code.
+_REFERENCE = re.compile(r"@|#\d|gh-\d|(?:https?|ftp|mailto|xmpp):|www\.", re.IGNORECASE)
+# What begins a block (heading, list, rule), where a text does.
+_BLOCK = re.compile(r"(?P<number>\d+)?(?(number)(?=[.)])|(?=[-+=]))")
+_SPECIAL = re.compile(r"[\\*_\[\]~]")
+# No structure follows from a character that is written as a reference (CommonMark 0.31.2, 2.5).
+_ENTITIES = {ord(character): f"&#{ord(character)};" for character in "`|<>&#"}
+_MATHEMATICS = re.compile(r"\$(?!\d)")
+_PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
 
 
 def markdown(report: Report) -> str:
@@ -47,7 +60,10 @@ def markdown(report: Report) -> str:
     if len(whole) <= _LONGEST_COMMENT:
         return whole
     short = _LISTS.sub("(Left out, since a comment may have 65,536 characters: see another format.)\n", whole)
-    return short[:_LONGEST_COMMENT]
+    if len(short) <= _LONGEST_COMMENT:
+        return short
+    # Whole lines: half an escape is none.
+    return short[: short.rindex("\n", 0, _LONGEST_COMMENT) + 1]
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -101,7 +117,7 @@ def cost_in_short(endpoint: EndpointReport) -> str:
 
 
 def _stack(stack: StackReport) -> Iterator[str]:
-    where = f" in {stack.region}" if stack.region is not None else ""
+    where = f" in {_escaped(stack.region)}" if stack.region is not None else ""
     told = [endpoint for endpoint in stack.endpoints if endpoint.change != "unchanged" or is_news(endpoint)]
     for endpoint in told:
         yield from _endpoint(endpoint, where)
@@ -168,7 +184,14 @@ def _permissions(stack: StackReport) -> Iterator[str]:
     table = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for change in stack.permissions:
         row = permission_row(change)
-        cells = [row.mark, _escaped(row.owner), row.change, row.effect, _cell(row.actions), _cell(row.resources)]
+        cells = [
+            row.mark,
+            _escaped(row.owner),
+            row.change,
+            _escaped(row.effect),
+            _cell(row.actions),
+            _cell(row.resources),
+        ]
         if with_principals:
             cells.append(_cell(row.principals))
         table.append(f"| {' | '.join([*cells, _cell(row.conditions)])} |")
@@ -199,7 +222,7 @@ def _resources(stack: StackReport) -> Iterator[str]:
 
 
 def _resource(resource: ResourceReport) -> str:
-    return f"{_escaped(resource.name)} ({resource.type}) {_escaped(resource.sentence)}."
+    return f"{_escaped(resource.name)} ({_escaped(resource.type)}) {_escaped(resource.sentence)}."
 
 
 def _folded(title: str, lines: Sequence[str], count: int) -> Iterator[str]:
@@ -222,12 +245,47 @@ def _cell(values: Sequence[str]) -> str:
 
 def _code(value: str) -> str:
     mark = value[:2] if value[:2] in ("+ ", "- ") else ""
-    return f"{mark}`{value[len(mark) :].replace('`', '').replace('|', chr(92) + '|')}`"
+    return mark + _as_code(_visible(value[len(mark) :]))
+
+
+def _visible(text: str) -> str:
+    """The text in a line, without characters that nobody sees."""
+    return _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", _SPACE.sub(" ", text).strip())
+
+
+def _as_code(text: str, *, beside_backtick: bool = False) -> str:
+    """A code span; as HTML where the text, or what is beside it, would end the span or the cell of a table."""
+    if beside_backtick or not text.strip() or any(character in text for character in "`|\\"):
+        return f"<code>{_PUNCTUATION.sub(lambda found: f'&#{ord(found[0])};', text)}</code>"
+    return f"`{text}`"
 
 
 def _escaped(text: str) -> str:
-    """Text that Markdown leaves as it is: code in it stays code."""
-    parts = text.replace("\n", " ").split("`")
-    if len(parts) % 2 == 0:
-        return _SPECIAL.sub(r"\\\1", text.replace("\n", " "))
-    return "".join(f"`{part}`" if place % 2 else _SPECIAL.sub(r"\\\1", part) for place, part in enumerate(parts))
+    """The text as it is, for any place in a line of Markdown: only code in it, between single backticks, stays code.
+
+    Sources: CommonMark 0.31.2; GitHub Flavored Markdown, "Tables" and "Autolinks"; GitHub's documentation, "Autolinked
+    references and URLs" and "Writing mathematical expressions".
+    """
+    line = _visible(text)
+    if not line:
+        # An item of a list without a text would underline the line above, which makes a heading of that.
+        return "&nbsp;"
+    start = _BLOCK.match(line)
+    if start is None:
+        return _TOKEN.sub(_escaped_token, line)
+    # Only the character after a list's number has to be escaped, or the first one.
+    return f"{start[0]}\\{line[start.end()]}{_TOKEN.sub(_escaped_token, line[start.end() + 1 :])}"
+
+
+def _escaped_token(found: re.Match[str]) -> str:
+    if found["code"] is not None:
+        return _as_code(found["code"])
+    if found["word"] is None:
+        return _ENTITIES[ord("`")]
+    word = found["word"]
+    if _REFERENCE.search(word):
+        beside = found.string[max(found.start() - 1, 0) : found.start()] + found.string[found.end() : found.end() + 1]
+        named = word.rstrip(".,;:")
+        return _as_code(named, beside_backtick="`" in beside) + word[len(named) :]
+    plain = _SPECIAL.sub(r"\\\g<0>", word).translate(_ENTITIES)
+    return _MATHEMATICS.sub("&#36;", plain)

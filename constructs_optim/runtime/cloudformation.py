@@ -8,18 +8,22 @@ Sources: AWS CloudFormation user guide, "Custom resource response objects" and "
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import time
 import urllib.error
 import urllib.request
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import NotRequired, TypedDict
 from urllib.parse import parse_qs, urlsplit
 
 from .telemetry import log, redacted
 
-# A response is limited to 4,096 bytes, a signal's Data to as many; a long FailureReason must not lose the rest.
-_REASON_LIMIT = 1024
+# "The total size of the response body can't exceed 4096 bytes" (Custom resource response objects), and a wait condition
+# takes as many (CloudFormation quotas, "Wait condition data"). A body that is refused leaves the stack waiting for its
+# timeout, so a little is left over.
+_BODY_LIMIT = 4000
 _ATTEMPTS = 5
 _TIMEOUT_SECONDS = 10
 
@@ -62,7 +66,7 @@ def respond(
         event["ResponseURL"],
         {
             "Status": "SUCCESS" if failure is None else "FAILED",
-            "Reason": _shortened(failure or "done"),
+            "Reason": redacted(failure or "done"),
             "PhysicalResourceId": physical_id,
             "StackId": event["StackId"],
             "RequestId": event["RequestId"],
@@ -76,7 +80,7 @@ def signal(handle: str, *, failure: str | None = None, data: str = "") -> None:
     """Signal a wait condition. A handle that is gone (its stack was deleted) is no error: nobody waits any more."""
     body = {
         "Status": "SUCCESS" if failure is None else "FAILURE",
-        "Reason": _shortened(failure or "the artifact is ready"),
+        "Reason": redacted(failure or "the artifact is ready"),
         # The same id each time: CloudFormation takes a repeated id for a retransmission and keeps the first.
         "UniqueId": "artifact",
         "Data": data,
@@ -89,13 +93,25 @@ def signal(handle: str, *, failure: str | None = None, data: str = "") -> None:
         log("nobody waits for this signal any more", status=error.code)
 
 
-def _shortened(reason: str) -> str:
-    reason = redacted(reason)
-    return reason if len(reason) <= _REASON_LIMIT else reason[: _REASON_LIMIT - 3] + "..."
+def _encoded(value: object) -> bytes:
+    # As UTF-8, not as \\uXXXX, which takes up to three times the bytes. Half a character has no UTF-8: a question mark.
+    return json.dumps(value, ensure_ascii=False).encode(errors="replace")
+
+
+def _fitting(body: Mapping[str, object]) -> bytes:
+    """The body as JSON, with its reason cut to what the others leave of the limit."""
+    payload = _encoded(body)
+    if len(payload) <= _BODY_LIMIT:
+        return payload
+    # Each character takes a byte or more.
+    reason = str(body["Reason"])[:_BODY_LIMIT]
+    room = _BODY_LIMIT - len(_encoded({**body, "Reason": "..."}))
+    ends = list(itertools.accumulate(len(_encoded(character)) - len('""') for character in reason))
+    return _encoded({**body, "Reason": f"{reason[: bisect_right(ends, room)]}..."})
 
 
 def _put(url: str, body: Mapping[str, object]) -> None:
-    payload = json.dumps(body).encode()
+    payload = _fitting(body)
     # S3's pre-signed URLs are signed for an empty Content-Type. Handles are checked where they are read
     # (properties.py); response URLs come from CloudFormation.
     request = urllib.request.Request(url, data=payload, method="PUT", headers={"Content-Type": ""})  # noqa: S310

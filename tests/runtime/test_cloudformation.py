@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from constructs_optim.runtime import cloudformation
 
@@ -17,12 +19,13 @@ class Receiver:
 
     def __init__(self) -> None:
         self.statuses: list[int] = []
-        self.received: list[tuple[str | None, dict[str, Any]]] = []
+        self.clear()
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_PUT(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.payloads.append(body)
                 outer.received.append((self.headers["Content-Type"], json.loads(body)))
                 self.send_response(outer.statuses.pop(0) if outer.statuses else 200)
                 self.end_headers()
@@ -33,6 +36,10 @@ class Receiver:
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_port}/signed?Signature=secret"
+
+    def clear(self) -> None:
+        self.received: list[tuple[str | None, dict[str, Any]]] = []
+        self.payloads: list[bytes] = []
 
     def close(self) -> None:
         self._server.shutdown()
@@ -71,11 +78,35 @@ def test_success_carries_the_identifiers_and_the_attributes(receiver: Receiver) 
     }
 
 
-def test_a_long_reason_is_shortened_to_fit_the_response(receiver: Receiver) -> None:
-    cloudformation.respond(event(receiver), physical_id="key", failure="x" * 10_000)
-    body = receiver.received[0][1]
-    assert body["Status"] == "FAILED"
-    assert len(json.dumps(body)) < 4096
+# What custom resource response objects and the signals of wait conditions may have ("4096 bytes").
+_MOST_BYTES = 4096
+_FIXTURES = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150, derandomize=True
+)
+# Any text at all, and texts that are too long whatever their characters take.
+_texts = st.text() | st.builds(lambda text, times: text * times, st.text(min_size=1), st.integers(100, 6000))
+
+
+@_FIXTURES
+@given(failure=_texts)
+@example(failure="x" * 10_000)
+@example(failure="\N{HIRAGANA LETTER A}" * 1024)
+@example(failure="\N{GRINNING FACE}" * 1024)
+@example(failure='\x00"\\' * 2000)
+@example(failure="\ud83d" * 5000)
+def test_a_reason_of_any_text_fits_what_cloudformation_takes(receiver: Receiver, failure: str) -> None:
+    receiver.clear()
+    cloudformation.respond(event(receiver), physical_id="k" * 64, failure=failure)
+    cloudformation.signal(receiver.url, failure=failure, data="|image|uri|job|")
+    for payload, (_, body) in zip(receiver.payloads, receiver.received, strict=True):
+        assert len(payload) <= _MOST_BYTES
+        assert body["Status"] in ("FAILED", "FAILURE")
+        # What the reason keeps is the beginning of the text, in whole characters.
+        kept, whole = body["Reason"], cloudformation.redacted(failure or "done").encode(errors="replace").decode()
+        if failure and kept != whole:
+            assert kept.endswith("...")
+            assert whole.startswith(kept.removesuffix("..."))
+            assert len(payload) > _MOST_BYTES - 128, "and no more is cut than must be"
 
 
 def test_a_failing_server_is_tried_again(receiver: Receiver) -> None:
