@@ -24,6 +24,7 @@ from botocore.config import Config
 
 from .control import PREFIX
 from .ministack_bridge import ACCOUNT, SECRET, check_version
+from .ministack_stepfunctions import HISTORY_EVENTS
 
 IN_THE_WAY = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN")
 """Variables that would lead a client elsewhere."""
@@ -49,6 +50,7 @@ class LocalCloud:
         job_seconds: tuple[float, float] = (3.0, 5.0),
         endpoint_seconds: float = 1.0,
         time_scale: float = 0.01,
+        history_events: int = HISTORY_EVENTS,
         hub_folders: Sequence[Path] = (),
         enforce_iam: bool = False,
         training_path: Path | None = None,
@@ -68,6 +70,8 @@ class LocalCloud:
             time_scale: how long waits take, against AWS's: those of state machines, those before Lambda repeats an
                 invocation that failed, those of deployments (baking, time limits) and cooldowns and rates of scaling.
                 Default: 0.01, so that ten minutes are six seconds; 1 is as on AWS.
+            history_events: how many events the history of a state machine's execution may have. Default: 25,000, as on
+                AWS.
             hub_folders: more documents, as ``<folder>/<model id>/<version>.json``. Default: none.
             enforce_iam: whether Lambda functions, state machines, pipelines, builds and SageMaker may do only what
                 their roles' policies allow. Whoever uses :meth:`environment` stays an administrator. Default: they may
@@ -93,6 +97,7 @@ class LocalCloud:
             "endpoint_seconds": endpoint_seconds,
             "enforce_iam": enforce_iam,
             "time_scale": time_scale,
+            "history_events": history_events,
             "hub_folders": [str(folder) for folder in hub_folders],
             # Not resolved: the link in a virtual environment is what makes Python find the environment.
             "training_path": str((training_path or Path(sys.executable).parent).absolute()),

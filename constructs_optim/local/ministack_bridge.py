@@ -16,6 +16,7 @@ from .api_error import ApiError, validation_error
 from .authorization import access_denied, needed_permissions
 from .ministack_accounts import share_as_aws
 from .ministack_iam import EnforcedRoles
+from .ministack_policies import limit_policies
 from .ministack_properties import keep_properties
 from .resource_operations import OPERATIONS, settles
 from .resource_provider import ResourceProvider, Service
@@ -155,6 +156,7 @@ def application(
         provisioners._REPLACING_PROPERTIES[type_name] = provider.create_only
 
     keep_properties()
+    limit_policies()
     share_as_aws()
     if roles is not None:
         roles.install()

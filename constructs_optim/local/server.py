@@ -32,6 +32,7 @@ from .ministack_cloudformation import behave_like_aws
 from .ministack_cloudwatch import MinistackAlarms, next_fire
 from .ministack_iam import EnforcedRoles
 from .ministack_scheduler import Scheduler
+from .ministack_stepfunctions import limit_history
 from .own_clients import OwnClients
 from .price_list import PriceList, hourly_price
 from .role_clients import RoleClients
@@ -116,6 +117,7 @@ async def _serve(settings: dict[str, Any]) -> None:
     }
     services = application(added, roles, SageMakerRuntime(sagemaker), settings["time_scale"])
     behave_like_aws(faults)
+    limit_history(settings["history_events"])
     Scheduler(settings["time_scale"], next_fire, roles).install()
     alarms.install(scaling.alarm_fired)
     inner = HandlerCalls(services, faults=faults, calls=function_calls, kill=kill_running_functions)
