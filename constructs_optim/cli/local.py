@@ -77,7 +77,8 @@ def start(
         sys.stdout.flush()
         _console.print(
             f"\nA local cloud listens on {cloud.endpoint_url}: a test ground and a way to try the library, not a "
-            "model server.\nCopy the lines above into another shell, then: cdk bootstrap && cdk deploy. Ctrl-C ends it."
+            "model server.\nIt runs code as you, for whoever has the secret access key above; each start has another."
+            "\nCopy the lines above into another shell, then: cdk bootstrap && cdk deploy. Ctrl-C ends it."
         )
         while True:
             signal.pause()

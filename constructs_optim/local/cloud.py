@@ -20,13 +20,17 @@ from types import TracebackType
 from typing import Any
 
 import boto3
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
+from botocore.credentials import Credentials
 
 from .control import PREFIX
-from .ministack_bridge import ACCOUNT, SECRET, check_version
+from .credentials import ACCOUNT, KEY_ID, SECRET_KEY, TOKEN, new_secret
+from .ministack_bridge import check_version
 from .ministack_stepfunctions import HISTORY_EVENTS
 
-IN_THE_WAY = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN")
+IN_THE_WAY = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", TOKEN)
 """Variables that would lead a client elsewhere."""
 DEFAULT_REGION = "us-west-2"
 _START_SECONDS = 60
@@ -106,6 +110,7 @@ class LocalCloud:
             "build_path": [str(folder.absolute()) for folder in build_path or [Path(sys.executable).parent]],
         }
         self._log_file = log_file
+        self._secret = new_secret()
         self._process: subprocess.Popen[bytes] | None = None
         self._session: boto3.Session | None = None
         self._session_lock = threading.Lock()
@@ -123,11 +128,11 @@ class LocalCloud:
     def environment(self, account: str = ACCOUNT) -> dict[str, str]:
         """The variables that point the CDK CLI and AWS clients at an account of it, 12 digits; there are all of them.
 
-        The credentials are those of nobody.
+        The secret access key is that of this start: after :meth:`stop`, it is another one.
         """
         return {
-            "AWS_ACCESS_KEY_ID": account,
-            "AWS_SECRET_ACCESS_KEY": SECRET,
+            KEY_ID: account,
+            SECRET_KEY: self._secret,
             "AWS_REGION": self.region,
             "AWS_DEFAULT_REGION": self.region,
             "AWS_ENDPOINT_URL": self.endpoint_url,
@@ -158,6 +163,7 @@ class LocalCloud:
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "constructs_optim.local.server", json.dumps(self._settings)],
+                env={**os.environ, SECRET_KEY: self._secret},
                 # Its end is the parent's end, see server.py.
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -180,6 +186,7 @@ class LocalCloud:
         process, self._process = self._process, None
         if process is None:
             return
+        self._secret = new_secret()
         try:
             process.terminate()
             process.wait(timeout=5)
@@ -206,14 +213,12 @@ class LocalCloud:
         # A session reads the services' descriptions once; it makes one client at a time.
         with self._session_lock:
             if self._session is None:
-                self._session = boto3.Session(
-                    aws_access_key_id=ACCOUNT, aws_secret_access_key=SECRET, region_name=self.region
-                )
+                self._session = boto3.Session(region_name=self.region)
             return self._session.client(
                 service,
                 endpoint_url=self.endpoint_url,
                 aws_access_key_id=account,
-                aws_secret_access_key=SECRET,
+                aws_secret_access_key=self._secret,
                 config=config,
             )
 
@@ -348,7 +353,9 @@ class LocalCloud:
 
     def _control(self, method: str, path: str, body: Any = None) -> Any:
         data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(f"{self.endpoint_url}{PREFIX}{path}", data=data, method=method)  # noqa: S310 - always http to loopback
+        signed = AWSRequest(method, f"{self.endpoint_url}{PREFIX}{path}", data=data)
+        SigV4Auth(Credentials(ACCOUNT, self._secret), PREFIX.strip("/"), self.region).add_auth(signed)
+        request = urllib.request.Request(str(signed.url), data, dict(signed.headers), method=method)  # noqa: S310 - always http to loopback
         try:
             with _OPENER.open(request, timeout=30) as answer:
                 return json.loads(answer.read())

@@ -77,7 +77,8 @@ def run_demo(app_directory: Path, console: Console | None = None) -> None:
             Panel.fit(
                 f"A local cloud listens on {cloud.endpoint_url}: a test ground, and a way to\n"
                 "try the library. Jobs and endpoints pass through their real states, but\n"
-                "nothing is optimized and no model is served.",
+                "nothing is optimized and no model is served. It runs the app's functions as\n"
+                "you, for whoever has its credentials: this demo alone.",
                 title="constructs-optim local demo",
             )
         )

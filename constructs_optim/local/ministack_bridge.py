@@ -14,18 +14,18 @@ from typing import Any
 
 from .api_error import ApiError, validation_error
 from .authorization import access_denied, needed_permissions
+from .credentials import ACCOUNT, administrator
 from .ministack_accounts import share_as_aws
 from .ministack_iam import EnforcedRoles
 from .ministack_policies import limit_policies
 from .ministack_properties import keep_properties
+from .ministack_signatures import sign_links
 from .resource_operations import OPERATIONS, settles
 from .resource_provider import ResourceProvider, Service
 from .sagemaker.service import to_json
 from .sagemaker_runtime import SageMakerRuntime
 
 TESTED_VERSION = "1.5.33"
-ACCOUNT = "000000000000"
-SECRET = "local"  # noqa: S105 - credentials of nobody: the local cloud checks none
 _SERVED = (
     "s3,iam,sts,lambda,states,cloudformation,monitoring,logs,ssm,ecr,kms,events,dynamodb,tagging,ec2,sns,sqs,scheduler"
     ",apigateway"
@@ -75,7 +75,10 @@ def check_version(installed: str | None = None) -> None:
 def prepare_environment(
     *, port: int, region: str, directory: str, time_scale: float = 1.0, enforce_iam: bool = False
 ) -> None:
-    """Set what ministack reads when it is imported: loopback only, no Docker, no other listeners, no files kept."""
+    """Set what ministack reads when it is imported: loopback only, no Docker, no other listeners, no files kept.
+
+    The secret access key is in the environment already.
+    """
     os.environ |= {
         "AUTH": str(enforce_iam).lower(),
         "BIND_HOST": "127.0.0.1",
@@ -98,8 +101,7 @@ def prepare_environment(
         "STATE_DIR": directory,
         "TMPDIR": directory,
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_ACCESS_KEY_ID": ACCOUNT,
-        "AWS_SECRET_ACCESS_KEY": SECRET,
+        **administrator(ACCOUNT),
         "AWS_DEFAULT_REGION": region,
         "AWS_REGION": region,
     }
@@ -158,6 +160,7 @@ def application(
     keep_properties()
     limit_policies()
     share_as_aws()
+    sign_links()
     if roles is not None:
         roles.install()
     blocks = stacks._runs_on_worker_thread

@@ -10,12 +10,12 @@ The names used here are as private as those in ``ministack_bridge``; the same ve
 from __future__ import annotations
 
 import contextvars
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from .authorization import ALLOW, AuthorizationLog, Permission, Refused, StoredObject, through_s3
+from .credentials import KEY_ID, SECRET_KEY, TOKEN, derived_secret
 from .ministack_accounts import as_owner_of, is_of_another_account
 
 Answer = tuple[int, dict[str, str], bytes]
@@ -113,8 +113,8 @@ class EnforcedRoles:
 
     def credentials(self, role_arn: str) -> dict[str, str]:
         """Those of a session under the role."""
-        key, secret = _session(role_arn), _secret(role_arn)
-        return {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": secret}
+        key, secret = _session(role_arn), derived_secret(role_arn)
+        return {KEY_ID: key, SECRET_KEY: secret, TOKEN: secret}
 
     def refusal(self, headers: Mapping[str, str], query: Mapping[str, Any], permissions: Iterator[Permission]) -> str:
         """IAM's sentence about the first permission that the signer of a request lacks; empty where there is none."""
@@ -214,14 +214,18 @@ class EnforcedRoles:
 
     def _trusted_functions(self) -> None:
         from ministack.core import lambda_runtime
-        from ministack.services import lambda_svc
+        from ministack.services import lambda_svc, sts
 
         issue = lambda_runtime.execution_credentials
 
         def credentials(config: dict[str, Any]) -> dict[str, str]:
             if not self.trusts(config.get("Role", ""), "lambda.amazonaws.com", config["FunctionArn"]):
                 raise RuntimeError("The role defined for the function cannot be assumed by Lambda.")
-            return issue(config)
+            # ministack's are digests of names that everybody knows.
+            issued = issue(config)
+            secret = derived_secret(issued[KEY_ID])
+            sts._sessions[issued[KEY_ID]] |= {"SecretAccessKey": secret, "SessionToken": secret}
+            return issued | {SECRET_KEY: secret, TOKEN: secret}
 
         lambda_runtime.execution_credentials = lambda_svc.execution_credentials = credentials
 
@@ -268,7 +272,7 @@ def _session(role_arn: str) -> str:
     from ministack.services import sts
 
     account, name = role_arn.split(":")[4], role_arn.rpartition("/")[2]
-    digest = _secret(role_arn)
+    digest = derived_secret(role_arn)
     key = f"ASIA{digest[:16].upper()}"
     arn = f"arn:aws:sts::{account}:assumed-role/{name}/service"
     sts.register_session(
@@ -285,10 +289,6 @@ def _role_tags(given: Any) -> dict[str, str]:
         return {}
     role = iam._roles.get_scoped(role_arn.split(":")[4], None, role_arn.rpartition("/")[2]) or {}
     return {f"iam:resourcetag/{tag['Key']}".lower(): tag["Value"] for tag in role.get("Tags", [])}
-
-
-def _secret(role_arn: str) -> str:
-    return hashlib.sha256(role_arn.encode()).hexdigest()
 
 
 def _s3_permissions(

@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from .ministack_bridge import SECRET
+from .credentials import KEY_ID, SECRET_KEY, administrator
 
 # A user agent of its own, for calls of functions are told by theirs, which this process's environment gives.
 CLIENTS_CONFIG = Config(
@@ -30,11 +30,12 @@ class OwnClients:
         with self._lock:
             key = (service, account, region)
             if key not in self._made:
+                variables = administrator(account)
                 self._made[key] = self._session.client(
                     service,
                     region_name=region,
-                    aws_access_key_id=account,
-                    aws_secret_access_key=SECRET,
+                    aws_access_key_id=variables[KEY_ID],
+                    aws_secret_access_key=variables[SECRET_KEY],
                     config=CLIENTS_CONFIG,
                 )
             return self._made[key]

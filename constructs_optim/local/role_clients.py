@@ -10,7 +10,7 @@ from typing import Any
 import boto3
 
 from .authorization import Roles
-from .ministack_bridge import SECRET
+from .credentials import KEY_ID, SECRET_KEY, TOKEN, administrator
 from .own_clients import CLIENTS_CONFIG
 
 Credentials = Mapping[str, str]
@@ -27,8 +27,7 @@ class RoleClients:
 
     def credentials(self, role_arn: str) -> Credentials:
         """The variables of a session that a service has under a role of its own account."""
-        account = role_arn.split(":")[4]
-        return self._roles.credentials(role_arn) or {"AWS_ACCESS_KEY_ID": account, "AWS_SECRET_ACCESS_KEY": SECRET}
+        return self._roles.credentials(role_arn) or administrator(role_arn.split(":")[4])
 
     def assumed(self, credentials: Credentials, role_arn: str, region: str) -> Credentials:
         """The variables of a session under a further role, which those of ``credentials`` take on.
@@ -39,9 +38,9 @@ class RoleClients:
         answer = self.client("sts", credentials, region).assume_role(RoleArn=role_arn, RoleSessionName="pipeline")
         found = answer["Credentials"]
         return {
-            "AWS_ACCESS_KEY_ID": found["AccessKeyId"],
-            "AWS_SECRET_ACCESS_KEY": found["SecretAccessKey"],
-            "AWS_SESSION_TOKEN": found["SessionToken"],
+            KEY_ID: found["AccessKeyId"],
+            SECRET_KEY: found["SecretAccessKey"],
+            TOKEN: found["SessionToken"],
         }
 
     def client(self, service: str, credentials: Credentials, region: str) -> Any:
@@ -53,9 +52,9 @@ class RoleClients:
             return session.client(
                 service,
                 region_name=region,
-                aws_access_key_id=credentials["AWS_ACCESS_KEY_ID"],
-                aws_secret_access_key=credentials["AWS_SECRET_ACCESS_KEY"],
-                aws_session_token=credentials.get("AWS_SESSION_TOKEN"),
+                aws_access_key_id=credentials[KEY_ID],
+                aws_secret_access_key=credentials[SECRET_KEY],
+                aws_session_token=credentials.get(TOKEN),
                 endpoint_url=os.environ.get("AWS_ENDPOINT_URL"),
                 config=CLIENTS_CONFIG,
             )

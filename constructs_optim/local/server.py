@@ -25,16 +25,20 @@ from .codepipeline.providers import action_providers
 from .codepipeline.repositories import Repositories
 from .codepipeline.service import CodePipeline
 from .control import Control
+from .credentials import administrator
 from .faults import Faults
+from .gate import Gate
 from .handler_calls import MARK, HandlerCalls
-from .ministack_bridge import SECRET, MinistackProjects, application, kill_running_functions, prepare_environment
+from .ministack_bridge import MinistackProjects, application, kill_running_functions, prepare_environment
 from .ministack_cloudformation import behave_like_aws
 from .ministack_cloudwatch import MinistackAlarms, next_fire
 from .ministack_iam import EnforcedRoles
 from .ministack_scheduler import Scheduler
+from .ministack_signatures import refusal
 from .ministack_stepfunctions import limit_history
 from .own_clients import OwnClients
 from .price_list import PriceList, hourly_price
+from .process_folder import process_folder
 from .role_clients import RoleClients
 from .s3_objects import S3Objects
 from .sagemaker.hub import Hub
@@ -50,7 +54,7 @@ _WORKERS_SECONDS = 1.5
 def main() -> None:
     """Serve until standard input ends or a signal comes."""
     settings = json.loads(sys.argv[1])
-    with tempfile.TemporaryDirectory(prefix="constructs-optim-local-") as directory:
+    with process_folder() as directory:
         prepare_environment(
             port=settings["port"],
             region=settings["region"],
@@ -130,7 +134,7 @@ async def _serve(settings: dict[str, Any]) -> None:
     for sign in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sign, stop.set)
     threading.Thread(target=_until_parent_ends, args=(loop, stop), daemon=True).start()
-    app: Any = Control(
+    control = Control(
         inner,
         sagemaker=sagemaker,
         faults=faults,
@@ -138,6 +142,7 @@ async def _serve(settings: dict[str, Any]) -> None:
         function_calls=function_calls,
         authorizations=authorizations,
     )
+    app: Any = Gate(control, port=settings["port"], verify=refusal)
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
     await stop.wait()
     sagemaker.close()
@@ -153,8 +158,7 @@ def _variables(account: str, region: str) -> dict[str, str]:
     """What points the code of a training job, or the commands of a build, at an account and region of this cloud."""
     address = os.environ["AWS_ENDPOINT_URL"]
     return {
-        "AWS_ACCESS_KEY_ID": account,
-        "AWS_SECRET_ACCESS_KEY": SECRET,
+        **administrator(account),
         "AWS_DEFAULT_REGION": region,
         "AWS_REGION": region,
         "AWS_ENDPOINT_URL": address,

@@ -64,8 +64,8 @@ def plain_client(cloud: LocalCloud, **config: Any) -> Any:
         "sagemaker",
         endpoint_url=cloud.endpoint_url,
         region_name=cloud.region,
-        aws_access_key_id="000000000000",
-        aws_secret_access_key="local",
+        aws_access_key_id=cloud.environment()["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=cloud.environment()["AWS_SECRET_ACCESS_KEY"],
         config=Config(**config),
     )
 

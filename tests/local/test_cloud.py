@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 import uuid
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def test_it_listens_on_loopback_and_nowhere_else(cloud: LocalCloud) -> None:
     assert listening_addresses(cloud.pid) == {f"127.0.0.1:{cloud.port}"}
 
 
-def test_what_it_starts_is_pointed_at_it_with_nobodys_credentials(
+def test_what_it_starts_is_pointed_at_it_with_its_own_credentials(
     cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "production")
@@ -35,6 +36,7 @@ def test_what_it_starts_is_pointed_at_it_with_nobodys_credentials(
     environment = cloud.child_environment()
     assert environment["AWS_ENDPOINT_URL"] == cloud.endpoint_url
     assert environment["AWS_ACCESS_KEY_ID"] == "000000000000"
+    assert environment["AWS_SECRET_ACCESS_KEY"] == cloud.environment()["AWS_SECRET_ACCESS_KEY"]
     assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN"} & set(environment)
 
 
@@ -66,6 +68,26 @@ def test_it_ends_when_the_process_that_started_it_is_killed(monkeypatch: pytest.
     assert none_left(marker)
 
 
+def test_what_a_killed_cloud_leaves_is_removed_by_the_next_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    killed = LocalCloud().start()
+    assert killed.pid is not None
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.stop()
+    (left,) = tmp_path.iterdir()
+    assert re.fullmatch(r"constructs-optim-local-\d+-\w+", left.name)
+    others = [tmp_path / name for name in ("constructs-optim-local-1-mine", "constructs-optim-local-notes", "else")]
+    for other in others:
+        other.mkdir()
+    (tmp_path / "constructs-optim-local-999999999-link").symlink_to(others[2])
+    with LocalCloud(), LocalCloud():
+        assert not left.exists()
+        assert len(list(tmp_path.glob("constructs-optim-local-*-*"))) == 4, "two that run, one's own and a link"
+    assert all(other.is_dir() for other in others)
+
+
 def test_it_can_be_stopped_twice_and_started_again() -> None:
     cloud = LocalCloud()
     cloud.start()
@@ -90,9 +112,8 @@ def test_the_installed_ministack_is_the_one_it_was_built_on() -> None:
 
 
 def test_an_unknown_path_of_its_own_interface_is_refused(cloud: LocalCloud) -> None:
-    with pytest.raises(urllib.request.HTTPError) as caught:
-        urllib.request.urlopen(f"{cloud.endpoint_url}/_constructs_optim/nothing")
-    assert caught.value.code == 404
+    with pytest.raises(LocalCloudError, match="GET nothing is not there"):
+        cloud._control("GET", "nothing")
 
 
 def test_the_process_of_a_function_ends_with_its_stack(cloud: LocalCloud) -> None:

@@ -173,8 +173,8 @@ def test_a_function_s_invocations_are_among_its_calls(brisk: LocalCloud, served:
         "sagemaker-runtime",
         endpoint_url=brisk.endpoint_url,
         region_name=brisk.region,
-        aws_access_key_id="000000000000",
-        aws_secret_access_key="local",
+        aws_access_key_id=brisk.environment()["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=brisk.environment()["AWS_SECRET_ACCESS_KEY"],
         config=Config(user_agent_extra=MARK),
     )
     marked.invoke_endpoint(EndpointName=served, Body=b'{"inputs": "Why?"}')

@@ -1,0 +1,131 @@
+"""Who gets through to a local cloud, which runs code: whoever signs with its credentials, and no web page.
+
+A page in a browser of this machine reaches the loopback interface, and so does every user of the machine. What comes
+from a page names its origin or is marked by the browser (``Sec-Fetch-Site``); a name that an attacker points at
+127.0.0.1 is in ``Host``; what comes from anybody else lacks the secret that is made for each start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+Message = dict[str, Any]
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+Answer = tuple[int, dict[str, str], bytes]
+Verify = Callable[[str, str, Mapping[str, list[str]], Mapping[str, str], bytes], Answer | None]
+
+_CAPABILITIES = ("/_ministack/cfn-response/", "/_ministack/cfn-signal/")
+"""Where custom resources answer and wait conditions are signalled, by PUT: the URL is the permission, as a pre-signed
+URL of CloudFormation's is, and has a random UUID of its own."""
+_LARGE = 1_000_000
+
+
+class Gate:
+    """An ASGI application before all else: what it lets through is authenticated, and comes from no page.
+
+    Args:
+        inner: what it lets requests through to.
+        port: the port that this cloud listens on.
+        verify: the answer to a request that is not signed as it should be; None for one that is.
+    """
+
+    def __init__(self, inner: Asgi, *, port: int, verify: Verify) -> None:
+        self._inner, self._verify = inner, verify
+        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        headers = _headers(scope)
+        if reason := self._foreign(scope, headers):
+            await _answer(send, (403, {"Content-Type": "text/plain"}, reason.encode()))
+            return
+        send = _without_cors(send)
+        method: str = scope["method"]
+        if method == "PUT" and scope["path"].startswith(_CAPABILITIES):
+            await self._inner(scope, receive, send)
+            return
+        query = parse_qs(scope.get("query_string", b"").decode(errors="replace"), keep_blank_values=True)
+        path = scope["raw_path"].decode("latin-1")
+        body = await _body(receive)
+        if body is None:
+            return
+        check = (method, path, query, headers, body)
+        refusal = await asyncio.to_thread(self._verify, *check) if len(body) > _LARGE else self._verify(*check)
+        if refusal is not None:
+            await _answer(send, refusal)
+            return
+        await self._inner(scope, _replay(body, receive), send)
+
+    def _foreign(self, scope: Scope, headers: Mapping[str, str]) -> str:
+        """Why a request comes from where none may come from; empty where it does not."""
+        if headers.get("host", "").lower() not in self._hosts:
+            return f"This local cloud is {min(self._hosts)} and has no other name.\n"
+        # SDKs and command-line tools send neither; "none" is what a person typed or opened.
+        if "origin" in headers or headers.get("sec-fetch-site", "none") != "none" or scope["method"] == "OPTIONS":
+            return "This local cloud takes no requests from web pages.\n"
+        return ""
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """By their names in lower case. SigV4 joins the values of a repeated one by commas."""
+    found: dict[str, str] = {}
+    for raw, value in scope["headers"]:
+        name = raw.decode("latin-1").lower()
+        text = value.decode(errors="replace")
+        found[name] = f"{found[name]},{text}" if name in found else text
+    return found
+
+
+def _without_cors(send: Send) -> Send:
+    """Answers without ``Access-Control-*``: what a page cannot ask for it need not read."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            kept = [item for item in message["headers"] if not item[0].lower().startswith(b"access-control-")]
+            message = {**message, "headers": kept}
+        await send(message)
+
+    return sent
+
+
+async def _answer(send: Send, answer: Answer) -> None:
+    status, headers, content = answer
+    given = {**headers, "Content-Length": str(len(content)), "Connection": "close"}
+    listed = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+    await send({"type": "http.response.start", "status": status, "headers": listed})
+    await send({"type": "http.response.body", "body": content})
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """All of it; None where whoever sends it goes away."""
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """The body once more, and then whatever comes: for instance that the caller has gone away."""
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def replayed() -> Message:
+        message = next(messages, None)
+        return await receive() if message is None else message
+
+    return replayed
