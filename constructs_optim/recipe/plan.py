@@ -268,8 +268,8 @@ class _Planner:
         }
         return ContainerPlan(
             image=None if served_by_hub else self.image_uri,
-            # Not OPTION_QUANTIZE: the artifact's serving.properties says how its weights are stored, and the variable
-            # would keep the faster Marlin kernels from being used (LMI documentation on quantization).
+            # Not OPTION_QUANTIZE: the artifact's config.json says how its weights are stored, and the variable would
+            # keep the faster Marlin kernels from being used (LMI documentation on quantization).
             environment={**({} if served_by_hub else environment), **(self.recipe.environment or {})},
             network_isolation=all(t.network_isolation for t in techniques),
             model=model,

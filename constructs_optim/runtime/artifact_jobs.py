@@ -54,6 +54,10 @@ class ArtifactJobs(Protocol):
         """What the manifest keeps of it."""
         ...
 
+    def superfluous_settings(self, job: Job) -> tuple[str, ...]:
+        """Settings that the job leaves in the artifact's serving.properties and that are in the way of its use."""
+        ...
+
 
 class OptimizationJobs:
     """Jobs of SageMaker's inference optimization."""
@@ -100,6 +104,17 @@ class OptimizationJobs:
         """What it was asked to do."""
         members = ("ModelSource", "DeploymentInstanceType", "OptimizationConfigs", "OptimizationEnvironment")
         return {"request": {member: job[member] for member in members if member in job}}
+
+    def superfluous_settings(self, job: Job) -> tuple[str, ...]:
+        """``option.quantize`` of weights that are quantized: their ``config.json`` says how.
+
+        The container refuses to shard what has it ("Sharding & Quantization are mutually exclusive", djl-serving,
+        serving/docker/partition/sm_neo_dispatcher.py), and a server that is told ``awq`` does without the faster Marlin
+        kernels ("If you bring a pre-quantized model to LMI, you should not set the option.quantize configuration",
+        LMI user guides for vLLM and lmi-dist). A TensorRT-LLM engine keeps it.
+        """
+        members = {member for part in job["OptimizationConfigs"] for member in part}
+        return ("option.quantize",) if members == {"ModelQuantizationConfig"} else ()
 
 
 class TrainingJobs:
@@ -183,6 +198,10 @@ class TrainingJobs:
             "metrics": metrics,
             **({"billable_seconds": job["BillableTimeInSeconds"]} if "BillableTimeInSeconds" in job else {}),
         }
+
+    def superfluous_settings(self, job: Job) -> tuple[str, ...]:
+        """None."""
+        return ()
 
 
 _KINDS: dict[str, ArtifactJobs] = {jobs.kind.name: jobs for jobs in (OptimizationJobs(), TrainingJobs())}

@@ -17,6 +17,7 @@ from .job_handler import signal_data
 from .properties import is_artifact_key
 from .property_reader import JOB_KINDS
 from .sagemaker_jobs import SageMakerJobs, job_name
+from .serving_properties import remove_setting
 from .telemetry import count, entry_point, log
 from .watching import again, end, is_out_of_time, look_later
 
@@ -37,13 +38,18 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, ob
     if event.get("Error"):
         failure = f"watching the {made_by.kind.title} {name} failed: {event['Error']}. Deploy again to attach to it"
         return end(event, failure=failure)
-    kms_key_arn, account = event.get("KmsKeyArn"), event.get("Account", "")
-    store = ArtifactStore(client("s3"), bucket, kms_key_arn if isinstance(kms_key_arn, str) else None)
+    account = event.get("Account", "")
+    store = ArtifactStore(client("s3"), bucket, _kms_key_arn(event))
     claim = store.claim(key)
     look = _Look(event, store, claim, key, attempt, made_by)
     if claim is not None and not claim.made_in(str(account)):
         return look.follow(claim)
     return look.at_job(name)
+
+
+def _kms_key_arn(event: Mapping[str, object]) -> str | None:
+    arn = event.get("KmsKeyArn")
+    return arn if isinstance(arn, str) else None
 
 
 class _Look:
@@ -102,6 +108,10 @@ class _Look:
         name = job[kind.name_member]
         output = made_by.output(job)
         uri = made_by.artifact_uri(output if output.endswith("/") else f"{output}/", name)
+        # Before the manifest, which states the files as they stay.
+        prefix = uri.removeprefix(f"s3://{self.store.bucket}/")
+        for setting in made_by.superfluous_settings(job):
+            remove_setting(client("s3"), self.store.bucket, prefix, setting, _kms_key_arn(self.event))
         files = self.store.files(uri, checksums=True)
         if not files:
             return self._fail(f"the {kind.title} {name} completed but wrote nothing to {uri}; deploy again")

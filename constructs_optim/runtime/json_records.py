@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 _SWAP_ATTEMPTS = 30
-_CHANGED_MEANWHILE = (404, 409, 412)
+CHANGED_MEANWHILE = (404, 409, 412)
+"""What S3 answers to a conditional write of an object that is not what it was."""
 
 Record = dict[str, Any]
 
@@ -92,7 +93,7 @@ class JsonRecords:
                 return after
             except ClientError as error:
                 # 404: it was deleted between the read and the write, so read it again.
-                if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") not in _CHANGED_MEANWHILE:
+                if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") not in CHANGED_MEANWHILE:
                     raise
                 if code_of(error) == "NoSuchBucket":
                     raise

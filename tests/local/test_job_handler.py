@@ -342,6 +342,41 @@ def test_two_accounts_after_the_same_artifact_run_one_job(
     assert job_watcher.handler({**look, "Account": OTHER_ACCOUNT}, LambdaContext())["Done"]
 
 
+def test_a_job_that_shards_reads_quantized_weights_without_option_quantize(
+    a_resource: Callable[..., Requests], cloud: LocalCloud
+) -> None:
+    quantized = a_resource()
+    key = quantized.send("Create", "create")["PhysicalResourceId"]
+    cloud.clear_faults()
+    look = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": ACCOUNT}
+    until(lambda: job_watcher.handler(look, LambdaContext()), lambda answer: answer["Done"])
+    manifest = quantized.store.manifest(key)
+    assert manifest is not None
+    uri = manifest["model_data_uri"]
+    # A second resource, whose recipe goes on from the artifact.
+    sharding = {
+        "ModelShardingConfig": {
+            "Image": "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1",
+            "OverrideEnvironment": {
+                "OPTION_LOAD_FORMAT": "sagemaker_fast_model_loader",
+                "OPTION_TENSOR_PARALLEL_DEGREE": "4",
+            },
+        }
+    }
+    sharded = a_resource()
+    request = {**sharded.properties()["Request"], "OptimizationConfigs": [sharding]}
+    of_artifact = {"Kind": "artifact", "ArtifactKey": key, "S3Uri": uri}
+    made = sharded.send("Create", "shard", Source=of_artifact, Request=request)
+    assert made["Status"] == "SUCCESS", made
+    job = cloud.client("sagemaker").describe_optimization_job(OptimizationJobName=made["Data"]["JobName"])
+    source = job["ModelSource"]["S3"]["S3Uri"].removeprefix(f"s3://{BUCKET}/")
+    read = cloud.client("s3").get_object(Bucket=BUCKET, Key=f"{source}serving.properties")["Body"].read().decode()
+    assert "option.quantize" not in read
+    # A repeated look leaves the file alone, and the artifact stays what its manifest says.
+    assert job_watcher.handler(look, LambdaContext())["Done"]
+    assert quantized.store.manifest(key) is not None
+
+
 def test_when_the_account_that_runs_the_job_gives_it_up_the_other_is_told_and_can_run_it(
     a_resource: Callable[..., Requests],
 ) -> None:

@@ -1,0 +1,77 @@
+"""Settings that are taken out of an artifact's serving.properties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from constructs_optim.runtime.artifact_jobs import of_kind
+from constructs_optim.runtime.serving_properties import remove_setting
+
+from .conftest import BUCKET
+
+KEY = "artifacts/1/model/1/serving.properties"
+
+
+def content(s3: Any) -> str:
+    return s3.get_object(Bucket=BUCKET, Key=KEY)["Body"].read().decode()
+
+
+def remove(s3: Any) -> None:
+    remove_setting(s3, BUCKET, "artifacts/1/model/1/", "option.quantize")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("option.quantize=awq\noption.tensor_parallel_degree=4\n", "option.tensor_parallel_degree=4\n"),
+        ("engine=Python\noption.quantize = compressed-tensors", "engine=Python\n"),
+        ("option.quantize_more=1\n# option.quantize=awq\n", "option.quantize_more=1\n# option.quantize=awq\n"),
+        ("", ""),
+    ],
+)
+def test_the_setting_goes_and_the_others_stay(s3: Any, before: str, after: str) -> None:
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=before.encode())
+    remove(s3)
+    assert content(s3) == after
+
+
+def test_a_file_without_the_setting_is_not_written_again(s3: Any) -> None:
+    s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"option.quantize=awq\n")
+    remove(s3)
+    remove(s3)
+    assert len(s3.list_object_versions(Bucket=BUCKET)["Versions"]) == 2
+
+
+def test_an_artifact_without_the_file_is_left_alone(s3: Any) -> None:
+    remove(s3)
+    assert "Contents" not in s3.list_objects_v2(Bucket=BUCKET)
+
+
+def test_what_another_has_written_in_the_meantime_stays(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"option.quantize=awq\na=1\n")
+    get = s3.get_object
+
+    def overtaken(**request: Any) -> Any:
+        found = get(**request)
+        monkeypatch.setattr(s3, "get_object", get)
+        s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"option.quantize=awq\na=2\n")
+        return found
+
+    monkeypatch.setattr(s3, "get_object", overtaken)
+    remove(s3)
+    assert content(s3) == "a=2\n"
+
+
+@pytest.mark.parametrize(
+    ("configs", "settings"),
+    [
+        ([{"ModelQuantizationConfig": {}}], ("option.quantize",)),
+        ([{"ModelQuantizationConfig": {}, "ModelCompilationConfig": {}}], ()),
+        ([{"ModelShardingConfig": {}}], ()),
+    ],
+)
+def test_only_weights_that_are_quantized_and_no_more_do_without_it(configs: Any, settings: tuple[str, ...]) -> None:
+    assert of_kind("OptimizationJob").superfluous_settings({"OptimizationConfigs": configs}) == settings
