@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from .aws import Profile, Region, errors_explained, failed
-from .presentation import print_table, say
+from .presentation import say
 
 if TYPE_CHECKING:
     from constructs_optim.evaluator.options import Options
+    from constructs_optim.recipe.evaluation_result import Level
 
-_USAGE, _INTERRUPTED = 2, 130
+_USAGE, _NOTHING_ANSWERED, _GIVEN_UP, _TOO_MANY_ERRORS, _INTERRUPTED = 2, 3, 4, 5, 130
+_MAX_TOKENS = 256
+_MOST_MADE_UP, _MADE_UP_FOR_SECONDS = 1000, 500
 _EXTRA = ("httptools", "jinja2", "matplotlib", "tokenizers")
 
 
@@ -44,7 +50,11 @@ def evaluate_command(
         str | None, typer.Option(help="The baseline to compare it with: an endpoint's name, or a URL.")
     ] = None,
     prompts: Annotated[
-        Path | None, typer.Option(help="JSON Lines with prompt, messages or inputs, and reference, max_tokens if any.")
+        Path | None,
+        typer.Option(
+            help="JSON Lines with prompt, messages or inputs, and reference, max_tokens if any. "
+            "By default random words of about 622 tokens."
+        ),
     ] = None,
     concurrency: Annotated[str, typer.Option(help="Users at the same time, a level each.")] = "1,8,64",
     requests: Annotated[
@@ -53,7 +63,16 @@ def evaluate_command(
     seconds: Annotated[float | None, typer.Option(min=1, help="Send for so long at each level instead.")] = None,
     warm_up: Annotated[int, typer.Option(min=0, help="Requests of each user before anything is counted.")] = 1,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which a request has failed.")] = 120,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Of an answer, where its prompt does not say.")] = 256,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of an answer, where its prompt does not say: 256, or 250 for random words."),
+    ] = None,
+    max_error_rate: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Exit status 5 where a greater share of a level's requests fails: 0.01 for 1 %."
+        ),
+    ] = None,
     temperature: Annotated[float, typer.Option(min=0, help="0 makes answers comparable.")] = 0,
     parameter: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE, passed on with each request, as ignore_eos=true. Repeatable.")
@@ -75,6 +94,9 @@ def evaluate_command(
     instance_price_per_hour: Price = None,
     compare_instance_price_per_hour: Price = None,
     discount: Annotated[float, typer.Option(min=0, max=0.99, help="What a savings plan takes off: 0.3 for 30 %.")] = 0,
+    compare_discount: Annotated[
+        float | None, typer.Option(min=0, max=0.99, help="The baseline's; by default the same.")
+    ] = None,
     api_key_variable: Annotated[
         str, typer.Option(help="The environment variable that holds a URL's key.")
     ] = "OPENAI_API_KEY",
@@ -90,11 +112,13 @@ def evaluate_command(
     """Measure latency, throughput and price of an endpoint, alone or against a baseline.
 
     Writes JSON, CSV and a report as one HTML file. Ctrl-C keeps what was measured; --resume goes on with it.
+    Exit status 3: no request was answered at some concurrency; 4: given up; 5: more failed than --max-error-rate.
     """
     _check_extra()
     from constructs_optim.evaluator.errors import EvaluationError
     from constructs_optim.evaluator.options import Options
     from constructs_optim.evaluator.run_directory import RunDirectory
+    from constructs_optim.recipe.benchmark.workload import Workload
 
     with errors_explained():
         try:
@@ -115,6 +139,7 @@ def evaluate_command(
                                 compare_label,
                                 compare_tokenizer or tokenizer,
                                 compare_instance_price_per_hour,
+                                compare_discount,
                             ),
                         ),
                         "started": dt.datetime.now(dt.UTC),
@@ -122,7 +147,9 @@ def evaluate_command(
                         **_limit(requests, seconds),
                         "warm_up": warm_up,
                         "timeout_seconds": timeout,
-                        "max_tokens": max_tokens,
+                        "max_tokens": max_tokens or (_MAX_TOKENS if prompts is not None else Workload().output_tokens),
+                        "max_error_rate": max_error_rate,
+                        "made_up": prompts is None,
                         "temperature": temperature,
                         "parameters": _parameters(parameter or []),
                         "format": format.value,
@@ -176,9 +203,10 @@ def _compared(
     label: str | None,
     tokenizer: str | None,
     price: float | None,
+    discount: float | None,
 ) -> dict[str, Any] | None:
     if compare is None:
-        if variant or inference_component or label or price is not None:
+        if variant or inference_component or label or price is not None or discount is not None:
             raise typer.BadParameter("--compare-... options describe a baseline: give it with --compare")
         return None
     is_url = "://" in compare
@@ -191,7 +219,7 @@ def _compared(
         label,
         tokenizer,
     )
-    return named | {"instance_price_per_hour": price}
+    return named | {"instance_price_per_hour": price, "discount": discount}
 
 
 def _sides(evaluated: dict[str, Any], baseline: dict[str, Any] | None) -> list[dict[str, Any]]:
@@ -242,13 +270,28 @@ def _created(options: Options, prompts: Path | None, output: Path | None) -> Any
     from constructs_optim.evaluator.run_directory import RunDirectory
 
     if prompts is None:
-        raise typer.BadParameter("--prompts is needed: a file with one JSON object a line")
-    read_prompts(prompts)
+        written = _made_up(options)
+    else:
+        read_prompts(prompts)
+        written = prompts.read_text(encoding="utf-8")
     name = "".join(
         character if character.isalnum() or character in "-." else "-" for character in options.sides[-1].shown
     )
     folder = output or Path("evaluations") / f"{name}-{options.started:%Y%m%d-%H%M%S}"
-    return RunDirectory.create(folder, options.model_dump(mode="json"), prompts.read_text(encoding="utf-8"))
+    return RunDirectory.create(folder, options.model_dump(mode="json"), written)
+
+
+def _made_up(options: Options) -> str:
+    """Random words: as many prompts as the largest level sends, so that none comes twice there."""
+    from constructs_optim.evaluator.prompts import made_up_prompts
+    from constructs_optim.evaluator.tokens import ModelTokenizer
+
+    sent = [load.requests + load.warm_up * load.concurrency for load in options.loads if load.requests is not None]
+    count = min(max(sent, default=_MADE_UP_FOR_SECONDS), _MOST_MADE_UP)
+    source = options.sides[-1].tokenizer
+    if source is None or source.startswith("s3://"):
+        return made_up_prompts(count)
+    return made_up_prompts(count, ModelTokenizer.load(source).count_text)
 
 
 def _run(options: Options, directory: Any) -> None:
@@ -294,6 +337,32 @@ def _run(options: Options, directory: Any) -> None:
     if evaluation.interrupted:
         say(f"Interrupted; the results are partial. Go on with: constructs-optim evaluate --resume {directory.path}")
         raise typer.Exit(_INTERRUPTED)
+    status, why = _judged([(result.subject.label, level) for result in results for level in result.levels], options)
+    if status:
+        say(why)
+        raise typer.Exit(status)
+
+
+def _judged(levels: Sequence[tuple[str, Level]], options: Options) -> tuple[int, str]:
+    """The exit status of an evaluation that ran to its end, and why it is not 0."""
+    for label, level in levels:
+        sent, failed_ones = level.metrics["client_invocations"], level.metrics["client_invocation_errors"]
+        if sent == failed_ones + level.metrics["empty_inference_response"]:
+            return (
+                _NOTHING_ANSWERED,
+                f"{label} answered none of {sent:.0f} requests at concurrency {level.concurrency}.",
+            )
+    for label, level in levels:
+        if not level.complete:
+            return _GIVEN_UP, f"The evaluation of {label} was given up at concurrency {level.concurrency}."
+    for label, level in levels:
+        rate = level.metrics["client_invocation_errors"] / level.metrics["client_invocations"]
+        if options.max_error_rate is not None and rate > options.max_error_rate:
+            return _TOO_MANY_ERRORS, (
+                f"{label} failed {rate:.1%} of the requests at concurrency {level.concurrency}, and --max-error-rate "
+                f"allows {options.max_error_rate:.1%}."
+            )
+    return 0, ""
 
 
 def _event_loop() -> Callable[[Coroutine[Any, Any, Any]], Any]:
@@ -310,26 +379,27 @@ def _tell(folder: Path, results: list[Any], answers: Any) -> None:
     from constructs_optim.evaluator.report_page import readable
 
     shown = {
-        "time_to_first_token_p50": "TTFT p50 (ms)",
-        "inter_token_latency_p50": "ITL p50 (ms)",
-        "client_latency_p50": "latency p50 (ms)",
-        "output_tokens_per_second": "tokens/s",
-        "blended_price_per_million_tokens": "$/M, blended",
-        "client_invocations": "requests",
-        "client_invocation_errors": "errors",
+        "time_to_first_token_p50": "TTFT\nms",
+        "inter_token_latency_p50": "ITL\nms",
+        "client_latency_p50": "latency\nms",
+        "output_tokens_per_second": "tokens\na second",
+        "blended_price_per_million_tokens": "$/M\nblended",
+        "client_invocations": "sent",
+        "client_invocation_errors": "failed",
     }
-    levels = [(level, result) for result in results for level in result.levels]
+    levels = [(level, result.subject.label) for result in results for level in result.levels]
     known = [name for name in shown if any(name in level.metrics for level, _ in levels)]
-    print_table(
-        ["users", *(shown[name] for name in known)],
-        [
-            [
-                f"{level.concurrency}, {result.subject.label}",
-                *(readable(level.metrics[name]) if name in level.metrics else "–" for name in known),
-            ]
-            for level, result in sorted(levels, key=lambda found: found[0].concurrency)
-        ],
-    )
+    table = Table()
+    table.add_column("users", justify="right", no_wrap=True)
+    if len(results) > 1:
+        table.add_column("side", overflow="fold")
+    for name in known:
+        table.add_column(shown[name], justify="right", no_wrap=True)
+    for level, label in sorted(levels, key=lambda found: found[0].concurrency):
+        values = [readable(level.metrics[name]) if name in level.metrics else "–" for name in known]
+        table.add_row(str(level.concurrency), *([escape(label)] if len(results) > 1 else []), *values)
+    Console().print(table)
+    say("Latencies are medians: TTFT to the first token, ITL for each token after it, latency to the whole answer.")
     if answers is not None:
         say(f"{answers.identical} of {answers.compared} prompts got the same answer from both.")
     for note in dict.fromkeys(note for result in results for note in result.notes):

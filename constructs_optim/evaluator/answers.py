@@ -24,6 +24,8 @@ class Answer:
         reasoning: what it thought before, where the server tells it apart.
         first_token: when the first token arrived, seconds of ``time.perf_counter``; None where none did.
         last_token: when the last one did.
+        first_tokens: how many tokens, at least, arrived with the first.
+        first_length: how many characters did.
         input_tokens: as the server counted them; None where it does not say.
         output_tokens: likewise.
         finished: whether the server said that this was all.
@@ -40,6 +42,8 @@ class Answer:
     finished: bool = False
     error: ErrorKind | None = None
     message: str = ""
+    first_tokens: int = 0
+    first_length: int = 0
 
     def add(self, at: float, text: str, reasoning: str = "") -> None:
         """A piece with at least one token."""
@@ -47,6 +51,9 @@ class Answer:
         self.reasoning += reasoning
         if self.first_token is None:
             self.first_token = at
+        if at == self.first_token:
+            self.first_tokens += 1
+            self.first_length += len(text) + len(reasoning)
         self.last_token = at
 
     def fail(self, error: ErrorKind, message: str) -> None:
@@ -57,12 +64,18 @@ class Answer:
 
 @dataclass
 class Decoder:
-    """Makes an answer of the pieces of a body. Subclasses know what a line means."""
+    """Makes an answer of the pieces of a body. Subclasses know what an object means.
+
+    Objects that say nothing of the answer (a ping, a count, what a later version adds) are passed over, as OpenAI's own
+    client does; an answer is malformed where nothing else came.
+    """
 
     answer: Answer = field(default_factory=Answer)
     _rest: bytes = b""
     _frames: Any = None
     _event: str = ""
+    _data: bytes = b""
+    _foreign: str = ""
 
     def start(self, headers: dict[str, str]) -> None:
         """What the answer's headers say."""
@@ -81,16 +94,20 @@ class Decoder:
 
     def finish(self, exchange: Exchange) -> Answer:
         """The answer, once the exchange is over."""
-        if self._rest.strip() and exchange.error is None:
-            self._line(exchange.end, self._rest)
+        if exchange.error is None:
+            if self._rest.strip():
+                self._line(exchange.end, self._rest)
+            self._line(exchange.end, b"")
         if exchange.error is not None:
             self.answer.fail(exchange.error, exchange.message)
+        elif self._foreign and self.answer.first_token is None:
+            self.answer.fail(ErrorKind.MALFORMED_RESPONSE, f"not of this format: {self._foreign}")
         elif not self.answer.finished and exchange.pieces:
             self.answer.fail(ErrorKind.CUT_STREAM, "the answer ended without saying that it was finished")
         return self.answer
 
-    def data(self, at: float, data: dict[str, Any]) -> None:
-        """One JSON object of the stream."""
+    def data(self, at: float, data: dict[str, Any]) -> bool:
+        """One JSON object of the stream; whether it is of this format."""
         raise NotImplementedError
 
     def _payloads(self, piece: bytes) -> Iterator[bytes]:
@@ -115,30 +132,43 @@ class Decoder:
     def _line(self, at: float, line: bytes) -> None:
         line = line.strip()
         if line.startswith(b"data:"):
-            line = line[5:].strip()
+            # An event's data may be written in several lines (HTML Living Standard, "Server-sent events").
+            self._data += (b"\n" if self._data else b"") + line[5:].strip()
+            if self._said(at, self._data):
+                self._data = b""
         elif line.startswith(b"event:"):
             self._event = line[6:].strip().decode(errors="replace")
-            return
-        elif not line or line.startswith((b":", b"id:", b"retry:")):
-            self._event = "" if not line else self._event
-            return
+        elif not line:
+            if self._data and self._event in ("", "message", "error"):
+                self._malformed(self._data)
+            self._data, self._event = b"", ""
+        elif not line.startswith((b":", b"id:", b"retry:")) and not self._said(at, line):
+            self._malformed(line)
+
+    def _malformed(self, line: bytes) -> None:
+        self.answer.fail(ErrorKind.MALFORMED_RESPONSE, f"no JSON object: {line[:80].decode(errors='replace')}")
+
+    def _said(self, at: float, line: bytes) -> bool:
+        """What an object says; whether it is one."""
         if line == b"[DONE]":
             self.answer.finished = True
-            return
+            return True
         try:
             data = json.loads(line)
         except ValueError:
-            data = None
+            return False
         if not isinstance(data, dict):
-            self.answer.fail(ErrorKind.MALFORMED_RESPONSE, f"no JSON object: {line[:80].decode(errors='replace')}")
-            return
+            return False
         if self._event == "error" or data.get("error") or data.get("object") == "error":
             self.answer.fail(ErrorKind.MODEL_ERROR, _said(data))
-            return
+            return True
+        shown = line[:120].decode(errors="replace")
         try:
-            self.data(at, data)
+            if not self.data(at, data):
+                self._foreign = self._foreign or shown
         except (AttributeError, KeyError, TypeError, IndexError):
-            self.answer.fail(ErrorKind.MALFORMED_RESPONSE, f"not of this format: {line[:120].decode(errors='replace')}")
+            self.answer.fail(ErrorKind.MALFORMED_RESPONSE, f"not of this format: {shown}")
+        return True
 
 
 @dataclass
@@ -148,12 +178,13 @@ class ChatDecoder(Decoder):
     Source: OpenAI API reference, "Chat completions streaming"; DJL Serving, "LMI Chat Completions API Schema".
     """
 
-    def data(self, at: float, data: dict[str, Any]) -> None:
+    def data(self, at: float, data: dict[str, Any]) -> bool:
         """One chunk."""
-        for choice in data["choices"][:1]:
+        choices = data.get("choices") or []
+        for choice in choices[:1]:
             # A server that does not stream sends the message whole.
             delta = choice.get("delta") or choice.get("message") or {}
-            text = delta.get("content") or ""
+            text = (delta.get("content") or "") + (delta.get("refusal") or "") + _called(delta)
             reasoning = delta.get("reasoning_content") or delta.get("reasoning") or ""
             if text or reasoning:
                 self.answer.add(at, text, reasoning)
@@ -165,6 +196,14 @@ class ChatDecoder(Decoder):
         if usage:
             self.answer.input_tokens = usage.get("prompt_tokens")
             self.answer.output_tokens = usage.get("completion_tokens")
+        return bool(choices or usage)
+
+
+def _called(delta: dict[str, Any]) -> str:
+    """The tools that a piece calls: names and arguments are generated like any text."""
+    calls = [call.get("function") for call in delta.get("tool_calls") or []]
+    functions = [function for function in (*calls, delta.get("function_call")) if function]
+    return "".join((each.get("name") or "") + (each.get("arguments") or "") for each in functions)
 
 
 @dataclass
@@ -176,23 +215,22 @@ class TokenDecoder(Decoder):
 
     _tokens: int = 0
 
-    def data(self, at: float, data: dict[str, Any]) -> None:
+    def data(self, at: float, data: dict[str, Any]) -> bool:
         """One token, or what is told at the end."""
         details = data.get("details") or {}
         if details.get("finish_reason") == "error":
             self.answer.fail(ErrorKind.MODEL_ERROR, _said(data))
-            return
+            return True
         token = data.get("token")
         if token is not None:
             self._tokens += 1
             # A token of the model's own, such as the end of the text, is generated but not said.
             self.answer.add(at, "" if token.get("special") or token.get("special_token") else token["text"])
             self.answer.output_tokens = self._tokens
-        elif data.get("generated_text") is None and not details:
-            raise KeyError("token")
         if details or data.get("generated_text") is not None:
             self.answer.finished = True
             self.answer.output_tokens = details.get("generated_tokens") or self.answer.output_tokens
+        return bool(token is not None or details or data.get("generated_text") is not None)
 
 
 def refused(exchange: Exchange) -> tuple[ErrorKind, str] | None:

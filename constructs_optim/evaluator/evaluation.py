@@ -184,6 +184,7 @@ def level(side: Side, concurrency: int, done: MeasuredLevel) -> Level:
         metrics={name: round(value, 6) for name, value in metrics.items()},
         errors=errors_by_kind(requests),
         complete=done.complete,
+        retries=sum(record.retried for record in done.records),
     )
 
 
@@ -216,8 +217,27 @@ def _notes(side: Side, levels: Sequence[tuple[Level, MeasuredLevel]]) -> Iterato
         at = f"At concurrency {each.concurrency}"
         if done.lag_p99 > MOST_LAG_MS:
             yield f"{at} this machine was too busy: times may be up to {done.lag_p99:.0f} ms too long."
+        yield from _doubts(at, each, done)
         if not each.complete:
             why = done.segments[-1].abandoned if done.segments else ""
             yield f"{at} the evaluation was not finished" + (f": {why}." if why else "; --resume goes on with it.")
         if len(done.segments) > 1:
             yield f"{at} the evaluation was interrupted and gone on with."
+
+
+def _doubts(at: str, level: Level, done: MeasuredLevel) -> Iterator[str]:
+    """What is odd about the answers at a concurrency."""
+    measured = [record for record in done.records if record.request.is_measured]
+    whole = sum(record.request.arrived_whole for record in measured)
+    if whole:
+        everything = whole == len(measured)
+        who = "the server did not stream: all answers" if everything else f"{whole} of {len(measured)} answers"
+        yield f"{at} {who} arrived in one piece, which leaves no inter-token latency to measure."
+    if level.retries:
+        yield (
+            f"{at} {level.retries} of {len(done.records)} requests met a connection that the server had closed while "
+            "it was idle, and were sent again."
+        )
+    uncounted = sum(record.server_output_tokens == 0 and bool(record.text or record.reasoning) for record in measured)
+    if uncounted:
+        yield f"{at} the server counted no tokens in {uncounted} answers that have text: its count of them is not used."

@@ -34,6 +34,7 @@ class SideOptions(_Options):
         label: what people call it. Default: the endpoint's name or the URL.
         tokenizer: where the model's tokenizer is. Default: with the files of an endpoint's model.
         instance_price_per_hour: of one instance. Default: looked up for an endpoint.
+        discount: what a savings plan takes off, as a share. Default: the evaluation's.
     """
 
     name: str
@@ -45,6 +46,7 @@ class SideOptions(_Options):
     label: str | None = None
     tokenizer: str | None = None
     instance_price_per_hour: float | None = None
+    discount: float | None = None
 
     @property
     def shown(self) -> str:
@@ -71,6 +73,8 @@ class Options(_Options):
         region: of endpoints.
         profile: of AWS.
         api_key_variable: the environment variable that holds the key of a URL.
+        max_error_rate: the share of requests that may fail at a concurrency. Default: any.
+        made_up: whether the prompts are made up.
     """
 
     sides: tuple[SideOptions, ...]
@@ -88,6 +92,8 @@ class Options(_Options):
     region: str | None = None
     profile: str | None = None
     api_key_variable: str = "OPENAI_API_KEY"
+    max_error_rate: float | None = None
+    made_up: bool = False
 
     @property
     def loads(self) -> list[Load]:

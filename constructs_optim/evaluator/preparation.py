@@ -19,7 +19,7 @@ from .evaluation import Side, understood_format
 from .formats import ChatFormat, formats_to_try
 from .load import Sender
 from .options import Options, SideOptions
-from .prompts import Prompt
+from .prompts import MADE_UP, Prompt
 from .targets import SageMakerTarget, UrlTarget
 from .tokens import ModelTokenizer
 
@@ -53,7 +53,7 @@ class Preparation:
         return [await self._side(side) for side in self.options.sides]
 
     async def _side(self, asked: SideOptions) -> Side:
-        notes: list[str] = []
+        notes = [MADE_UP] if self.options.made_up else []
         if asked.url is not None:
             target: UrlTarget | SageMakerTarget = UrlTarget(
                 asked.url, model=asked.model, api_key=os.environ.get(self.options.api_key_variable)
@@ -110,7 +110,8 @@ class Preparation:
     def _price(
         self, asked: SideOptions, described: DescribedEndpoint, session: Session | None, notes: list[str]
     ) -> Price | None:
-        count, discount = described.instance_count or 1, self.options.discount
+        count = described.instance_count or 1
+        discount = self.options.discount if asked.discount is None else asked.discount
         if asked.instance_price_per_hour is not None:
             return Price(
                 instance_price_per_hour=asked.instance_price_per_hour * count, discount=discount, source="stated"

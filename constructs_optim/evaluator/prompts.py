@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from constructs_optim.recipe.benchmark.workload import Workload
+
 from .errors import EvaluationError
 
+MADE_UP = (
+    "The prompts were made up of random words (no --prompts): their length is usual, their content is not, and neither "
+    "are acceptance rates of a draft."
+)
+_WORDS = (
+    "time year people way day man thing woman life child world school state family student group country problem hand "
+    "part place case week company system program question work number night point home water room mother area money "
+    "story fact month lot right study book eye job word business issue side kind head house service friend father "
+    "power hour game line end member law car city name team minute idea body back parent face level office door health"
+)
 _MOST_FAULTS = 20
 _KEYS = ("prompt", "messages", "inputs")
 _KNOWN = frozenset((*_KEYS, "reference", "max_tokens"))
@@ -78,6 +91,30 @@ def read_prompts(path: Path) -> list[Prompt]:
             f'{path} holds no prompts: write one JSON object a line, for instance {{"prompt": "Hello"}}'
         )
     return prompts
+
+
+def made_up_prompts(count: int, tokens_in: Callable[[str], int] | None = None) -> str:
+    """JSON Lines of prompts with a mean length of 622 tokens, always the same for the same count.
+
+    The length is that of evaluations in the cloud (:class:`Workload`), drawn with their seed and a standard deviation
+    of a tenth. The words are common ones in random order: no two prompts begin alike, which a server could make use of.
+
+    Args:
+        count: of prompts.
+        tokens_in: counts the tokens of a text. Default: a word counts as one token.
+    """
+    shape = Workload()
+    drawn, known = random.Random(shape.seed), _WORDS.split()  # noqa: S311 - no secret
+    lines: list[str] = []
+    for _ in range(count):
+        length = max(1, round(drawn.gauss(shape.input_tokens, shape.input_tokens / 10)))
+        words = drawn.choices(known, k=length)
+        if tokens_in is not None:
+            # Tokens grow with words, and hardly differ between one word and the next.
+            found = max(1, tokens_in(" ".join(words)))
+            words = (words * (length // found + 1))[: max(1, round(length * length / found))]
+        lines.append(json.dumps({"prompt": " ".join(words)}))
+    return "\n".join(lines) + "\n"
 
 
 def digest(prompts: Sequence[Prompt]) -> str:

@@ -29,7 +29,10 @@ class Record:
         server_output_tokens: likewise.
         input_tokens: what counts: the tokenizer's count, or the server's.
         output_tokens: likewise.
+        first_tokens: tokens that arrived with the first; counted as ``output_tokens`` are.
+        first_length: characters that did.
         tokenizer_failed: whether the tokenizer could not parse the request or the answer.
+        retried: whether it was sent a second time, because the server had closed the idle connection.
         error: the kind of error; None where there was none.
         message: the error in words.
         text: the answer.
@@ -46,7 +49,10 @@ class Record:
     server_output_tokens: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    first_tokens: int = 1
+    first_length: int = 0
     tokenizer_failed: bool = False
+    retried: bool = False
     error: ErrorKind | None = None
     message: str = ""
     text: str = ""
@@ -76,6 +82,9 @@ class Record:
             since(answer.last_token),
             answer.input_tokens,
             answer.output_tokens,
+            first_tokens=max(answer.first_tokens, 1),
+            first_length=answer.first_length,
+            retried=exchange.retried,
             error=answer.error,
             message=answer.message,
             text=answer.text,
@@ -94,13 +103,12 @@ class Record:
             self.output_tokens,
             self.error,
             self.tokenizer_failed,
+            self.first_tokens,
         )
 
     def to_json(self) -> str:
-        """One line, without what is not known."""
-        known = {name: value for name, value in asdict(self).items() if value is not None and value != ""}
-        if not self.tokenizer_failed:
-            del known["tokenizer_failed"]
+        """One line, without what is not known and what is not so."""
+        known = {name: value for name, value in asdict(self).items() if value not in (None, "") and value is not False}
         return json.dumps(known)
 
     @classmethod

@@ -139,7 +139,8 @@ class RunDirectory:
         path = self._requests(side, concurrency)
         path.parent.mkdir(parents=True, exist_ok=True)
         torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
-        with path.open("a", encoding="utf-8") as file:
+        # A line at a time: what has been measured is there, however this process ends.
+        with path.open("a", encoding="utf-8", buffering=1) as file:
             if torn:
                 file.write("\n")
             yield RequestFile(file)
@@ -187,4 +188,3 @@ class RequestFile:
             "abandoned": segment.abandoned,
         }
         self._file.write(json.dumps(told) + "\n")
-        self._file.flush()

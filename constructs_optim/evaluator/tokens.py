@@ -99,6 +99,9 @@ def count(
     if tokenizer is None:
         for record in records:
             record.input_tokens, record.output_tokens = record.server_input_tokens, record.server_output_tokens
+            if record.output_tokens == 0 and (record.text or record.reasoning):
+                # Text without a token is a wrong count: an answer that is there is not empty.
+                record.output_tokens = None
         return
     asked: dict[int, int | None] = {}
     for record in records:
@@ -107,7 +110,9 @@ def count(
                 lambda place=record.prompt: tokenizer.count_prompt(prompts[place], chat=chat)
             )
         record.input_tokens = asked[record.prompt]
-        record.output_tokens = _counted(lambda said=record.reasoning + record.text: tokenizer.count_text(said))
+        said = record.reasoning + record.text
+        record.output_tokens = _counted(lambda said=said: tokenizer.count_text(said))
+        record.first_tokens = _counted(lambda said=said[: record.first_length]: tokenizer.count_text(said)) or 1
         record.tokenizer_failed = record.input_tokens is None or record.output_tokens is None
 
 

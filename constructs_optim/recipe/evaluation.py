@@ -5,8 +5,11 @@ leaves a choice, this is it:
 
 - A request that failed, or that brought no token, is counted as such and adds to no latency, rate or token count: an
   endpoint that fails fast is not a fast endpoint.
-- Inter-token latency is a request's time from its first token to its last, for each token after the first. Tokens that
-  arrive in one piece, as with speculative decoding, are still tokens.
+- Inter-token latency is a request's time from its first token to its last, for each token after the first piece. Tokens
+  that arrive in one piece, as with speculative decoding, are still tokens; those of the first piece took no time that
+  anybody saw, and an answer that arrived in one piece has no inter-token latency.
+- Tokens a second of a request are the mean tokens of a request over its mean client latency, so that they follow from
+  means alone, which is all that aiperf's summaries have.
 - Percentiles lie on the line between the two values next to them, as NumPy's and a spreadsheet's do.
 """
 
@@ -27,6 +30,7 @@ class ErrorKind(StrEnum):
 
     TIMEOUT = "timeout"
     CONNECTION = "connection"
+    BROKEN_CONNECTION = "broken_connection"
     THROTTLED = "throttled"
     CLIENT_ERROR = "client_error"
     SERVER_ERROR = "server_error"
@@ -42,7 +46,8 @@ class ErrorKind(StrEnum):
 
 _MEANINGS = {
     ErrorKind.TIMEOUT: "The answer was not complete within the time a request is given.",
-    ErrorKind.CONNECTION: "There was no connection, or it broke before any part of an answer.",
+    ErrorKind.CONNECTION: "No connection could be opened.",
+    ErrorKind.BROKEN_CONNECTION: "The connection broke after the request was sent, before any part of an answer.",
     ErrorKind.THROTTLED: "The endpoint refused the request because there were too many (status 429, or throttling).",
     ErrorKind.CLIENT_ERROR: "The endpoint refused the request itself (status 4xx).",
     ErrorKind.SERVER_ERROR: "The endpoint failed before it answered (status 5xx).",
@@ -65,6 +70,7 @@ class Request:
         output_tokens: of the answer; None where nothing could count them.
         error: how it failed; None where it did not.
         tokenizer_failed: whether the tokenizer could not parse its text or its answer.
+        first_tokens: of the answer, those that arrived in its first piece. Default: 1.
     """
 
     start: float
@@ -75,6 +81,7 @@ class Request:
     output_tokens: int | None = None
     error: ErrorKind | None = None
     tokenizer_failed: bool = False
+    first_tokens: int = 1
 
     @property
     def is_empty(self) -> bool:
@@ -100,11 +107,18 @@ class Request:
 
     @property
     def inter_token_latency(self) -> float | None:
-        """Milliseconds a token after the first; None for an answer of fewer than two tokens."""
-        if self.first_token is None or self.output_tokens is None or self.output_tokens < 2:
+        """Milliseconds a token after the first piece; None for an answer that arrived in one piece."""
+        if self.first_token is None or self.output_tokens is None or self.arrived_whole:
             return None
         last = self.end if self.last_token is None else self.last_token
-        return (last - self.first_token) * 1000 / (self.output_tokens - 1)
+        timed = self.output_tokens - self.first_tokens
+        return (last - self.first_token) * 1000 / timed if timed > 0 else None
+
+    @property
+    def arrived_whole(self) -> bool:
+        """Whether several tokens arrived, all in one piece."""
+        last = self.end if self.last_token is None else self.last_token
+        return self.first_token is not None and (self.output_tokens or 0) > 1 and last <= self.first_token
 
 
 def summarize(
@@ -207,9 +221,9 @@ def _tokens(kind: str, measured: Sequence[Request], seconds: float) -> dict[str,
     if not counted:
         return {}
     total = sum(count for count, _ in counted)
-    rates = [count * 1000 / request.client_latency for count, request in counted if request.client_latency > 0]
+    waited = sum(request.client_latency for _, request in counted)
     values = {kind: total / len(counted), f"{kind}_per_second": total / seconds}
-    return values | ({f"{kind}_per_second_per_request": sum(rates) / len(rates)} if rates else {})
+    return values | ({f"{kind}_per_second_per_request": total * 1000 / waited} if waited > 0 else {})
 
 
 def _prices(values: Mapping[str, float], hourly: float, discount: float) -> dict[str, float]:

@@ -93,6 +93,7 @@ class Level(_Part):
         metrics: values by the names of ``evaluation_metrics``, in their units.
         errors: how many requests ended with each kind of error (``evaluation.ErrorKind``).
         complete: whether all requests that were asked for were made; an interrupted evaluation keeps what it measured.
+        retries: requests that were sent a second time, because the server had closed the connection while it was idle.
     """
 
     concurrency: PositiveInt
@@ -100,6 +101,7 @@ class Level(_Part):
     metrics: dict[str, float]
     errors: dict[str, NonNegativeInt] = Field(default_factory=dict)
     complete: bool = True
+    retries: NonNegativeInt = 0
 
     @field_validator("metrics")
     @classmethod

@@ -3,6 +3,9 @@
 What a served model takes: weights in their precision, a draft's as well, and the KV cache of the requests in flight.
 LMI lets vLLM use nine tenths of each accelerator's memory (``gpu_memory_utilization``); a copy of the model has the
 memory of the accelerators that it is spread over.
+
+vLLM does not start where the KV cache cannot hold one request of the longest context, which is the model's own unless
+``OPTION_MAX_MODEL_LEN`` says otherwise. What is left for the cache is what weights and workspace leave.
 """
 
 from __future__ import annotations
@@ -17,6 +20,17 @@ from .recipe import Recipe
 from .techniques import Technique
 
 USABLE = 0.9
+MAX_MODEL_LEN = "OPTION_MAX_MODEL_LEN"
+LEAST_CONTEXT = 2048
+"""Tokens; an endpoint that takes less is of no use to a chat."""
+_CONTEXT_STEP = 1024
+# AWQ and GPTQ with groups of 128 weights, a scale of 16 bits and a zero of 4 bits each: 4 + 20 / 128.
+_INT4_BITS = 4 + (16 + 4) / 128
+# Of each accelerator: CUDA context, communication, graphs and activations. vLLM's own profiles show 0.6 GiB (pull
+# request 14447: 0.20 outside of PyTorch, 0.37 of activations) to 3.05 GiB (10511, Llama 3 8B: 1.79 and 1.26).
+_WORKSPACE_GB, _LEAST_WORKSPACE_GB = 2.0, 0.6
+# What activations grow by with a request's length: hidden states and their residual, whole on every accelerator.
+_ACTIVATION_BYTES = 2 * 2
 DEFAULT_BATCH_SIZE = 8
 _DEFAULT_SEQUENCE_LENGTH = 4096
 # A SageMaker draft's size is not published; the smallest Llama that drafts has 1.2 billion parameters.
@@ -28,7 +42,7 @@ class MemoryEstimate(BaseModel):
     """What one copy of the model takes, in GB, and what it has.
 
     ``kv_cache_gb`` is for ``batch_size`` requests of ``sequence_length`` tokens; None where the model's geometry is
-    not known.
+    not known. Weights in INT4 keep embeddings and output layer in 16 bits.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -71,10 +85,82 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
 
 
 def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
-    """The weights after all techniques: Llama 3 70B is 140 GB in half precision and 35 GB in INT4."""
+    """The weights after all techniques: Llama 3 70B is 140 GB in half precision and 39.5 GB in INT4.
+
+    In INT4, groups of weights have scales, and embeddings and output layer stay in 16 bits (AutoAWQ, "modules to not
+    convert").
+    """
     bits = next((t.weight_bits for t in techniques if t.weight_bits is not None), None)
     stored = min(bits, row.weight_bits) if bits is not None else row.weight_bits
-    return (row.parameters_billion or 0) * stored / 8
+    billions = row.parameters_billion or 0
+    if row.stored_gb is not None and stored == row.weight_bits:
+        return row.stored_gb
+    if stored == 4 and row.embedding_parameters is not None:
+        kept = row.embedding_parameters / 1e9
+        return (billions - kept) * _INT4_BITS / 8 + kept * 2
+    return billions * stored / 8
+
+
+class Context(BaseModel):
+    """How long one request may be, in tokens, where vLLM serves the model.
+
+    ``asked`` is what the environment says, or else the model's own longest request. ``fits`` is what the memory holds
+    beside weights and the workspace that is usual, ``fits_at_best`` beside the least that was ever seen: what is longer
+    does not start. ``request_gb`` is the KV cache of one request of ``asked`` tokens, ``left_gb`` what is left for it.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    asked: int
+    fits: int
+    fits_at_best: int
+    request_gb: float
+    left_gb: float
+
+    @property
+    def shortened(self) -> int | None:
+        """What to tell the server instead of ``asked``: thousands of tokens; None where ``asked`` fits."""
+        if self.asked <= self.fits:
+            return None
+        return min(self.asked, max(self.fits // _CONTEXT_STEP * _CONTEXT_STEP, LEAST_CONTEXT))
+
+
+def context(recipe: Recipe) -> Context | None:
+    """The longest request of a recipe that vLLM serves; None of any other, or where the model is not known enough.
+
+    Source: vLLM, ``check_enough_kv_cache_memory`` of ``v1/core/kv_cache_utils.py``; before V1,
+    ``raise_if_cache_size_invalid`` of ``worker/worker.py``.
+    """
+    row, found = recipe.model_row, estimate(recipe)
+    if row is None or found is None or not _is_served_by_vllm(recipe):
+        return None
+    asked = _number(recipe.variables.get(MAX_MODEL_LEN)) or row.max_position
+    request = row.context_bytes(asked) if asked is not None else None
+    if not asked or request is None:
+        return None
+    accelerators = recipe.tensor_parallel_degree or 1
+    beside = found.available_gb - found.fixed_gb
+    left = (beside - accelerators * _WORKSPACE_GB) * 1e9
+    activations = accelerators * (row.hidden_size or 0) * _ACTIVATION_BYTES
+    return Context(
+        asked=asked,
+        fits=max(0, int(left / (request / asked + activations))),
+        fits_at_best=max(0, int((beside - accelerators * _LEAST_WORKSPACE_GB) * 1e9 * asked / request)),
+        request_gb=round(request / 1e9, 3),
+        left_gb=round(max(0.0, left - activations * asked) / 1e9, 3),
+    )
+
+
+def _is_served_by_vllm(recipe: Recipe) -> bool:
+    techniques = [technique for _, technique in recipe.known_techniques]
+    server = recipe.image.server if recipe.image is not None else None
+    return (
+        recipe.instance is not None
+        and recipe.instance.kind == "gpu"
+        and server is not None
+        and server.tensor_parallel_degree == "OPTION_TENSOR_PARALLEL_DEGREE"
+        and not any(technique.hub_configuration or technique.kind == "compilation" for technique in techniques)
+    )
 
 
 def smallest_fit(recipe: Recipe, found: MemoryEstimate) -> str | None:
@@ -98,7 +184,7 @@ def _requests(recipe: Recipe, techniques: list[Technique]) -> tuple[int, int]:
     length = next(filter(None, (_checked(t.sequence_length) for t in techniques)), None)
     return (
         batch or _number(given.get("OPTION_MAX_ROLLING_BATCH_SIZE")) or DEFAULT_BATCH_SIZE,
-        length or _number(given.get("OPTION_MAX_MODEL_LEN")) or _DEFAULT_SEQUENCE_LENGTH,
+        length or _number(given.get(MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH,
     )
 
 

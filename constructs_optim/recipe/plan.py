@@ -11,7 +11,7 @@ from constructs_optim.medusa.settings import CODE_VERSION
 from .catalog import images
 from .errors import RecipeError, Violation
 from .keys import KEY_SCHEMA, artifact_key, canonical, sha256
-from .memory import estimate
+from .memory import MAX_MODEL_LEN, context, estimate
 from .model import Model
 from .plan_data import (
     ArtifactSource,
@@ -264,6 +264,7 @@ class _Planner:
         environment = {
             "HF_MODEL_ID": _MODEL_PATH,
             **self.shared,
+            **self._shortened_context(),
             **{name: value for t in techniques for name, value in t.serving_environment().items()},
         }
         return ContainerPlan(
@@ -277,6 +278,11 @@ class _Planner:
             tags={_PROVIDER_TAG: channels[0].provider} if channels else {},
             component=self._component() if any(t.inference_component for t in techniques) else None,
         )
+
+    def _shortened_context(self) -> dict[str, str]:
+        """The longest request, where the model's own does not fit: the server would not start (OPT053 tells of it)."""
+        found = context(self.recipe)
+        return {} if found is None or found.shortened is None else {MAX_MODEL_LEN: str(found.shortened)}
 
     def _component(self) -> ComponentPlan:
         share = self.degree / self.instance.parallel_units

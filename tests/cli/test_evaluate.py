@@ -180,15 +180,122 @@ def test_a_killed_evaluation_can_be_resumed_as_well(server: ModelServer, prompts
         assert server.timing.requests - before == 1 + sent
 
 
+def test_a_kill_loses_no_request_that_had_ended(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    server.timing.first_token = 0.1
+    command = [sys.executable, "-c", "from constructs_optim.cli import main; main()", "evaluate", "--url", server.url]
+    command += ["--prompts", str(prompts), "--concurrency", "1", "--requests", "200", "--output", str(out)]
+    process = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while server.timing.requests < 8:
+        assert time.monotonic() < deadline, "nothing was sent"
+        time.sleep(0.02)
+    process.kill()
+    process.wait(timeout=60)
+    # One to find the format out, one to warm up, and one on its way.
+    written = (out / "endpoint" / "requests-1.jsonl").read_text().splitlines()
+    assert len(written) >= server.timing.requests - 3
+    assert all("text" in json.loads(line) for line in written)
+
+
+def test_an_evaluation_of_which_nothing_was_answered_says_so_by_its_status(
+    server: ModelServer, prompts: Path, tmp_path: Path
+) -> None:
+    server.timing.breaks_after = 1
+    ran = run(
+        *("--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 4, "--warm-up", 0),
+        *("--output", tmp_path / "out"),
+    )
+    assert ran.exit_code == 3, ran.output
+    assert "answered none of 4 requests at concurrency 1." in ran.output
+
+
+def test_more_failures_than_allowed_say_so_by_their_status(server: ModelServer, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "fine"}\n{"prompt": "also fine"}\n{"prompt": "fault:500"}\n{"prompt": "good"}\n')
+    out = tmp_path / "out"
+    asked = ("--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 4, "--output", out)
+    ran = run(*asked, "--max-error-rate", 0.2)
+    assert ran.exit_code == 5, ran.output
+    assert "failed 25.0% of the requests at concurrency 1, and --max-error-rate allows 20.0%" in ran.output
+    assert run("--resume", out).exit_code == 5, "it is judged as it was asked to be"
+    assert result_of(out).complete
+
+
+def test_an_answer_that_is_not_streamed_is_told_of(server: ModelServer, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "bend:whole"}')
+    out = tmp_path / "out"
+    ran = run(
+        *("--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2, "--output", out),
+        *("--instance-price-per-hour", 1),
+    )
+    assert ran.exit_code == 0, ran.output
+    said = " ".join(ran.output.split())
+    assert "At concurrency 1 the server did not stream: all answers arrived in one piece" in said
+    assert "inter_token_latency_p50" not in result_of(out).levels[0].metrics
+    assert (out / "report.html").exists()
+
+
+def test_without_prompts_they_are_made_up_at_the_length_of_a_usual_load(server: ModelServer, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "model").mkdir()
+    tokenizer = tokenizer_of_words(tmp_path / "model")
+    ran = run(
+        *("--url", server.url, "--concurrency", 4, "--requests", 40, "--output", out, "--tokenizer", tokenizer),
+    )
+    assert ran.exit_code == 0, ran.output
+    (level,) = result_of(out).levels
+    assert level.metrics["input_tokens"] == pytest.approx(622, rel=0.1)
+    assert server.timing.bodies[-1]["body"]["max_tokens"] == 250
+    assert "The prompts were made up of random words" in ran.output
+    written = [json.loads(line)["prompt"] for line in (out / "prompts.jsonl").read_text().splitlines()]
+    assert len(written) == 40 + 4, "those that warm up included"
+    assert len({prompt[:30] for prompt in written}) == len(written)
+
+
+def test_each_side_has_its_discount(server: ModelServer, baseline: ModelServer, prompts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ran = run(
+        *("--url", server.url, "--compare", baseline.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2),
+        *("--output", out, "--instance-price-per-hour", 7.09, "--compare-instance-price-per-hour", 37.688),
+        *("--discount", 0.36, "--compare-discount", 0.4),
+    )
+    assert ran.exit_code == 0, ran.output
+    prices = [result_of(out, side).price for side in ("baseline", "optimized")]
+    assert [price.discount for price in prices if price] == [0.4, 0.36]
+
+
+def test_the_table_is_readable_at_80_columns(
+    server: ModelServer, baseline: ModelServer, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = run(
+        *("--url", server.url, "--compare", baseline.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2),
+        *("--output", tmp_path / "out", "--instance-price-per-hour", 7.09, "--compare-instance-price-per-hour", 37.688),
+    )
+    lines = ran.output.splitlines()
+    table = [line for line in lines if line.startswith(("┃", "│", "┏", "└"))]
+    assert table
+    assert max(map(len, table)) <= 80
+    heads = "\n".join(line for line in table if line.startswith("┃"))
+    assert all(word in heads for word in ("TTFT", "ITL", "latency", "tokens", "a second", "$/M", "blended", "failed"))
+
+
 def test_an_endpoint_that_is_gone_is_told_of_and_nothing_is_lost(
     server: ModelServer, prompts: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    prompts.write_text('{"prompt": "fine"}\n' + '{"prompt": "fault:500"}\n' * 60)
+    server.timing.breaks_after = 10
     ran = run("--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 200, "--output", out)
-    assert ran.exit_code == 0, ran.output
+    assert ran.exit_code == 4, ran.output
     assert "the last 23 requests all failed: status 500 ModelError asked for 500." in ran.output
-    assert not result_of(out).complete
+    result = result_of(out)
+    assert not result.complete
+    # Ten less the one that finds the format out and the one that warms up.
+    assert result.levels[0].metrics["client_invocations"] == 8 + 23
 
 
 @pytest.mark.parametrize(
@@ -196,7 +303,7 @@ def test_an_endpoint_that_is_gone_is_told_of_and_nothing_is_lost(
     [
         ((), "give one of --endpoint-name and --url"),
         (("--url", "http://x", "--endpoint-name", "x"), "give one of --endpoint-name and --url"),
-        (("--url", "http://x"), "--prompts is needed"),
+        (("--url", "http://x", "--compare-discount", 0.5), "give it with --compare"),
         (("--url", "http://x", "--concurrency", "1,x"), "use whole numbers from 1"),
         (("--url", "http://x", "--concurrency", "0"), "use whole numbers from 1"),
         (("--url", "http://x", "--requests", 5, "--seconds", 5), "give one of --requests and --seconds"),

@@ -34,7 +34,7 @@ def test_a_plan_is_shown_as_a_table() -> None:
     result = run(*LLAMA, *ON_G5, "--technique", "quantization=awq,group_size=64")
     assert result.exit_code == 0, result.output
     assert "AWQ INT4 (group size 64)" in result.stdout
-    assert "weights 35 GB" in result.stdout
+    assert "weights 39 GB" in result.stdout
 
 
 def test_a_plans_requests_are_whole_but_for_name_and_role() -> None:
@@ -67,7 +67,7 @@ def test_a_drafts_channel_is_in_the_container() -> None:
     assert source["ChannelName"] == "draft_model"
     assert source["S3DataSource"]["S3Uri"] == "s3://drafts/one/"
     assert made["container"]["image"].startswith("763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:")
-    assert made["estimates"]["memory"]["weights_gb"] == 35.0
+    assert made["estimates"]["memory"]["weights_gb"] == 39.478
 
 
 def test_a_model_in_s3_is_planned_without_a_key() -> None:

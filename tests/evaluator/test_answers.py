@@ -51,7 +51,7 @@ USAGE = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
 def test_a_chat_has_its_first_token_with_the_first_content() -> None:
     role = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}
     answer = decoded(ChatDecoder(), events(role), events(chunk("Hel")), events(chunk("lo", "stop"), USAGE, "[DONE]"))
-    assert answer == Answer("Hello", "", 2, 3, 7, 2, finished=True)
+    assert answer == Answer("Hello", "", 2, 3, 7, 2, finished=True, first_tokens=1, first_length=3)
 
 
 def test_what_a_model_thinks_before_it_answers_is_generated_too() -> None:
@@ -76,7 +76,7 @@ def test_tokens_of_lmi_and_of_text_generation_inference_are_read_alike(written: 
     last = token("</s>", generated_text="Deep", details={"finish_reason": "length", "generated_tokens": 3})
     last["token"]["special"] = True
     answer = decoded(TokenDecoder(), written(token("De")), written(token("ep")), written(last))
-    assert answer == Answer("Deep", "", 1, 3, None, 3, finished=True)
+    assert answer == Answer("Deep", "", 1, 3, None, 3, finished=True, first_tokens=1, first_length=2)
 
 
 WHOLE = b": a comment\nevent: message\nid: 1\nretry: 5\n" + events(
@@ -139,6 +139,49 @@ def test_what_goes_wrong_in_a_stream_has_a_kind_and_words(
     answer = decoded(decoder(), *pieces, headers=headers)
     assert answer.error is kind
     assert re.search(said, answer.message)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        events({"id": "1", "usage": None}),
+        events({"choices": None}),
+        b"event: ping\ndata: {}\n\n",
+        b"event: ping\ndata: pong\n\n",
+        events({"object": "server.status"}),
+    ],
+)
+@pytest.mark.parametrize("decoder", [ChatDecoder, TokenDecoder])
+def test_what_says_nothing_of_the_answer_is_passed_over(decoder: type[Decoder], beside: bytes) -> None:
+    said = events(chunk("Hi", "stop")) if decoder is ChatDecoder else events(token("Hi", generated_text="Hi"))
+    answer = decoded(decoder(), beside, said, beside)
+    assert (answer.text, answer.error, answer.first_token) == ("Hi", None, 2)
+
+
+def test_an_answer_of_nothing_but_foreign_objects_is_malformed() -> None:
+    answer = decoded(ChatDecoder(), events({"completion": "Hi"}, {"completion": " there"}))
+    assert (answer.error, answer.message) == (
+        ErrorKind.MALFORMED_RESPONSE,
+        'not of this format: {"completion": "Hi"}',
+    )
+
+
+def test_an_event_may_be_written_in_several_lines() -> None:
+    written = json.dumps(chunk("a\nb", "stop"), indent=1).replace("\n", "\r\ndata: ")
+    answer = decoded(ChatDecoder(), f"data: {written}\r\n\r\n".encode())
+    assert (answer.text, answer.error) == ("a\nb", None)
+
+
+def test_a_function_that_is_called_and_a_refusal_are_output() -> None:
+    def delta(**said: Any) -> dict[str, Any]:
+        return {"choices": [{"delta": said}]}
+
+    called = delta(tool_calls=[{"index": 0, "id": "c", "function": {"name": "sum", "arguments": ""}}])
+    arguments = delta(tool_calls=[{"index": 0, "function": {"arguments": "[1,2]"}}])
+    answer = decoded(ChatDecoder(), events(called), events(arguments), events(chunk(None, "tool_calls")))
+    assert (answer.text, answer.first_token, answer.last_token, answer.error) == ("sum[1,2]", 1, 2, None)
+    answer = decoded(ChatDecoder(), events(delta(refusal="No.")), events(chunk(None, "stop")))
+    assert (answer.text, answer.error) == ("No.", None)
 
 
 def test_the_first_thing_that_went_wrong_is_the_one_that_counts() -> None:

@@ -2,25 +2,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import Counter
 
 import pytest
 
+from constructs_optim.evaluator.connection import Connection, Exchange
 from constructs_optim.evaluator.errors import EvaluationError
 from constructs_optim.evaluator.evaluation import understood_format
 from constructs_optim.evaluator.formats import ChatFormat, FormatName, TokenFormat
 from constructs_optim.evaluator.load import Load, Segment, prompt_order
+from constructs_optim.evaluator.prompts import Prompt
 from constructs_optim.evaluator.records import Record
 from constructs_optim.evaluator.targets import UrlTarget
-from constructs_optim.recipe.evaluation import ErrorKind, errors_by_kind
+from constructs_optim.evaluator.tokens import count
+from constructs_optim.recipe.evaluation import ErrorKind, errors_by_kind, summarize
 
-from .conftest import FIRST_TOKEN, TOKENS, ModelServer, asked, sender, sent
+from .conftest import FIRST_TOKEN, INTER_TOKEN, TOKENS, ModelServer, asked, sender, sent
 
 KINDS = {
     "400": ErrorKind.CLIENT_ERROR,
     "429": ErrorKind.THROTTLED,
     "500": ErrorKind.SERVER_ERROR,
-    "refuse": ErrorKind.CONNECTION,
+    "refuse": ErrorKind.BROKEN_CONNECTION,
     "hang": ErrorKind.TIMEOUT,
     "stall": ErrorKind.TIMEOUT,
     "cut": ErrorKind.CUT_STREAM,
@@ -90,19 +94,88 @@ def test_every_fault_is_counted_under_its_kind_and_none_ends_the_run(server: Mod
     assert all(by_prompt[place].message for place in range(2, len(prompts)))
 
 
-def test_a_connection_that_the_server_gave_up_while_idle_is_no_error(server: ModelServer) -> None:
-    """After each answer to a plain request the timing server keeps the connection, and closes it when it is refused."""
+def test_a_connection_that_breaks_in_use_is_an_error_and_nothing_is_sent_twice(server: ModelServer) -> None:
+    records, _ = sent(sender(server, asked("fine", "fault:refuse")), Load(concurrency=1, requests=6, warm_up=0))
+    assert Counter(record.error for record in records) == {None: 3, ErrorKind.BROKEN_CONNECTION: 3}
+    assert server.timing.requests == 6
+    assert not any(record.retried for record in records)
 
-    async def twice() -> list[Record]:
-        records: list[Record] = []
-        to = sender(server, asked("fine", "fault:refuse"))
-        await to.run(Load(concurrency=1, requests=6, warm_up=0), records.append)
-        return records
 
-    records = asyncio.run(twice())
-    # What was refused was asked twice, as HTTP clients do on a connection that they had kept.
-    assert Counter(record.error for record in records) == {None: 3, ErrorKind.CONNECTION: 3}
-    assert server.timing.requests in (8, 9)
+def on_one_connection(server: ModelServer, idle_seconds: float, prompt: str = "a") -> Exchange:
+    """The second answer on a connection, whose server closes it at that moment."""
+
+    async def twice() -> Exchange:
+        to = sender(server, asked(prompt))
+        connection = Connection(to.target.server)
+        request = await to.target.request(to.format.body(to.prompts[0], to.generation, None), to.format)
+        await connection.send(request, 5)
+        await asyncio.sleep(idle_seconds)
+        server.timing.closes_next = True
+        return await connection.send(request, 5)
+
+    return asyncio.run(twice())
+
+
+def test_a_connection_that_was_closed_while_idle_is_opened_anew_and_the_clock_runs_on(server: ModelServer) -> None:
+    before = time.perf_counter()
+    exchange = on_one_connection(server, 1.1)
+    assert (exchange.error, exchange.retried, server.timing.requests) == (None, True, 3)
+    assert exchange.start - before >= 1.1
+    assert exchange.end - exchange.start >= FIRST_TOKEN
+
+
+def test_a_connection_that_was_just_in_use_is_not_opened_anew(server: ModelServer) -> None:
+    exchange = on_one_connection(server, 0)
+    assert (exchange.error, exchange.retried) == (ErrorKind.BROKEN_CONNECTION, False)
+
+
+@pytest.mark.parametrize("bend", ["ping", "choiceless", "lines", "tools", "refusal"])
+def test_what_servers_send_beside_an_answer_does_not_spoil_it(server: ModelServer, bend: str) -> None:
+    records, _ = sent(sender(server, asked(f"bend:{bend}")), Load(concurrency=1, requests=1, warm_up=0))
+    (record,) = records
+    assert (record.error, record.server_output_tokens) == (None, TOKENS)
+    assert record.text.removeprefix("look_up") == "".join(f"w{number} " for number in range(TOKENS))
+    assert record.first_token is not None
+    assert record.last_token is not None
+    assert record.last_token - record.first_token == pytest.approx((TOKENS - 1) * INTER_TOKEN, abs=0.01)
+
+
+def test_an_answer_that_arrives_whole_has_no_inter_token_latency(server: ModelServer) -> None:
+    records, _ = sent(sender(server, asked("bend:whole")), Load(concurrency=1, requests=2, warm_up=0))
+    count(records, asked("bend:whole"), None, chat=True)
+    metrics = summarize([record.request for record in records], 1, 1)
+    assert metrics["output_tokens"] == TOKENS
+    assert "time_to_first_token_p50" in metrics
+    assert "inter_token_latency_p50" not in metrics
+    assert "total_throughput" not in metrics
+
+
+def test_tokens_of_the_first_piece_are_not_timed(server: ModelServer) -> None:
+    """Half of the answer comes at once, the rest token by token: each of the rest took its time."""
+    server.timing.inter_token = 0.02
+
+    class Words:
+        def count_text(self, text: str) -> int:
+            return len(text.split())
+
+        def count_prompt(self, prompt: Prompt, *, chat: bool) -> int:
+            return len(prompt.text.split())
+
+    prompts = asked("bend:first")
+    records, _ = sent(sender(server, prompts), Load(concurrency=1, requests=1, warm_up=0))
+    count(records, prompts, Words(), chat=True)  # pyright: ignore[reportArgumentType]
+    assert records[0].first_tokens == TOKENS // 2
+    # The next token after half of them comes when that half would have been said.
+    assert records[0].request.inter_token_latency == pytest.approx(20 * 7 / 4, rel=0.1)
+
+
+def test_a_count_of_nothing_is_not_taken_for_an_empty_answer(server: ModelServer) -> None:
+    records, _ = sent(sender(server, asked("bend:uncounted")), Load(concurrency=1, requests=1, warm_up=0))
+    count(records, asked("bend:uncounted"), None, chat=True)
+    metrics = summarize([record.request for record in records], 1, 1)
+    assert metrics["empty_inference_response"] == 0
+    assert metrics["client_latency_p50"] > 0
+    assert "output_tokens" not in metrics
 
 
 def test_a_server_that_is_not_there_is_told_of(server: ModelServer) -> None:

@@ -2,7 +2,8 @@
 
 It speaks OpenAI's chat completions, and what SageMaker's runtime makes of a container's stream: chat completions, or
 the JSON lines of an LMI container, in frames of an AWS event stream. A prompt with ``fault:NAME`` in it gets that
-fault; one with ``vary`` in it another answer from a server with ``--variation``.
+fault; one with ``bend:NAME`` is answered in a way that servers and proxies have, and that is no fault; one with
+``vary`` in it another answer from a server with ``--variation``.
 
     python tests/evaluator/timing_server.py --first-token 0.2 --inter-token 0.02 --tokens 50
 
@@ -25,6 +26,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FAULTS = ("400", "429", "500", "refuse", "hang", "stall", "cut", "unfinished", "empty", "malformed", "error")
+BENDS = ("whole", "ping", "choiceless", "lines", "tools", "refusal", "uncounted", "first")
+"""All in one piece; with pings; with chunks without choices; events of several data lines; output that is tool calls or
+a refusal; a count of 0 tokens; half of the answer in the first piece."""
 _STATUS = {"400": "400 Bad Request", "429": "429 Too Many Requests", "500": "500 Internal Server Error"}
 _FAR_AWAY = 3600.0
 
@@ -38,6 +42,8 @@ class Timing:
         inter_token: seconds from a token to the next.
         tokens: of an answer, where a request sets no lower limit.
         together: tokens that arrive in one piece, as with speculative decoding.
+        closes_next: whether the next request meets a connection that is being closed.
+        breaks_after: requests, after which every one is answered with 500.
         variation: what the words of other answers begin with, for prompts with ``vary`` in them.
     """
 
@@ -46,6 +52,8 @@ class Timing:
     tokens: int = 50
     together: int = 1
     variation: str = ""
+    closes_next: bool = False
+    breaks_after: int | None = None
     lateness: list[float] = field(default_factory=list)
     requests: int = 0
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -101,7 +109,10 @@ class _Connection(asyncio.Protocol):
         self._timing.bodies.append({"path": path, "headers": headers, "body": asked})
         del self._timing.bodies[:-1000]
         fault = next((name for name in FAULTS if f"fault:{name}" in _prompt(asked)), None)
-        if fault == "refuse":
+        if self._timing.breaks_after is not None and self._timing.requests > self._timing.breaks_after:
+            fault = "500"
+        if fault == "refuse" or self._timing.closes_next:
+            self._timing.closes_next = False
             self.transport.close()
         elif fault in _STATUS:
             # As the runtime answers: the error's code is in a header.
@@ -136,6 +147,8 @@ class _Stream:
         self._tokens = 0 if fault == "empty" else min(timing.tokens, limit or timing.tokens)
         self._usage = bool((asked.get("stream_options") or {}).get("include_usage"))
         prompt = _prompt(asked)
+        self._bend = next((name for name in BENDS if f"bend:{name}" in prompt), None)
+        self._kept = b""
         self._prompt_tokens = len(prompt.split())
         self._word = timing.variation if timing.variation and "vary" in prompt else "w"
         self._loop = asyncio.get_running_loop()
@@ -165,12 +178,13 @@ class _Stream:
         if self._said == 2 and self._fault in ("cut", "unfinished", "malformed", "error", "stall"):
             self._fail()
             return
-        count = min(self._timing.together, self._tokens - self._said)
+        together = self._tokens // 2 if self._bend == "first" and not self._said else self._timing.together
+        count = min(together, self._tokens - self._said)
         words = [f"{self._word}{self._said + place} " for place in range(count)]
         self._said += count
         last = self._said >= self._tokens
         if self._chat:
-            self._write(self._delta({"content": "".join(words)}))
+            self._write(self._odd(self._said == count) + self._delta(self._output("".join(words))))
         else:
             self._write(b"".join(self._line(word, last=last and word is words[-1]) for word in words))
         if last:
@@ -183,9 +197,10 @@ class _Stream:
         if self._chat:
             closing = self._delta({}, finish_reason="length")
             if self._usage:
-                counted = {"prompt_tokens": self._prompt_tokens, "completion_tokens": self._said}
+                said = 0 if self._bend == "uncounted" else self._said
+                counted = {"prompt_tokens": self._prompt_tokens, "completion_tokens": said}
                 closing += _event({"id": "1", "object": "chat.completion.chunk", "choices": [], "usage": counted})
-            self._write(closing + b"data: [DONE]\n\n")
+            self._write(closing + b"data: [DONE]\n\n", last=True)
         elif not self._tokens:
             self._write(b"")
         self._connection.transport.write(b"0\r\n\r\n")
@@ -215,9 +230,28 @@ class _Stream:
                 return
         self.stop()
 
-    def _delta(self, delta: dict[str, str], finish_reason: str | None = None) -> bytes:
+    def _output(self, words: str) -> dict[str, Any]:
+        if self._bend == "tools":
+            named = {"name": "look_up"} if words.startswith(f"{self._word}0 ") else {}
+            return {"tool_calls": [{"index": 0, "function": {**named, "arguments": words}}]}
+        return {"refusal" if self._bend == "refusal" else "content": words}
+
+    def _odd(self, first: bool) -> bytes:
+        """What is sent beside a token, and says nothing."""
+        if self._bend == "ping":
+            return b"event: ping\ndata: {}\n\nevent: ping\ndata: still here\n\n"
+        if self._bend == "choiceless":
+            return _event({"id": "1", "usage": None}) if first else _event({"id": "1", "choices": None})
+        return b""
+
+    def _delta(self, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-        return _event({"id": "1", "object": "chat.completion.chunk", "model": "timed", "choices": [choice]})
+        chunk = {"id": "1", "object": "chat.completion.chunk", "model": "timed", "choices": [choice]}
+        if self._bend == "lines":
+            return (
+                b"".join(b"data: " + line.encode() + b"\n" for line in json.dumps(chunk, indent=1).split("\n")) + b"\n"
+            )
+        return _event(chunk)
 
     def _line(self, word: str, *, last: bool) -> bytes:
         line: dict[str, Any] = {"token": {"id": self._said, "text": word, "log_prob": -0.1}}
@@ -226,7 +260,11 @@ class _Stream:
             line["details"] = {"finish_reason": "length", "generated_tokens": self._said, "inputs": None}
         return json.dumps(line).encode() + b"\n"
 
-    def _write(self, payload: bytes) -> None:
+    def _write(self, payload: bytes, *, last: bool = False) -> None:
+        if self._bend == "whole" and not last:
+            self._kept += payload
+            return
+        payload, self._kept = self._kept + payload, b""
         self._chunk(frame(_PART, payload) if self._framed else payload)
 
     def _chunk(self, payload: bytes) -> None:

@@ -47,8 +47,8 @@ BY_HAND = {
     # 2 users, a token each 25 ms.
     "total_throughput": 80,
     # 100 tokens in 0.3 s and 300 in 0.6 s; 5 in 0.3 s and 11 in 0.6 s.
-    "input_tokens_per_second_per_request": (100 / 0.3 + 300 / 0.6) / 2,
-    "output_tokens_per_second_per_request": (5 / 0.3 + 11 / 0.6) / 2,
+    "input_tokens_per_second_per_request": (100 + 300) / (0.3 + 0.6),
+    "output_tokens_per_second_per_request": (5 + 11) / (0.3 + 0.6),
     "input_tokens": 200,
     "output_tokens": 8,
     # Two instances at $3.60 an hour are $7.20; a quarter less is $5.40, or $0.0015 a second.

@@ -191,7 +191,7 @@ def test_what_does_not_fit_or_does_not_run_is_left_out_with_the_rule() -> None:
     found = recommended(types=("ml.g5.2xlarge", "ml.inf2.48xlarge"))
     by_rule = {(each.techniques, each.rule): each for each in found.excluded}
     assert by_rule[AWQ, "OPT050"].instance_types == ("ml.g5.2xlarge",)
-    assert "the weights take 35 GB" in by_rule[AWQ, "OPT050"].reason
+    assert "the weights take 39 GB" in by_rule[AWQ, "OPT050"].reason
     assert by_rule[AWQ, "OPT012"].instance_types == ("ml.inf2.48xlarge",)
     assert [each for each in places(found) if each[1] == "ml.inf2.48xlarge"] == [
         (("compilation=neuron",), "ml.inf2.48xlarge")

@@ -35,6 +35,12 @@ _MISTRAL = Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")
 _MISTRAL_ON_G5: dict[str, Any] = {"model": _MISTRAL, "instance_type": "ml.g5.12xlarge"}
 
 
+_FALCON_7B: dict[str, Any] = {
+    "model": Model.jumpstart("huggingface-llm-falcon-7b-bf16"),
+    "instance_type": "ml.g5.12xlarge",
+}
+
+
 def _medusa(**changed: Any) -> dict[str, Any]:
     """A recipe of Medusa heads, with these arguments."""
     return {"techniques": [Medusa(**{"training_data": _DATA, **changed})], **_MISTRAL_ON_G5}
@@ -99,6 +105,13 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT046": [{"techniques": [_awq(), Compilation.tensorrt_llm()]}, {"techniques": [_awq(group_size=64)]}],
     "OPT047": [_medusa(), _medusa(base=FineTune(training_data=_DATA))],
     "OPT050": [{}],
+    "OPT052": [
+        {},
+        {"environment": {"OPTION_MAX_MODEL_LEN": "8192"}},
+        # Half of the accelerators have room for little more than a chat's context, which is what the server is told.
+        {"techniques": [_awq(tensor_parallel_degree=2)]},
+    ],
+    "OPT054": [_FALCON_7B | {"techniques": [_awq(tensor_parallel_degree=1)]}, {}],
     "OPT060": [{"techniques": [SpeculativeDecoding.sagemaker_draft()]}],
     "OPT061": [{"techniques": [SpeculativeDecoding.sagemaker_draft()], "region": "eu-west-1"}],
     "OPT062": [
@@ -209,6 +222,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT046", {"techniques": [_awq(group_size=64), Compilation.tensorrt_llm()]}, "techniques[0].group_size", "leave"),
     ("OPT050", {"instance_type": "ml.g5.xlarge"}, "instance_type", "smallest that would do"),
     ("OPT050", {"techniques": [_DRAFT]}, "instance_type", "142 GB"),
+    ("OPT052", {"environment": {"OPTION_MAX_MODEL_LEN": "200000"}}, "environment.OPTION_MAX_MODEL_LEN", "or less"),
+    ("OPT054", _FALCON_7B, "instance_type", "tensor parallel degree of 1 ("),
+    ("OPT054", {"model": Model.jumpstart("huggingface-textgeneration-gpt2"), "instance_type": "ml.g5.48xlarge"}, "instance_type", "1 or 2 or 4"),
     ("OPT021", _medusa(base=_awq()), "techniques[0].base", "FineTuning"),
     ("OPT021", _medusa(compute="ml.g5.12xlarge"), "techniques[0].compute", "TrainingCompute"),
     ("OPT021", _medusa(hyperparameters="epochs=2"), "techniques[0].hyperparameters", "dictionary"),

@@ -65,14 +65,14 @@ def test_an_instance_with_room_for_two_copies_is_sized_for_both() -> None:
         scaling_defaults(HEADLINE),
         scaling_defaults(planned(techniques=[Quantization.awq(tensor_parallel_degree=2)])),
     )
-    # Half the memory for each copy leaves its cache room for 6 of the 8 requests.
-    assert (one.capacity, two.capacity) == (8, 2 * 6)
+    # Half the memory for each copy leaves its cache room for 2 of the 8 requests.
+    assert (one.capacity, two.capacity) == (8, 2 * 2)
 
 
 def test_a_copy_of_a_component_is_sized_for_its_own_accelerators() -> None:
     assert SHARDED.container.component is not None
-    assert scaling_defaults(SHARDED).capacity == 6
-    assert scaling_defaults(SHARDED, accelerators=4).capacity == 12
+    assert scaling_defaults(SHARDED).capacity == 2
+    assert scaling_defaults(SHARDED, accelerators=4).capacity == 4
 
 
 def test_copies_are_kept_seven_tenths_full() -> None:

@@ -245,8 +245,10 @@ def test_any_hyperparameters_are_planned_or_refused_by_name(hyperparameters: dic
     }
     found = violations(**given_recipe)
     if found:
-        assert {violation.rule for violation in found} <= {"OPT161"}
-        assert {violation.location.rpartition(".")[2] for violation in found} <= {*hyperparameters}
+        # Many layers of many heads, which are no wrong value, may take more memory than the training has (OPT163).
+        wrong = [violation for violation in found if violation.rule != "OPT163"]
+        assert {violation.rule for violation in wrong} <= {"OPT161"}
+        assert {violation.location.rpartition(".")[2] for violation in wrong} <= {*hyperparameters}
     else:
         told = plan(**given_recipe, region="us-west-2").jobs[0].request["HyperParameters"]
         assert HeadTrainingSettings.from_strings(told)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import random
+import statistics
 import tarfile
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.recipe import pricing
+from constructs_optim.recipe.evaluation import ErrorKind, Request, percentile, summarize
 from constructs_optim.runtime.benchmark_output import metric_definitions, read_levels
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.formula import calculate
@@ -53,6 +57,50 @@ def archive(files: dict[str, Any]) -> io.BytesIO:
             members.addfile(info, io.BytesIO(data))
     content.seek(0)
     return content
+
+
+def distribution(values: Sequence[float], unit: str) -> dict[str, Any]:
+    ordered = sorted(values)
+    shares = {f"p{share}": percentile(ordered, share) for share in (50, 90, 99)}
+    return {"unit": unit, "avg": statistics.fmean(values), **shares}
+
+
+def test_the_same_requests_come_to_the_same_metrics_here_and_in_the_cloud() -> None:
+    """One set of requests, summarized by the laptop's client and, as aiperf defines its metrics, by the handlers.
+
+    Source: aiperf, ``metrics/types``: request_latency ends with the last response, inter_token_latency is what follows
+    the first token over the other tokens, throughputs are sums over benchmark_duration.
+    """
+    drawn = random.Random(7)
+    made: list[Request] = []
+    for place in range(60):
+        tokens, start = drawn.randint(2, 1000), place * 0.1
+        first = start + drawn.lognormvariate(-1, 0.5)
+        end = first + (tokens - 1) * drawn.uniform(0.01, 0.03)
+        made.append(Request(start, end, first, end, drawn.randint(50, 2000), tokens))
+    failed = [Request(6.0, 6.1, error=ErrorKind.SERVER_ERROR)] * 3
+    seconds = max(each.end for each in made)
+    here = summarize([*made, *failed], seconds, 8, instance_price_per_hour=7.09, discount=0.3)
+
+    waited = [each.end - each.start for each in made]
+    firsts = [(each.first_token or 0) - each.start for each in made]
+    sent, said = [each.input_tokens or 0 for each in made], [each.output_tokens or 0 for each in made]
+    gaps = [(whole - first) / (count - 1) for whole, first, count in zip(waited, firsts, said, strict=True)]
+    export = {
+        "time_to_first_token": distribution([1000 * each for each in firsts], "ms"),
+        "inter_token_latency": distribution([1000 * each for each in gaps], "ms"),
+        "request_latency": distribution([1000 * each for each in waited], "ms"),
+        "input_sequence_length": distribution(sent, "tokens"),
+        "output_sequence_length": distribution(said, "tokens"),
+        "request_throughput": count(len(made) / seconds, "requests/sec"),
+        "output_token_throughput": count(sum(said) / seconds, "tokens/sec"),
+        "request_count": count(len(made), "requests"),
+        "error_request_count": count(len(failed), "requests"),
+        "benchmark_duration": count(seconds, "sec"),
+    }
+    (level,) = read_levels(archive({"profile_export_aiperf.json": export}), (8,))
+    assert level.priced(7.09, 0.3).metrics == pytest.approx(here)
+    assert set(here) == {metric["name"] for metric in metric_definitions()}
 
 
 def test_every_concurrency_of_a_sweep_is_read_from_its_folder() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
+from constructs_optim.recipe.benchmark.requirements import QualityRequirement
 from constructs_optim.runtime.endpoint_answers import answer_text, compare, read_prompts
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.evaluation_properties import Gate, Limit, Quality
-from constructs_optim.runtime.gate import misses
+from constructs_optim.runtime.gate import Answers, misses
 
 TTFT = Limit("time_to_first_token_p99", "Time to first token, p99", "ms", 500.0, None)
 THROUGHPUT = Limit("output_tokens_per_second", "Output tokens/s", "", None, 100.0)
@@ -131,3 +133,25 @@ def test_prompts_are_read_in_every_form_and_asked_greedily() -> None:
 def test_prompts_that_cannot_be_used_are_all_named(content: bytes, told: str) -> None:
     with pytest.raises(DeploymentError, match=told):
         read_prompts(content, "s3://b/p.jsonl", most=10, max_tokens=7)
+
+
+@pytest.mark.parametrize(("changed", "passes"), [(0, True), (2, True), (5, True), (6, False), (50, False)])
+def test_a_lossless_technique_passes_by_default_and_a_broken_draft_does_not(changed: int, passes: bool) -> None:
+    """In bfloat16, Medusa heads changed 2 of 450 answers at most (docs/medusa.md); 2 of 50 are ten times that."""
+    default = QualityRequirement("s3://prompts/chat.jsonl")
+    quality = Quality("prompts", "chat.jsonl", default.min_identical, default.max_difference, 128, 50)
+    answers = Answers(
+        50, 0, 50 - changed, 0.01 * changed, int(changed > 0), same_weights=True, with_what="the baseline"
+    )
+    assert (misses(gate(quality=quality), {}, {}, answers) == []) is passes
+
+
+def test_the_default_refuses_less_than_one_in_a_million_evaluations_by_rounding() -> None:
+    least, share = QualityRequirement("s3://prompts/chat.jsonl").min_identical, 2 / 450
+
+    def refused(required: float) -> float:
+        most = 50 - math.ceil(50 * required)
+        return 1 - sum(math.comb(50, n) * share**n * (1 - share) ** (50 - n) for n in range(most + 1))
+
+    assert refused(1.0) == pytest.approx(0.2, abs=0.01), "what it was"
+    assert refused(least) < 1e-6

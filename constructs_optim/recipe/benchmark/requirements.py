@@ -22,6 +22,14 @@ REGRESSION_METRICS = (
     "output_tokens_per_second",
 )
 """What is compared with what is replaced. Higher percentiles of a hundred requests differ from one run to the next."""
+LEAST_IDENTICAL = 0.9
+"""The share of answers that have to be the same where the weights are.
+
+A technique that leaves the weights alone verifies several tokens in one pass, so its sums are rounded in another order:
+of 450 answers in bfloat16, Medusa heads changed 1 or 2 (docs/medusa.md). All of 50 answers are then the same in 80 to
+90 of 100 evaluations (0.9956^50 to 0.9978^50); at least 45 of them are in all but one of ten million. A draft whose
+tokens are accepted wrongly changes most answers.
+"""
 MOST_DIFFERENCE = 0.1
 """How far answers may be from the baseline's where a technique changes the weights, as a share of their words."""
 
@@ -93,14 +101,15 @@ class QualityRequirement:
     Attributes:
         prompts: a JSON Lines file in S3; lines have ``text``, ``prompt``, ``inputs`` or ``messages``, and may have a
             ``reference`` to compare with instead.
-        min_identical: the share of answers that must be the same, where neither side changes the weights.
+        min_identical: the share of answers that must be the same, where neither side changes the weights. Default:
+            0.9, since half precision rounds now and then in favour of another token.
         max_difference: how far the others may be from the baseline's on average, as a share of their words.
         max_tokens: of an answer.
         most_prompts: how many of the prompts are asked.
     """
 
     prompts: str
-    min_identical: Any = 1.0
+    min_identical: Any = LEAST_IDENTICAL
     max_difference: Any = MOST_DIFFERENCE
     max_tokens: Any = 128
     most_prompts: Any = 50

@@ -25,9 +25,12 @@ class License:
 class ModelRow:
     """One JumpStart model. A column is None where the source leaves it blank.
 
-    ``parameters_billion`` is the vendor's own figure, ``weight_bits`` how the weights are stored. ``layers``,
-    ``key_value_heads`` and ``head_dimension`` give the size of the KV cache, ``hidden_size`` and ``vocabulary_size``
-    that of prediction heads. ``trainable``: whether the training code of this library is for it.
+    ``parameters_billion`` is the vendor's own figure, ``weight_bits`` how the weights are stored, ``stored_gb`` their
+    size where these two do not tell. ``layers``, ``key_value_heads`` and ``head_dimension`` give that of the KV cache;
+    ``full_attention_layers`` keep all tokens of a request, the others those of a short window. ``hidden_size`` and
+    ``vocabulary_size`` give that of prediction heads and of embeddings: one matrix where they are tied, two otherwise.
+    ``attention_heads`` are those of queries, ``max_position`` is the longest request that the model is configured for,
+    in tokens. ``trainable``: whether the training code of this library is for it.
     """
 
     model_id: str
@@ -53,6 +56,11 @@ class ModelRow:
     head_dimension: int | None = None
     hidden_size: int | None = None
     vocabulary_size: int | None = None
+    tied_embeddings: bool = False
+    attention_heads: int | None = None
+    max_position: int | None = None
+    full_attention_layers: int | None = None
+    stored_gb: float | None = None
 
     def supports(self, column: str) -> bool | None:
         """What the source says of a technique's column."""
@@ -64,6 +72,19 @@ class ModelRow:
         if self.layers is None or self.key_value_heads is None or self.head_dimension is None:
             return None
         return 2 * 2 * self.layers * self.key_value_heads * self.head_dimension
+
+    @property
+    def embedding_parameters(self) -> int | None:
+        """Weights of the embeddings and of the output layer, which quantization leaves in 16 bits."""
+        if self.hidden_size is None or self.vocabulary_size is None:
+            return None
+        return (1 if self.tied_embeddings else 2) * self.hidden_size * self.vocabulary_size
+
+    def context_bytes(self, tokens: int) -> int | None:
+        """Bytes of KV cache that one long request takes, in half precision; windows of sliding layers are short."""
+        if self.key_value_bytes_a_token is None or self.layers is None:
+            return None
+        return self.key_value_bytes_a_token * tokens * (self.full_attention_layers or self.layers) // self.layers
 
 
 def by_id() -> MappingProxyType[str, ModelRow]:

@@ -1,0 +1,105 @@
+"""Whether a model fits: against sizes of published weights, and against what vLLM said when it did not start."""
+
+from __future__ import annotations
+
+import pytest
+
+from constructs_optim.recipe import Model, Quantization, Sharding, plan
+from constructs_optim.recipe.catalog import models
+from constructs_optim.recipe.memory import MAX_MODEL_LEN, context, weights_gb
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.techniques import Technique
+
+from .recipes import broken_rules, recipe
+
+AWQ, FAST_LOAD = Quantization.awq(), Sharding.fast_load()
+
+
+def of(model_id: str) -> Model:
+    return Model.jumpstart(model_id, version="1.0.0", accept_eula=True)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "published_gb"),
+    [
+        # The sizes of AWQ checkpoints with groups of 128 on the Hugging Face hub.
+        ("meta-textgeneration-llama-3-8b-instruct", 5.73),
+        ("meta-textgeneration-llama-3-70b-instruct", 39.8),
+        ("huggingface-llm-gemma-7b", 5.6),
+        ("huggingface-llm-mistral-7b-instruct", 4.15),
+    ],
+)
+def test_int4_weights_are_as_large_as_published_ones(model_id: str, published_gb: float) -> None:
+    row = models.by_id()[model_id]
+    # The vendor's figure of the parameters is rounded: 7 billion are 7.24.
+    assert weights_gb(row, [AWQ]) == pytest.approx(published_gb, rel=0.035)
+
+
+def test_weights_whose_stored_size_is_published_take_that() -> None:
+    assert weights_gb(models.by_id()["openai-reasoning-gpt-oss-120b"], []) == 65.2
+    fp8 = models.by_id()["meta-textgeneration-llama-3-1-405b-fp8"]
+    # vLLM issue 6746: "Loading model weights took 57.7520 GB" (GiB) on each of 8 GPUs.
+    assert weights_gb(fp8, []) == pytest.approx(8 * 57.752 * 2**30 / 1e9, rel=0.03)
+
+
+def test_what_is_left_for_the_cache_is_what_vllm_found() -> None:
+    """vLLM issue 6746: 8 H100 have room for 79,392 tokens beside Llama 3.1 405B in FP8, and 131,072 are asked for."""
+    model_id = "meta-textgeneration-llama-3-1-405b-fp8"
+    found = context(Recipe(of(model_id), [FAST_LOAD], "ml.p5.48xlarge"))
+    assert found is not None
+    a_token = models.by_id()[model_id].key_value_bytes_a_token or 0
+    assert found.left_gb * 1e9 / a_token == pytest.approx(79_392, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "techniques", "instance_type", "served"),
+    [
+        ("meta-textgeneration-llama-3-1-70b", [AWQ], "ml.g5.12xlarge", 82 * 1024),
+        ("meta-textgeneration-llama-3-1-8b", [AWQ], "ml.g5.2xlarge", 91 * 1024),
+        ("meta-textgeneration-llama-3-1-8b", [AWQ], "ml.g4dn.xlarge", 51 * 1024),
+        ("meta-textgeneration-llama-3-1-405b-fp8", [FAST_LOAD], "ml.p5.48xlarge", 108 * 1024),
+    ],
+)
+def test_a_context_that_does_not_fit_is_shortened_and_told_of(
+    model_id: str, techniques: list[Technique], instance_type: str, served: int
+) -> None:
+    made = plan(model=of(model_id), techniques=techniques, instance_type=instance_type, region="us-west-2")
+    assert made.container.environment[MAX_MODEL_LEN] == str(served)
+    (told,) = [each.message for each in made.warnings if each.id.endswith("OPT053")]
+    assert f"OPTION_MAX_MODEL_LEN is set to {served}, and longer requests are refused" in told
+    assert "131072 tokens takes" in told
+
+
+def test_a_context_that_fits_is_left_to_the_server() -> None:
+    for given in (recipe(), recipe(model=of("meta-textgeneration-llama-3-1-8b"))):
+        made = plan(**given)
+        assert MAX_MODEL_LEN not in made.container.environment
+        assert not [each for each in made.warnings if each.id.endswith("OPT053")]
+
+
+def test_the_artifact_is_the_same_whatever_the_context() -> None:
+    given = recipe(model=of("meta-textgeneration-llama-3-1-70b"))
+    shortened, stated = plan(**given), plan(**given, environment={MAX_MODEL_LEN: "4096"})
+    assert stated.container.environment[MAX_MODEL_LEN] == "4096"
+    assert shortened.artifact_key == stated.artifact_key
+
+
+def test_a_stated_context_that_cannot_fit_is_refused() -> None:
+    model = of("meta-textgeneration-llama-3-1-70b")
+    assert broken_rules(model=model, environment={MAX_MODEL_LEN: "100000"}) == []
+    awq = Quantization.awq(tensor_parallel_degree=2)
+    assert broken_rules(model=model, techniques=[awq], environment={MAX_MODEL_LEN: "100000"}) == ["OPT052"]
+
+
+def test_layers_with_a_sliding_window_do_not_keep_long_requests() -> None:
+    row = models.by_id()["openai-reasoning-gpt-oss-20b"]
+    assert row.key_value_bytes_a_token is not None
+    assert row.context_bytes(131_072) == row.key_value_bytes_a_token * 131_072 // 2
+
+
+def test_every_catalogued_geometry_is_consistent() -> None:
+    for row in models.by_id().values():
+        assert row.attention_heads, row.model_id
+        assert row.key_value_heads, row.model_id
+        assert row.attention_heads % row.key_value_heads == 0, row.model_id
+        assert row.max_position is None or row.max_position % 1024 == 0, row.model_id
