@@ -9,28 +9,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.explain import explain
-from constructs_optim.explanation.markdown import (
-    by_topic,
-    cost_in_short,
-    counted_statements,
-    is_news,
-    listed_outcomes,
-    markdown,
-)
-from constructs_optim.explanation.permission_words import permission_row
-from constructs_optim.explanation.report import EndpointReport, JobReport, PermissionReport, Report, StackReport
+from constructs_optim.explanation.markdown import markdown
+from constructs_optim.explanation.report import Report
 
 from .aws import Account, Profile, Region, bucket_name, errors_explained, failed
 from .explanation_evidence import DEPLOYED, LISTED, Evidence, stated_prices
-from .presentation import say
-
-_MARK_STYLES = {"+": "green", "-": "red", "~": "yellow"}
+from .explanation_text import ExplanationText
 
 
 class Format(StrEnum):
@@ -84,11 +71,15 @@ def explain_command(
             "somebody may do more. Repeatable."
         ),
     ] = None,
+    permissions: Annotated[
+        bool, typer.Option("--permissions", help="Print every statement of new stacks as well, as text.")
+    ] = False,
     region: Region = None,
     profile: Profile = None,
 ) -> None:
     """Explain what a deployment does to each endpoint: jobs, replacements, updates, costs and permissions.
 
+    Exit status 1 means that AWS refuses the deployment, or that something happens which --fail-on names.
     AWS is asked only where --against deployed, --store or --prices aws says so.
     """
     asks = against == DEPLOYED or store is not None or prices == LISTED
@@ -106,8 +97,8 @@ def explain_command(
         case Format.markdown:
             typer.echo(markdown(report), nl=False)
         case Format.text:
-            _print(report)
-    if any(_happens(report, what) for what in fail_on or ()):
+            ExplanationText(report, permissions=permissions).print()
+    if report.refusals or any(_happens(report, what) for what in fail_on or ()):
         raise typer.Exit(1)
 
 
@@ -155,60 +146,3 @@ def _happens(report: Report, what: FailOn) -> bool:
             return report.may_run_jobs
         case FailOn.permissions:
             return any(change.grants_more for change in report.permissions)
-
-
-def _print(report: Report) -> None:
-    if report.against is not None:
-        say(f"Compared with {report.against}.")
-    if not report.has_changes:
-        say("Nothing changes.")
-    for stack in report.stacks:
-        _print_stack(stack)
-    for note in report.notes:
-        say(note)
-
-
-def _print_stack(stack: StackReport) -> None:
-    console = Console()
-    where = f" in {stack.region}" if stack.region is not None else ""
-    console.print(f"[bold]Stack {escape(stack.name)}: {stack.change}{where}[/]", highlight=False)
-    for endpoint in stack.endpoints:
-        if endpoint.change == "unchanged" and not is_news(endpoint):
-            say(f"  {endpoint.name} is unchanged: {listed_outcomes(endpoint)}, {cost_in_short(endpoint)} a month.")
-        else:
-            console.print(_endpoint(endpoint))
-    for job in stack.artifacts:
-        _print_artifact(job)
-    if stack.permissions:
-        console.print(_permissions(stack.permissions))
-        say(counted_statements(stack.permissions))
-    for resource in stack.resources:
-        say(f"  {resource.name} ({resource.type}) {resource.sentence}.")
-    if stack.outputs and stack.change == "changed":
-        say(f"  Outputs that change: {', '.join(stack.outputs)}.")
-
-
-def _print_artifact(job: JobReport) -> None:
-    say(f"  {job.recipe}. {' '.join(job.sentences)}")
-
-
-def _endpoint(endpoint: EndpointReport) -> Table:
-    marked = f"{endpoint.change}, interrupted" if endpoint.is_interrupted else endpoint.change
-    table = Table(title=f"{escape(endpoint.name)}: {marked}", title_justify="left", show_header=False, show_lines=True)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for topic, texts in by_topic(endpoint):
-        table.add_row(topic.lower(), escape("\n".join(texts)))
-    return table
-
-
-def _permissions(changes: Iterable[PermissionReport]) -> Table:
-    table = Table(title="Permissions", title_justify="left", show_lines=True)
-    for column in ("", "whose", "effect", "actions", "resources", "principals", "conditions"):
-        table.add_column(column, overflow="fold")
-    for change in changes:
-        row = permission_row(change)
-        lists = (row.actions, row.resources, row.principals, row.conditions)
-        cells = (row.mark, row.owner, row.effect, *("\n".join(values) for values in lists))
-        table.add_row(*(escape(cell) for cell in cells), style=_MARK_STYLES[row.mark])
-    return table

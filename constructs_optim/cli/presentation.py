@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,14 @@ def print_fields(rows: Iterable[tuple[str, str]]) -> None:
     for name, value in rows:
         table.add_row(name, escape(value))
     Console().print(table)
+
+
+def wrapped(text: str, width: int, *, indent: str = "", then: str = "") -> str:
+    """A paragraph in lines of at most ``width``; a word that is longer, such as an ARN, stays whole."""
+    lines = textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=then, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines)
 
 
 def say(text: str) -> None:

@@ -99,13 +99,13 @@ def _decided(before: JobFacts | None, after: JobFacts, store: StoreContents | No
         if key is None:
             return (
                 Outcome.decided_at_deployment,
-                f"Reuse or a new {job}: the deployment finds out. The artifact's key follows from {after.decided_by}, "
-                "which is looked at then.",
+                f"Decided at deployment: reused if the artifact is in the store, otherwise built by a new {job}. The "
+                f"artifact's key follows from {after.decided_by}.",
             )
         return (
             Outcome.decided_at_deployment,
-            f"Reuse or a new {job}: the deployment finds out. {named} is reused where the store has it, and made where "
-            "it has not.",
+            f"Decided at deployment: {named[:1].lower()}{named[1:]} is reused if it is in the store, otherwise built "
+            f"by a new {job}.",
         )
     return _by_store(named, job, store, store.artifacts.get(key), stays=same)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from .capacity import HOURS_A_MONTH, Capacity, scaled_range
 from .endpoint_changes import EndpointChanges, Move, component_name
-from .hosted_endpoints import COMPONENT, CONFIGURATION, ENDPOINT, JOBS, MODELS, WAITING
+from .hosted_endpoints import COMPONENT, CONFIGURATION, ENDPOINT, JOBS, MODELS
 from .report import RecipeChange, Sentence, Topic
 from .resource_changes import Action, ResourceChange
 from .template import number, text_of
@@ -24,6 +25,12 @@ _KINDS = {
     "AWS::ApplicationAutoScaling::ScalingPolicy": "scaling policy",
     "Custom::ComponentCapacity": "look-up of copies",
 }
+
+# RecipePlan.summary, also of the release before it told the degree.
+_RECIPE = re.compile(
+    r"(?P<model>.+?): (?P<techniques>.+), (?P<instance_type>ml\.[^,\s]+)"
+    r"(?:, tensor parallel degree (?P<tensor_parallel_degree>\d+))?"
+)
 
 
 def sentences(changes: EndpointChanges) -> list[Sentence]:
@@ -56,7 +63,19 @@ def _recipe(recipe: RecipeChange) -> str:
         return f"{recipe.of or 'It'} served {recipe.before}."
     if recipe.before == recipe.after:
         return f"{who} {recipe.after}, as before."
-    return f"{who} {recipe.after}; before: {recipe.before}."
+    differences = "; ".join(_recipe_differences(recipe.before, recipe.after))
+    return f"{recipe.of}: {differences}." if recipe.of else f"{_first_up(differences)}."
+
+
+def _recipe_differences(before: str, after: str) -> Iterator[str]:
+    """What differs between two recipes, ``instance type: ml.g5.12xlarge becomes ml.g6.12xlarge``."""
+    old, new = (_RECIPE.fullmatch(each) for each in (before, after))
+    if old is None or new is None:
+        yield f"{before} becomes {after}"
+        return
+    for name in _RECIPE.groupindex:
+        if old[name] != new[name]:
+            yield f"{name.replace('_', ' ')}: {old[name] or 'not stated'} becomes {new[name] or 'not stated'}"
 
 
 def _artifacts(changes: EndpointChanges) -> Iterator[str]:
@@ -83,9 +102,7 @@ def _replacements(changes: EndpointChanges) -> Iterator[str]:
         if change is not own:
             yield _replaced(changes, change)
     for change in changes.parts.values():
-        if change.action is Action.refuse:
-            yield _refused(change)
-        elif change.resource.type == COMPONENT and change.action in (Action.create, Action.remove, Action.keep):
+        if change.resource.type == COMPONENT and change.action in (Action.create, Action.remove, Action.keep):
             yield _component_came_or_went(changes, change)
     if own is not None and own.action is Action.replace:
         old, new = (
@@ -138,17 +155,6 @@ def _cause(changes: EndpointChanges, name: str) -> str:
         return "what its artifact's job answers"
     kind = _KINDS.get(found.resource.type)
     return f"the {kind}" if kind is not None else found.resource.label
-
-
-def _refused(change: ResourceChange) -> str:
-    if change.resource.type in WAITING:
-        names = listed(change.properties)
-        return (
-            f"CloudFormation does not update wait conditions, and {names} of {change.resource.label} changes: the "
-            "deployment may be refused."
-        )
-    old, new = (each.type for each in (change.before, change.after) if each is not None)
-    return f"CloudFormation refuses the deployment: {change.resource.label} changes its type from {old} to {new}."
 
 
 def _component_came_or_went(changes: EndpointChanges, change: ResourceChange) -> str:
@@ -276,6 +282,9 @@ def _cost(changes: EndpointChanges) -> Iterator[str]:
     if cost is None:
         if before is not None and before.least is not None and before.most is not None:
             yield f"It cost {between(money(before.least), money(before.most))} a month."
+        return
+    if cost.unpriced and not changes.evidence.prices.source:
+        # The report's note says once how to give prices.
         return
     if cost.unpriced:
         yield f"What it costs in a month is not known: there is no price of {listed(cost.unpriced)}."

@@ -13,6 +13,7 @@ from .evidence import StackEvidence
 from .hosted_endpoints import HostedEndpoint, hosted_endpoints, jobs_of_no_endpoint
 from .job_facts import JobFacts
 from .permission_changes import PermissionChange, Statement, permission_changes
+from .refusals import refusals
 from .report import (
     CapacityReport,
     Change,
@@ -29,6 +30,7 @@ from .report import (
 from .resource_changes import Action, ResourceChange, compare, same_value
 from .stack_resources import other_resources
 from .template import Template
+from .words import listed
 
 
 def explain(
@@ -67,7 +69,20 @@ def explain(
                 f"The stack {path} is in {against} alone. A deployment leaves it as it is, endpoints and all: "
                 "`cdk destroy` deletes it."
             )
-    return Report(against=against, stacks=tuple(stacks), notes=tuple(said))
+    report = Report(against=against, stacks=tuple(stacks), notes=tuple(said))
+    hint = _hint(report)
+    return report.model_copy(update={"notes": (*report.notes, hint)}) if hint is not None else report
+
+
+def _hint(report: Report) -> str | None:
+    """How to know what is not known, once for all endpoints and jobs."""
+    costs = [each.monthly_cost for each in report.endpoints if each.change != "unchanged"]
+    unpriced = any(cost is not None and cost.unpriced for cost in costs)
+    undecided = [job for job in report.jobs if job.outcome == "decided_at_deployment"]
+    unpriced = unpriced or any(job.max_seconds is not None and job.price_per_hour is None for job in undecided)
+    parts = ["costs (--prices aws, or a file)"] if unpriced else []
+    parts += ["whether jobs run, and for how long (--store deployed)"] if undecided else []
+    return f"Not looked up: {listed(parts)}." if parts else None
 
 
 def _stack(
@@ -93,6 +108,7 @@ def _stack(
         name=shown.path,
         region=shown.region,
         change="new" if before is None else "removed" if after is None else change,
+        refusals=tuple(refusals(changes, endpoints)),
         endpoints=tuple(_endpoint(shown, each) for each in endpoints),
         artifacts=tuple(_job(found) for found in apart),
         permissions=tuple(_permission(each) for each in permissions),

@@ -14,7 +14,8 @@ class Estimate:
     """How long a job takes, and what it costs in US dollars.
 
     ``low_seconds`` and ``high_seconds`` are those of ``based_on`` jobs of the same kind that completed; None where
-    there was none. ``price_basis`` says what the price per hour is of.
+    there was none. ``price_basis`` says what the price per hour is of, and ``unpriced`` which instance type the given
+    prices lack; empty where no prices were given.
     """
 
     low_seconds: float | None
@@ -24,6 +25,7 @@ class Estimate:
     price_per_hour: float | None
     price_basis: str
     is_spot: bool = False
+    unpriced: str = ""
 
     def cost(self, seconds: float | None) -> float | None:
         """What that much time costs; None where time or price is not known."""
@@ -34,7 +36,8 @@ class Estimate:
         """Time and cost as sentences."""
         most = self._most
         if self.low_seconds is None or self.high_seconds is None:
-            return f"How long it takes is not known{most}.{self._unpriced}"
+            limit = f"{most[2:3].upper()}{most[3:]}." if most else "It has no time limit."
+            return f"{limit}{self._unpriced}"
         took = between(span(self.low_seconds), span(self.high_seconds))
         costs = [self.cost(seconds) for seconds in (self.low_seconds, self.high_seconds)]
         cost = f", for {between(*(money(each) for each in costs if each is not None))}" if None not in costs else ""
@@ -51,7 +54,7 @@ class Estimate:
 
     @property
     def _unpriced(self) -> str:
-        return " What it costs is not known: no price was given." if self.price_per_hour is None else ""
+        return f" There is no price of {self.unpriced}." if self.unpriced else ""
 
 
 def estimate(after: JobFacts, evidence: StackEvidence, store: StoreContents | None) -> Estimate:
@@ -66,6 +69,7 @@ def estimate(after: JobFacts, evidence: StackEvidence, store: StoreContents | No
         price_per_hour=price,
         price_basis=basis,
         is_spot=after.is_spot,
+        unpriced=(after.instance_type or "") if price is None and evidence.prices.source else "",
     )
 
 

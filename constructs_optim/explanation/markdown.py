@@ -73,6 +73,10 @@ def _lines(report: Report) -> Iterator[str]:
     if report.against is not None:
         yield f"Compared with {_escaped(report.against)}."
         yield ""
+    if report.refusals:
+        yield "> [!CAUTION]"
+        yield from (f"> {_escaped(refusal)}" for refusal in report.refusals)
+        yield ""
     if not report.has_changes:
         yield "Nothing changes."
         yield ""
@@ -209,9 +213,7 @@ def counted_statements(changes: Sequence[PermissionReport]) -> str:
     number, _, direction = first.partition(" ")
     said = ", ".join([f"{number} {'statement' if number == '1' else 'statements'} {direction}", *rest])
     more = sum(change.grants_more for change in changes)
-    if len(changes) == 1:
-        return f"{said}; it lets somebody do more." if more else f"{said}; it lets nobody do more."
-    return f"{said}; {more or 'none'} of them {'lets' if more == 1 else 'let'} somebody do more."
+    return f"{said}, {more or 'none'} {'grants' if more <= 1 else 'grant'} new permissions."
 
 
 def _resources(stack: StackReport) -> Iterator[str]:

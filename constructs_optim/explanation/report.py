@@ -156,6 +156,7 @@ class StackReport(_Data):
     name: str
     region: str | None
     change: Change
+    refusals: tuple[str, ...] = Field(description="What AWS refuses of this change, and what works instead.")
     endpoints: tuple[EndpointReport, ...]
     artifacts: tuple[JobReport, ...] = Field(description="Of jobs and references that no endpoint of the stack serves.")
     permissions: tuple[PermissionReport, ...]
@@ -187,6 +188,11 @@ class Report(_Data):
     def permissions(self) -> list[PermissionReport]:
         """Those of all stacks."""
         return [change for stack in self.stacks for change in stack.permissions]
+
+    @property
+    def refusals(self) -> list[str]:
+        """Those of all stacks."""
+        return [refusal for stack in self.stacks for refusal in stack.refusals]
 
     @property
     def has_changes(self) -> bool:

@@ -30,7 +30,7 @@ _DECIDE_THE_ANSWER = {
 }
 # What the CDK notes for itself; `cdk diff` leaves it out as well.
 _NOTES = frozenset({"AWS::CDK::Metadata"})
-_NEVER_UPDATED = frozenset({"AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitConditionHandle"})
+NEVER_UPDATED = frozenset({"AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitConditionHandle"})
 _CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
 # Parts of a declaration, besides its properties, that say what becomes of a resource.
 _ATTRIBUTES = ("Condition", "CreationPolicy", "DeletionPolicy", "UpdatePolicy", "UpdateReplacePolicy")
@@ -134,7 +134,7 @@ def _compared(before: Resource, after: Resource, read: Callable[[Any], Any]) -> 
     )
     if not changed and not attributes:
         return None
-    if changed and after.type in _NEVER_UPDATED:
+    if changed and after.type in NEVER_UPDATED:
         return ResourceChange(before, after, Action.refuse, changed)
     certain, perhaps = _replacing(before, after, changed, read)
     action = Action.replace if certain else Action.may_replace if perhaps else Action.update

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner, Result
 
 from constructs_optim.cli import explain as explain_module
@@ -65,7 +66,7 @@ def test_a_change_is_explained_in_words_without_asking_aws(
         "The endpoint updates by blue/green, all at once",
         "1 to 4 instances of ml.g5.12xlarge (scaling); before: 1 to 2",
         "$5,176 a month at the least capacity and $20,703 at the most (730 hours on demand, prices of prices.json).",
-        "1 statement added; it lets somebody do more.",
+        "1 statement added, 1 grants new permissions.",
     ):
         assert said in result.stdout, result.stdout
 
@@ -93,6 +94,48 @@ def test_the_documented_schema_is_that_of_the_report() -> None:
 def test_the_exit_status_says_what_was_asked_for(what: str, status: int, before: Path, after: Path) -> None:
     assert explained(after, "--against", before, "--fail-on", what).exit_code == status
     assert explained(before, "--against", before, "--fail-on", what).exit_code == 0
+
+
+def test_what_aws_refuses_comes_first_and_fails_whatever_fail_on_says(before: Path, tmp_path: Path) -> None:
+    changed = chat(Target=scaled(1, 2))
+    changed["Config"]["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g6.12xlarge"
+    after = written(tmp_path / "after", stack(changed))
+    for arguments in ((), ("--fail-on", "interruption"), ("--format", "json"), ("--format", "markdown")):
+        assert explained(after, "--against", before, *arguments).exit_code == 1
+    result = explained(after, "--against", before)
+    assert result.stdout.startswith("SageMaker refuses the update of Endpoint: ")
+    assert result.stdout.endswith("AWS refuses this deployment for 1 reason: see the top.\n")
+
+
+_LONG = f"arn:${{AWS::Partition}}:s3:::{'a-bucket-with-a-long-name-' * 4}/*"
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("case", ["first deployment", "every statement", "change", "refused"])
+def test_no_line_is_wider_than_the_terminal_and_no_name_is_broken(
+    case: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    long = {"Effect": "Allow", "Action": ["s3:GetObject", "s3:GetObjectVersion"], "Resource": _LONG}
+    if_service = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+    describing = {
+        "Effect": "Allow",
+        "Action": "cloudformation:DescribeStacks",
+        "Resource": "*",
+        "Condition": if_service,
+    }
+    old = written(tmp_path / "old", stack(chat(Target=scaled(1, 2), Role=role(WIDER))))
+    changed = chat(generation="2", key="b" * 64, Target=scaled(1, 4), Role=role(long, describing))
+    if case == "refused":
+        changed["Config"]["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g6.12xlarge"
+    new = written(tmp_path / "new", stack({**changed, "Topic": resource("AWS::SNS::Topic")}))
+    arguments: dict[str, list[object]] = {"first deployment": [], "every statement": ["--permissions"]}
+    text = explained(new, *arguments.get(case, ["--against", old])).stdout.replace(str(tmp_path), "apps")
+    for line in text.splitlines():
+        assert len(line) <= width or line.split()[-1] == _LONG, line
+    for name in (_LONG, "cloudformation:DescribeStacks") if case != "first deployment" else ("AWS::SNS::Topic",):
+        assert name in text
+    assert text == snapshot
 
 
 def test_an_endpoint_that_is_removed_interrupts(before: Path, tmp_path: Path) -> None:

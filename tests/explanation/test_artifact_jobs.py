@@ -74,7 +74,7 @@ def test_the_store_decides_between_reuse_and_a_new_job(state: Stored | None, out
 def test_without_a_store_the_deployment_finds_out() -> None:
     found = looked(facts(), StackEvidence())
     assert found.outcome is Outcome.decided_at_deployment
-    assert "the deployment finds out" in found.sentence
+    assert "Decided at deployment" in found.sentence
     assert "aaaaaaaaaaaa" in found.sentence
 
 
@@ -117,15 +117,15 @@ def test_a_key_that_the_files_decide_is_not_made_up() -> None:
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
-        ({"Source": {"Kind": "hub", "ModelId": "llama"}}, "the newest version of llama,"),
-        ({"Source": {"Kind": "artifact", "S3Uri": {"Ref": "Other"}}}, "the artifact of the job before it,"),
-        ({"Source": {"Kind": "s3", "S3Uri": {"Ref": "Other"}}}, "what is before it in the deployment,"),
+        ({"Source": {"Kind": "hub", "ModelId": "llama"}}, "the newest version of llama."),
+        ({"Source": {"Kind": "artifact", "S3Uri": {"Ref": "Other"}}}, "the artifact of the job before it."),
+        ({"Source": {"Kind": "s3", "S3Uri": {"Ref": "Other"}}}, "what is before it in the deployment."),
         (
             {
                 "Source": {"Kind": "hub", "ModelId": "llama", "Version": "1"},
                 "Reads": [{"S3Uri": "s3://train/"}, {"S3Uri": "s3://validation/"}],
             },
-            "the files below s3://train/ and s3://validation/,",
+            "the files below s3://train/ and s3://validation/.",
         ),
     ],
 )
@@ -158,16 +158,18 @@ def test_a_chains_other_job_is_not_of_the_same_kind() -> None:
     found = looked(facts(), with_store(None, sharding))
     assert found.estimate is not None
     assert found.estimate.based_on == 0
-    assert found.estimate.words.startswith("How long it takes is not known; at most 10 h and $70.00")
+    assert found.estimate.words.startswith("At most 10 h and $70.00")
 
 
-def test_a_price_that_is_not_known_is_said_not_to_be() -> None:
-    found = looked(facts(), with_store(None, PAST, prices=Prices()))
-    assert found.estimate is not None
-    assert found.estimate.words == (
-        "About 1 h 12 min, as 1 job of the same kind took; at most 10 h. What it costs is not known: no price was "
-        "given."
-    )
+def test_a_price_that_is_not_among_those_given_is_said_to_be_missing() -> None:
+    took = "About 1 h 12 min, as 1 job of the same kind took; at most 10 h."
+    for prices, said in (
+        (Prices(), took),
+        (Prices({"ml.p5.48xlarge": 63.3}, source="a test"), f"{took} There is no price of ml.g5.12xlarge."),
+    ):
+        found = looked(facts(), with_store(None, PAST, prices=prices))
+        assert found.estimate is not None
+        assert found.estimate.words == said
 
 
 def test_a_price_of_jobs_goes_before_that_of_hosting() -> None:
@@ -188,7 +190,7 @@ def test_a_training_job_is_priced_as_one_by_all_its_instances() -> None:
     assert found.estimate is not None
     assert found.estimate.cost(3600) == 100
     assert "training job" in found.sentence
-    assert "at most 1 h and $100, by the training price of ml.p5.48xlarge; spot capacity" in found.estimate.words
+    assert "At most 1 h and $100, by the training price of ml.p5.48xlarge; spot capacity" in found.estimate.words
 
 
 @pytest.mark.parametrize(

@@ -153,10 +153,10 @@ def test_another_recipe_is_another_artifact_model_and_configuration_behind_the_s
     assert report.may_run_jobs
     text = markdown(report)
     for sentence in (
-        "It serves meta-textgeneration-llama-3-70b-instruct 2.25.0: FP8, ml.p5.48xlarge, tensor parallel degree 8; "
-        "before: meta-textgeneration-llama-3-70b-instruct 2.25.0: AWQ INT4 (group size 128), ml.g5.12xlarge",
-        "Another one than before (artifact 048a185ba32c). Reuse or a new job: the deployment finds out.",
-        "at most 10 h and $633, by the hosting price of ml.p5.48xlarge, which stands in for the job's own.",
+        "Techniques: AWQ INT4 (group size 128) becomes FP8; instance type: ml.g5.12xlarge becomes ml.p5.48xlarge; "
+        "tensor parallel degree: 4 becomes 8.",
+        "Another one than before (artifact 048a185ba32c). Decided at deployment: artifact ",
+        "At most 10 h and $633, by the hosting price of ml.p5.48xlarge, which stands in for the job's own.",
         "The model is replaced: PrimaryContainer changes, and cannot be changed in place.",
         "The endpoint config is replaced: ProductionVariants changes with the model, and cannot be changed in place.",
         "The endpoint itself stays, with its name.",
@@ -199,7 +199,7 @@ def test_a_grant_is_told_of_as_a_statement_and_with_the_endpoint(synthesis: Synt
     assert change.after is not None
     assert "s3:GetObject*" in change.after.actions
     assert "What OptimizationServiceExecutionRole may do changes: 1 added statement" in said(report, "permissions")
-    assert "1 statement added; it lets somebody do more." in markdown(report)
+    assert "1 statement added, 1 grants new permissions." in markdown(report)
     (lost,) = synthesis.change(with_a_bucket_to_read, headline).permissions
     assert (lost.direction, lost.grants_more) == ("removed", False)
 
@@ -230,8 +230,7 @@ def test_each_artifact_of_a_chain_is_told_of(synthesis: Synthesis) -> None:
 def test_components_are_told_apart_with_their_recipes_copies_and_updates(synthesis: Synthesis) -> None:
     report = synthesis.change(of_components, of_two_components)
     recipes = said(report, "recipe")
-    assert "Assistant serves s3://models/assistant-2/: AWQ INT4 (group size 128)" in recipes
-    assert "before: s3://models/assistant/: AWQ INT4" in recipes
+    assert "Assistant: model: s3://models/assistant/ becomes s3://models/assistant-2/." in recipes
     assert "Night serves s3://models/night/" in recipes
     assert "The inference component Night is created." in said(report, "replacement")
     assert "The component Assistant updates by a rolling update in batches of 25 %" in said(report, "update")
@@ -294,11 +293,59 @@ def test_where_a_template_has_no_metadata_the_jobs_description_tells_the_recipe(
     assert report.endpoints[0].recipes[0].before == "llama 1.0.0: AWQ INT4, ml.g5.12xlarge"
 
 
-def test_a_price_that_nobody_gave_is_said_to_be_missing() -> None:
-    report = explain([stack(chat(Target=scaled(1, 4)))])
+def test_what_was_not_looked_up_is_said_once_for_all_endpoints() -> None:
+    report = explain([stack(chat(Target=scaled(1, 4))), stack(chat(), path="Other")])
+    assert not any(sentence.topic == "cost" for found in report.endpoints for sentence in found.sentences)
+    (note,) = (note for note in report.notes if "--prices" in note)
+    assert note == (
+        "Not looked up: costs (--prices aws, or a file) and whether jobs run, and for how long (--store deployed)."
+    )
+
+
+def test_a_price_that_the_given_ones_lack_is_said_to_be_missing() -> None:
+    others = StackEvidence(Prices({"ml.p5.48xlarge": 63.3}, source="prices of a test"))
+    report = explain([stack(chat(Target=scaled(1, 4)))], evidence_of=lambda each: others)
     assert said(report, "cost") == "What it costs in a month is not known: there is no price of ml.g5.12xlarge."
-    assert "What it costs is not known" in said(report, "artifact")
-    assert "not known" in markdown(report)
+    assert "There is no price of ml.g5.12xlarge." in said(report, "artifact")
+
+
+def on_other_instances(made: dict[str, Any]) -> dict[str, Any]:
+    made["Config"]["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g6.12xlarge"
+    return made
+
+
+def test_other_instances_of_a_variant_that_is_scaled_are_refused_by_sagemaker() -> None:
+    before = chat(Target=scaled(1, 4))
+    for after in (chat(Target=scaled(1, 4)), chat()):
+        report = explain([stack(on_other_instances(after))], [stack(before)], against="main")
+        (refusal,) = report.refusals
+        assert "the instance type of AllTraffic changes from ml.g5.12xlarge to ml.g6.12xlarge" in refusal
+        assert "Deploy twice: first without auto_scale(...)" in refusal
+        assert markdown(report).index("SageMaker refuses the update") < markdown(report).index("| endpoint |")
+
+
+def test_other_instances_are_no_refusal_where_nothing_scales_the_variant_or_another_endpoint_comes() -> None:
+    assert not explain([stack(on_other_instances(chat()))], [stack(chat())]).refusals
+    renamed = on_other_instances(chat(Target=scaled(1, 4)))
+    renamed["Endpoint"]["Properties"]["EndpointName"] = "another"
+    assert not explain([stack(renamed)], [stack(chat(Target=scaled(1, 4)))]).refusals
+
+
+def test_a_scaled_variant_that_goes_is_refused_by_sagemaker() -> None:
+    after = chat(Target=scaled(1, 4))
+    after["Config"]["Properties"]["ProductionVariants"][0]["VariantName"] = "Other"
+    (refusal,) = explain([stack(after)], [stack(chat(Target=scaled(1, 4)))]).refusals
+    assert "the variant AllTraffic is removed while Application Auto Scaling scales it" in refusal
+
+
+def test_a_logical_id_with_another_type_is_refused_by_cloudformation() -> None:
+    after = chat()
+    after["Model"]["Type"] = "Custom::OptimizedModel"
+    (refusal,) = explain([stack(after)], [stack(chat())]).refusals
+    assert refusal.startswith(
+        "CloudFormation refuses the deployment: Model changes its type from AWS::SageMaker::Model to "
+        "Custom::OptimizedModel. Give the construct another id"
+    )
 
 
 def test_how_a_job_would_run_is_a_setting_and_what_it_makes_stays() -> None:
@@ -343,13 +390,12 @@ def test_another_way_to_move_over_is_told_of_without_a_move_and_with_what_watche
     assert "no update of the endpoint moves traffic" in said(report, "update")
 
 
-def test_a_wait_condition_that_would_have_to_be_updated_is_warned_of() -> None:
+def test_a_wait_condition_that_would_have_to_be_updated_is_refused_by_cloudformation() -> None:
     after = chat()
     after["Ready1"]["Properties"]["Timeout"] = "3600"
     report = explain([stack(after)], [stack(chat())], against="main")
-    assert "CloudFormation does not update wait conditions, and Timeout of Ready1 changes" in said(
-        report, "replacement"
-    )
+    (refusal,) = report.refusals
+    assert "it cannot update wait conditions, and Timeout of Ready1 changes" in refusal
 
 
 def test_a_kept_endpoint_goes_on_costing_money() -> None:
@@ -381,7 +427,7 @@ def test_what_would_be_markdown_in_a_name_is_not() -> None:
     risky = chat()
     risky["Endpoint"]["Metadata"] = {"constructs-optim": {"Recipe": "a|b <script> [x](http://y) *z*"}}
     text = markdown(explain([stack(risky)]))
-    assert "a&#124;b &#60;script&#62; `[x](http://y)` \\*z\\*" in text
+    assert "a\\|b \\<script\\> \\[x\\](http://y) \\*z\\*" in text
 
 
 @pytest.mark.parametrize(

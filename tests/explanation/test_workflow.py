@@ -43,17 +43,37 @@ def test_the_workflow_explains_and_keeps_one_comment(checkout: Path) -> None:
         "PATH": f"{checkout / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "GITHUB_STEP_SUMMARY": str(checkout / "summary.md"),
+        "GITHUB_OUTPUT": str(checkout / "output"),
     }
     script = ["bash", "-e", "-o", "pipefail", "-c", step("Explain")["run"]]
     subprocess.run(script, cwd=checkout, env=environment, check=True, timeout=120)
     explanation = (checkout / "explanation.md").read_text(encoding="utf-8")
     assert "Another one than before (artifact aaaaaaaaaaaa)." in explanation
     assert (checkout / "summary.md").read_text(encoding="utf-8") == explanation
+    assert (checkout / "output").read_text() == "status=0\n"
 
     ours = {"id": 7, "body": explanation.replace("bbbb", "cccc")}
     theirs = {"id": 6, "body": "What does it cost?"}
     assert commented(checkout, [theirs]) == {"create": {**PLACE, "issue_number": 3, "body": explanation}}
     assert commented(checkout, [theirs, ours]) == {"update": {**PLACE, "comment_id": 7, "body": explanation}}
+
+
+def test_what_aws_refuses_is_commented_on_before_the_check_fails(checkout: Path) -> None:
+    retyped = chat()
+    retyped["Model"]["Type"] = "Custom::OptimizedModel"
+    written(checkout / "head.out", stack(retyped))
+    environment = {
+        **os.environ,
+        "PATH": f"{checkout / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "GITHUB_STEP_SUMMARY": str(checkout / "summary.md"),
+        "GITHUB_OUTPUT": str(checkout / "output"),
+    }
+    script = ["bash", "-e", "-o", "pipefail", "-c", step("Explain")["run"]]
+    subprocess.run(script, cwd=checkout, env=environment, check=True, timeout=120)
+    assert "CloudFormation refuses the deployment" in (checkout / "explanation.md").read_text(encoding="utf-8")
+    assert (checkout / "output").read_text() == "status=1\n"
+    assert step("Refuse")["run"] == "exit ${{ steps.explain.outputs.status }}"
 
 
 PLACE = {"owner": "team", "repo": "chat"}
