@@ -115,7 +115,7 @@ class Artifact:
             **self.summary(),
             "owners": [owner_to_json(owner) for owner in self.owners],
             "job": {"name": self.job.name, "status": self.job.status} if self.job else None,
-            "claim": asdict(self.claim) if self.claim else None,
+            "claim": self.claim.to_record() if self.claim else None,
             "manifest": self.manifest,
             "files": [file.to_json() for file in self.files],
         }
@@ -184,6 +184,13 @@ class ArtifactInventory:
         except (DeploymentError, KeyError, TypeError):
             return None
 
+    def _manifest(self, key: str) -> dict[str, Any] | None:
+        """The manifest whatever became of its files; None also where it cannot be read."""
+        try:
+            return self.store.written_manifest(key)
+        except DeploymentError:
+            return None
+
     def owners(self, key: str, claim: Claim | None) -> tuple[Owner, ...]:
         """Who refers to the artifact, as far as this account may know: by the claim, or by a record of its own."""
         recorded = {record.owner for record in self._visible_records if key in record.keys}
@@ -235,7 +242,7 @@ class ArtifactInventory:
     def _artifact(self, key: str, objects: list[dict[str, Any]]) -> Artifact:
         names = {item["Key"].removeprefix(f"artifacts/{key}/") for item in objects}
         claim = self.claim(key) if "claim.json" in names else None
-        manifest = self.store.written_manifest(key) if "manifest.json" in names else None
+        manifest = self._manifest(key) if "manifest.json" in names else None
         records = {"claim.json": claim, "manifest.json": manifest}
         unreadable = tuple(name for name, record in records.items() if name in names and record is None)
         facts = _Facts(self.account, claim, manifest, unreadable, tuple(_files(key, objects)))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,9 @@ from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import Event, issued_at
 from .custom_resource import answer, client, deleted_artifacts, failed_request
 from .errors import DeploymentError, code_of
-from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Reference, Superseded
+from .owner_records import LEAVING, Owner, OwnerRecord, OwnerRecords, Superseded
 from .properties import ArtifactProperties, parse_artifact_properties, parse_store
+from .record_schema import NewerRecord
 from .sagemaker_jobs import SageMakerJobs, job_name
 from .source import is_of
 from .telemetry import entry_point, log
@@ -59,18 +60,19 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     records.refer(owner, request, key)
     try:
         manifest = _manifest(store, wanted, owner)
-        record = records.settle(owner, request, key)
+        record = records.settle(owner, request, key, before=event.get("PhysicalResourceId"))
     except Superseded:
         # The later request has found the reference, and does what becomes of it.
         raise
     except Exception:
         # What cannot be taken back now is taken back by CloudFormation's next request for the resource.
         with contextlib.suppress(ClientError, BotoCoreError, DeploymentError):
-            _take_back(records, owner, request, key)
+            records.withdraw(owner, request, key)
+            records.left(owner, request, key)
         raise
     # During an update the artifact before it is still referred to: all else is left from requests that died.
-    for stale in sorted(set(record.keys) - {key, event.get("PhysicalResourceId")}):
-        records.forget(owner, stale)
+    for stale in sorted(record.keys_in(LEAVING)):
+        records.left(owner, request, stale)
     log("referred", artifact=key, job=manifest["job_name"])
     return key, {
         "ArtifactKey": key,
@@ -82,13 +84,18 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
 
 def _delete(event: Event) -> None:
     bucket, kms_key_arn = parse_store(event["ResourceProperties"])
-    records, owner = OwnerRecords(client("s3"), bucket, kms_key_arn), _owner(event)
+    # A stack must not need an upgrade to be deleted.
+    records = OwnerRecords(client("s3"), bucket, kms_key_arn, any_schema=True)
+    owner, request = _owner(event), event["RequestId"]
     physical_id = event.get("PhysicalResourceId")
     try:
-        record = _begin(records, event)
-        for key in sorted(deleted_artifacts(record, physical_id)):
-            records.forget(owner, key)
+        record = _begin(records, event, gives_up=lambda record: deleted_artifacts(record, physical_id))
+        for key in sorted(record.keys_in(LEAVING)):
+            records.left(owner, request, key)
             log("forgot", artifact=key)
+    except NewerRecord as newer:
+        # Its form is unknown. The reference stays, and goes when its stack is gone (artifacts prune).
+        log("left as it is", reason=str(newer))
     except ClientError as error:
         # With the bucket went the references.
         is_gone = code_of(error) == "NoSuchBucket"
@@ -97,25 +104,21 @@ def _delete(event: Event) -> None:
         # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
 
 
-def _begin(records: OwnerRecords, event: Event) -> OwnerRecord:
-    """Write the request down as the resource's latest."""
+def _begin(
+    records: OwnerRecords, event: Event, gives_up: Callable[[OwnerRecord], Collection[str]] | None = None
+) -> OwnerRecord:
+    """Write the request down as the resource's latest, with what a deletion gives up."""
     return records.begin(
         _owner(event),
         event["RequestId"],
         issued=issued_at(event["ResponseURL"]),
         physical_id=event.get("PhysicalResourceId"),
+        gives_up=gives_up,
     )
 
 
 def _owner(event: Event) -> Owner:
     return Owner(event["StackId"], event["LogicalResourceId"])
-
-
-def _take_back(records: OwnerRecords, owner: Owner, request: str, key: str) -> None:
-    """Undo the reference of a request that failed, unless the artifact was its owner's before."""
-    reference = records.get(owner).keys.get(key)
-    if reference == Reference(request, BEGUN):
-        records.forget(owner, key)
 
 
 def _manifest(store: ArtifactStore, wanted: ArtifactProperties, owner: Owner) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -26,6 +26,7 @@ from botocore.exceptions import ClientError
 from .errors import DeploymentError, code_of
 from .json_records import JsonRecords, Record, objects
 from .owner_records import Owner
+from .record_schema import SCHEMA, check_schema, reading, schema_of, unknown_members
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -59,6 +60,9 @@ class Claim:
     failure: str = ""
     source: dict[str, Any] = field(default_factory=dict[str, Any])
     description: dict[str, Any] = field(default_factory=dict[str, Any])
+    schema: int = SCHEMA
+    unknown: dict[str, Any] = field(default_factory=dict[str, Any])
+    unknown_of_owners: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def made_in(self, account: str) -> bool:
         """Whether the attempt's job is one of ``account``."""
@@ -70,22 +74,44 @@ class Claim:
 
     def to_record(self) -> Record:
         """The content of ``claim.json``."""
-        return {"schema": 1, **asdict(self), "owners": [asdict(owner) for owner in self.owners]}
+        known = {name: getattr(self, name) for name in _CLAIM_MEMBERS}
+        owners = [{**self.unknown_of_owners.get(owner.record_name, {}), **asdict(owner)} for owner in self.owners]
+        return {**self.unknown, **known, "owners": owners}
 
     @staticmethod
     def from_record(record: Record) -> Claim:
         """Read the content of ``claim.json``."""
-        known = {name: value for name, value in record.items() if name not in ("schema", "owners")}
-        return Claim(**known, owners=tuple(Owner(**owner) for owner in record.get("owners", ())))
+        owners = {Owner(owner["stack_id"], owner["logical_id"]): owner for owner in record.get("owners", ())}
+        unknown = {owner.record_name: unknown_members(of, _OWNER_MEMBERS) for owner, of in owners.items()}
+        known: dict[str, Any] = {name: value for name, value in record.items() if name in _CLAIM_MEMBERS}
+        known |= {"owners": tuple(owners), "schema": schema_of(record)}
+        return Claim(
+            **known,
+            unknown=unknown_members(record, _CLAIM_MEMBERS),
+            unknown_of_owners={name: of for name, of in unknown.items() if of},
+        )
+
+
+_CLAIM_MEMBERS = frozenset(member.name for member in fields(Claim)) - {"unknown", "unknown_of_owners"}
+_OWNER_MEMBERS = frozenset(member.name for member in fields(Owner))
 
 
 class ArtifactStore:
     """The records of one bucket. Every method may be repeated."""
 
-    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None) -> None:
+    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, any_schema: bool = False) -> None:
+        """Prepare to read and write.
+
+        Args:
+            s3: an S3 client.
+            bucket: the store's bucket.
+            kms_key_arn: what records are encrypted with. Default: as the bucket has it.
+            any_schema: whether records of a newer release are changed as well, as far as they can be read.
+        """
         self._s3 = s3
         self.bucket = bucket
         self._records = JsonRecords(s3, bucket, kms_key_arn)
+        self._any_schema = any_schema
 
     def check_region(self, region: str) -> None:
         """Make sure that the store is in ``region``: SageMaker reads models only from buckets of its own.
@@ -129,17 +155,35 @@ class ArtifactStore:
         return manifest if self.files(manifest["model_data_uri"]) == written else None
 
     def written_manifest(self, key: str) -> dict[str, Any] | None:
-        """The manifest whatever became of its files; None where there is none that can be read."""
+        """The manifest whatever became of its files; None where there is none that can be read.
+
+        Raises:
+            NewerRecord: when a newer release wrote it.
+        """
         try:
             manifest = self._records.read(f"{_prefix(key)}manifest.json")
         except DeploymentError:
             return None
+        if manifest is not None and not self._any_schema:
+            check_schema(manifest, f"s3://{self.bucket}/{_prefix(key)}manifest.json")
         wanted = {"model_data_uri", "image", "job_name", "files"}
         return manifest if manifest is not None and wanted <= set(manifest) and manifest["files"] else None
 
     def write_manifest(self, key: str, manifest: dict[str, Any]) -> None:
-        """Write the manifest, which completes the artifact."""
-        self._records.write(f"{_prefix(key)}manifest.json", manifest)
+        """Write the manifest, which completes the artifact.
+
+        One of the same attempt that is there already keeps what a newer release added to it, and stays as it is where
+        that release gave it another schema.
+        """
+        name = f"{_prefix(key)}manifest.json"
+        try:
+            there = self._records.read(name) or {}
+        except DeploymentError:
+            there = {}
+        if there.get("attempt") != manifest.get("attempt"):
+            there = {}
+        if schema_of(there) <= SCHEMA:
+            self._records.write(name, {**there, **manifest})
 
     def files(self, uri: str, *, checksums: bool = False) -> list[dict[str, Any]]:
         """The objects below an ``s3://`` prefix of this bucket: ``{"name", "size", "etag"}`` each, by name.
@@ -179,7 +223,7 @@ class ArtifactStore:
     def claim(self, key: str) -> Claim | None:
         """The claim as it stands."""
         record = self._records.read(_claim_name(key))
-        return Claim.from_record(record) if record else None
+        return self._parsed(record, key) if record else None
 
     def join(self, key: str, owner: Owner, *, due: int = 0, **details: Any) -> Claim:
         """Make ``owner`` one of the claim's owners, creating the claim where there is none.
@@ -231,11 +275,36 @@ class ArtifactStore:
         def left(claim: Claim | None) -> Claim:
             current = claim or Claim(artifact_key=key)
             owners = tuple(other for other in current.owners if other != owner and other not in gone)
-            makers = [other for other in owners if current.made_in(other.account)]
             # Once released it stays so until somebody joins: its files may be on their way out.
-            return replace(current, owners=owners, released=current.released or (not finished and not makers))
+            released = current.released or (not finished and not _makers(owners, current))
+            return replace(current, owners=owners, released=released)
 
         return self._swap(key, left)
+
+    def rejoin(self, key: str, owner: Owner) -> bool:
+        """Put ``owner`` back on a claim that it was taken off by mistake; False where the claim is released.
+
+        Its owner counts on the present attempt: another one, which joining would begin, is of no use.
+        """
+        if self.claim(key) is None:
+            return True
+
+        def rejoined(claim: Claim | None) -> Claim:
+            current = claim or Claim(artifact_key=key)
+            if current.released or owner in current.owners:
+                return current
+            return replace(current, owners=tuple(sorted({*current.owners, owner})))
+
+        return owner in self._swap(key, rejoined).owners
+
+    def give_up_job(self, key: str) -> Claim:
+        """Release the claim of an unfinished artifact where nobody of the account that runs its job is left."""
+
+        def given_up(claim: Claim | None) -> Claim:
+            current = claim or Claim(artifact_key=key)
+            return replace(current, released=current.released or not _makers(current.owners, current))
+
+        return self._swap(key, given_up)
 
     def release(self, key: str) -> bool:
         """Close a claim that nobody owns, so that its files can go; False where somebody owns it.
@@ -260,9 +329,23 @@ class ArtifactStore:
 
     def _swap(self, key: str, change: Callable[[Claim | None], Claim]) -> Claim:
         def changed(record: Record | None) -> Record:
-            return change(Claim.from_record(record) if record else None).to_record()
+            before = self._parsed(record, key) if record else None
+            after = change(before)
+            return record if record and after == before else after.to_record()
 
-        return Claim.from_record(self._records.swap(_claim_name(key), changed))
+        return self._parsed(self._records.swap(_claim_name(key), changed), key)
+
+    def _parsed(self, record: Record, key: str) -> Claim:
+        uri = f"s3://{self.bucket}/{_claim_name(key)}"
+        if not self._any_schema:
+            check_schema(record, uri)
+        with reading(record, uri):
+            return Claim.from_record(record)
+
+
+def _makers(owners: Collection[Owner], claim: Claim) -> list[Owner]:
+    """Those of ``owners`` whose account runs the claim's job."""
+    return [owner for owner in owners if claim.made_in(owner.account)]
 
 
 def _prefix(key: str) -> str:

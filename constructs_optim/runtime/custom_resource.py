@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .cloudformation import Event, respond
 from .errors import DeploymentError, code_of, message_of
-from .owner_records import BEGUN, CARRIED_OUT, Owner, OwnerRecord, Superseded
+from .owner_records import BEGUN, CARRIED_OUT, LEAVING, Owner, OwnerRecord, Superseded
 from .properties import is_artifact_key
 from .telemetry import log
 
@@ -66,13 +66,15 @@ def deleted_artifacts(record: OwnerRecord, physical_id: object) -> set[str]:
 
     With a key for an id these are that one and what is left from requests that died; the key of a request that was
     carried out stays, for it may be the replacement of the one that is deleted. Any other id is that of a creation:
-    one that failed, whose request the id tells, or one whose answer never arrived.
+    one that failed, whose request the id tells, or one whose answer never arrived. What an earlier request was giving
+    up goes in any case.
     """
+    leaving = record.keys_in(LEAVING)
     if is_artifact_key(physical_id):
-        return {str(physical_id)} | record.keys_in(BEGUN)
+        return {str(physical_id)} | record.keys_in(BEGUN) | leaving
     request = failed_request(physical_id)
     unanswered = record.keys_in(BEGUN, CARRIED_OUT)
-    return {key for key in unanswered if request in (None, record.keys[key].request)}
+    return {key for key in unanswered if request in (None, record.keys[key].request)} | leaving
 
 
 def answer(

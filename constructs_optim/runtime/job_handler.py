@@ -6,6 +6,10 @@ asks for the old one's deletion, or for the new one's when the update is rolled 
 
 The order of the steps is what makes every one of them repeatable: the request is written down first, the artifact
 before it is claimed, the claim before the job, the watcher last (docs/reliability.md).
+
+The owner's record says which artifacts the owner wants, and their claims follow. Requests overtake one another, so
+whoever takes an owner off a claim reads the record again afterwards, and puts it back where a later request has come
+back to the artifact.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -24,7 +28,7 @@ from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import Event, issued_at, signal
 from .custom_resource import answer, client, deleted_artifacts, failed_request
 from .errors import DeploymentError, code_of
-from .owner_records import BEGUN, Owner, OwnerRecord, OwnerRecords, Superseded
+from .owner_records import ANSWERED, CARRIED_OUT, LEAVING, Owner, OwnerRecord, OwnerRecords, Superseded
 from .properties import (
     ArtifactSource,
     HubSource,
@@ -34,6 +38,7 @@ from .properties import (
     parse_job_properties,
     parse_store,
 )
+from .record_schema import NewerRecord
 from .sagemaker_jobs import SageMakerJobs, job_name
 from .source import ResolvedSource, resolve, with_reads
 from .stacks import gone
@@ -49,6 +54,10 @@ _MOST_ATTEMPTS = 50
 _LONGEST_SECONDS = 2_419_200
 # A function has 180. SageMaker ends a training job's code 120 seconds after it was told to end, and uploads then.
 _STOPPING_SECONDS = 150.0
+_REJOIN_ATTEMPTS = 6
+# What decides the artifact and who waits for it. Without the handle, the redeployment of an unrelated property would
+# pick up whatever a model's unpinned version or an S3 prefix has become, behind a wait condition that is satisfied.
+_DECISIVE = ("RecipeKey", "Source", "Reads", "Bucket", "WaitHandle")
 
 
 @entry_point
@@ -66,35 +75,92 @@ class _Deployment:
         self.request: str = event["RequestId"]
         self.sagemaker = client("sagemaker")
         self.s3 = client("s3")
-        self.store = ArtifactStore(self.s3, bucket, kms_key_arn)
-        self.records = OwnerRecords(self.s3, bucket, kms_key_arn)
+        # A stack must not need an upgrade to be deleted.
+        deletes = event["RequestType"] == "Delete"
+        self.store = ArtifactStore(self.s3, bucket, kms_key_arn, any_schema=deletes)
+        self.records = OwnerRecords(self.s3, bucket, kms_key_arn, any_schema=deletes)
         self.made_by = of_kind(kind)
         self.jobs = SageMakerJobs(self.sagemaker, self.made_by.kind)
         self.stopped: list[str] = []
 
-    def begin(self) -> OwnerRecord:
-        """Write the request down as the resource's latest."""
+    def begin(self, gives_up: Callable[[OwnerRecord], Collection[str]] | None = None) -> OwnerRecord:
+        """Write the request down as the resource's latest, with what a deletion gives up."""
+        before = self.event.get("OldResourceProperties")
         return self.records.begin(
             self.owner,
             self.request,
             issued=issued_at(self.event["ResponseURL"]),
             physical_id=self.event.get("PhysicalResourceId"),
+            properties=_digest(before) if before is not None else "",
+            gives_up=gives_up,
         )
 
     def abandon(self, key: str) -> None:
-        """Give up the owner's interest; the job is stopped when nobody else has one and it is not finished."""
-        claim = self.store.claim(key)
-        if claim is not None:
-            others = [owner for owner in claim.owners if owner != self.owner]
-            dead = gone(others, self.owner, client("cloudformation")) if others else ()
-            finished = self.store.manifest(key, claim.attempt) is not None
-            claim = self.store.leave(key, self.owner, finished=finished, gone=dead)
+        """Give up the owner's interest in an artifact that its record does not want any more.
+
+        The job is stopped when nobody else has an interest and it is not finished.
+        """
+        claim = self._agreed(key)
+        if claim is not None and self.store.manifest(key, claim.attempt) is None:
+            claim = self.store.give_up_job(key)
         if claim is not None and claim.released and claim.made_in(self.owner.account):
             name = job_name(self.store.bucket, key, claim.attempt)
             self.jobs.stop(name)
             self.stopped.append(name)
             log("released", artifact=key, attempt=claim.attempt)
-        self.records.forget(self.owner, key)
+        self.records.left(self.owner, self.request, key)
+
+    def _agreed(self, key: str) -> Claim | None:
+        """Make the claim agree with the owner's record; the claim that the owner has left, or None.
+
+        A later request may come back to the artifact between the look at the record and the change of the claim, where
+        it finds its owner still. So the record is read again after every change, and the job released only then.
+        """
+        wanted = self._is_wanted(key)
+        while True:
+            claim = self._rejoin(key) if wanted else self._left(key)
+            before, wanted = wanted, self._is_wanted(key)
+            if wanted == before:
+                return claim
+
+    def _left(self, key: str) -> Claim | None:
+        claim = self.store.claim(key)
+        if claim is None:
+            return None
+        others = [owner for owner in claim.owners if owner != self.owner]
+        dead = gone(others, self.owner, client("cloudformation")) if others else ()
+        return self.store.leave(key, self.owner, finished=True, gone=dead)
+
+    def _rejoin(self, key: str) -> None:
+        for attempt in range(_REJOIN_ATTEMPTS):
+            if self.store.rejoin(key, self.owner):
+                return
+            # Somebody was about to remove the artifact. They find that it is referred to, and open the claim again.
+            time.sleep(0.2 * 2**attempt)
+
+    def _is_wanted(self, key: str) -> bool:
+        return self.records.get(self.owner).wants(key)
+
+    def undo(self, key: str) -> None:
+        """Undo what this request did that failed or was superseded, unless the artifact was its owner's before.
+
+        A job that it created too late is one of an attempt that others have followed since.
+        """
+        self.records.withdraw(self.owner, self.request, key)
+        self.abandon(key)
+        claim = self.store.claim(key)
+        for attempt in range(1, claim.attempt if claim is not None else 1):
+            self.jobs.stop(job_name(self.store.bucket, key, attempt))
+
+    def make_up_for_earlier_tries(self) -> None:
+        """Undo what earlier tries of this very request left, which died when a later request had begun already."""
+        record = self.records.get(self.owner)
+        if chosen := record.chosen.get(self.request):
+            self.undo(chosen)
+        physical_id = self.event.get("PhysicalResourceId")
+        deleted = {str(physical_id)} if is_artifact_key(physical_id) else set[str]()
+        for key in sorted((record.keys.keys() | deleted) - {chosen}):
+            self.abandon(key)
 
     def wait_for_stopped_jobs(self) -> None:
         """Give stopped jobs the time to end before CloudFormation goes on.
@@ -112,41 +178,36 @@ class _Deployment:
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = parse_job_properties(event["ResourceProperties"])
     deployment = _Deployment(event, wanted.kind, wanted.bucket, wanted.kms_key_arn)
-
-    def find() -> tuple[ResolvedSource, str]:
-        model = resolve(wanted.source, sagemaker=deployment.sagemaker, s3=deployment.s3)
-        source = with_reads(model, wanted.reads, deployment.s3)
-        return source, _key(event, wanted, source)
-
     try:
-        deployment.begin()
+        record = deployment.begin()
     except Superseded:
-        # An earlier try of this very request may have joined the claim after the later one had left it, and died.
-        _give_up(deployment, find()[1])
+        deployment.make_up_for_earlier_tries()
         raise
     deployment.store.check_region(deployment.s3.meta.region_name)
-    source, key = find()
-    deployment.records.refer(deployment.owner, deployment.request, key)
+    model = resolve(wanted.source, sagemaker=deployment.sagemaker, s3=deployment.s3)
+    source = with_reads(model, wanted.reads, deployment.s3)
+    digest = _digest(event["ResourceProperties"])
+    key = _kept(event, wanted, record, digest) or artifact_key(wanted.recipe_key, source.identity)
+    key = deployment.records.refer(deployment.owner, deployment.request, key).chosen[deployment.request]
     try:
         attributes = _make(deployment, key, wanted, source)
-        record = deployment.records.settle(deployment.owner, deployment.request, key)
+        record = deployment.records.settle(
+            deployment.owner,
+            deployment.request,
+            key,
+            properties=digest,
+            before=event.get("PhysicalResourceId"),
+        )
     except Exception:
         # What cannot be given up now is given up by CloudFormation's next request for the resource.
         with contextlib.suppress(ClientError, BotoCoreError, DeploymentError):
-            _give_up(deployment, key)
+            deployment.undo(key)
         raise
     # A resource has one artifact, and during an update the one before: all else is left from requests that died, or
     # from a deletion that failed and that CloudFormation has forgotten.
-    for stale in sorted(set(record.keys) - {key, event.get("PhysicalResourceId")}):
+    for stale in sorted(record.keys_in(LEAVING)):
         deployment.abandon(stale)
     return key, attributes
-
-
-def _give_up(deployment: _Deployment, key: str) -> None:
-    """Undo what a request did that failed or was superseded, unless the artifact was its owner's before."""
-    reference = deployment.records.get(deployment.owner).keys.get(key)
-    if reference is None or (reference.state == BEGUN and reference.request == deployment.request):
-        deployment.abandon(key)
 
 
 def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: ResolvedSource) -> dict[str, str]:
@@ -172,29 +233,33 @@ def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: Reso
     return _attributes(key, name, uri, source)
 
 
-def _key(event: Event, wanted: JobProperties, source: ResolvedSource) -> str:
-    """The artifact's key; an update that does not touch recipe or source keeps the one it has.
+def _digest(properties: Mapping[str, object]) -> str:
+    """What the artifact follows from, in 32 characters."""
+    decisive = json.dumps([properties.get(name) for name in _DECISIVE], sort_keys=True)
+    return hashlib.sha256(decisive.encode()).hexdigest()[:32]
 
-    Without that, the redeployment of an unrelated property would pick up whatever a model's unpinned version or an
-    S3 prefix has become, behind a wait condition that is satisfied already.
+
+def _kept(event: Event, wanted: JobProperties, record: OwnerRecord, digest: str) -> str | None:
+    """The artifact that an update brings back, or does not touch; None for one of a new recipe, source or wait handle.
+
+    A rollback brings back properties that were carried out before. The model's files may be others by now, and the
+    endpoint serves what was made of those before.
     """
-    kept = event.get("PhysicalResourceId")
-    old = event.get("OldResourceProperties", {})
-    new = event["ResourceProperties"]
     pinned = not wanted.reads and (
         isinstance(wanted.source, ArtifactSource)
         or (isinstance(wanted.source, HubSource) and wanted.source.version is not None)
     )
-    same = all(old.get(name) == new.get(name) for name in ("RecipeKey", "Source", "Reads", "Bucket", "WaitHandle"))
-    if same and not pinned and is_artifact_key(kept):
-        return kept
-    return artifact_key(wanted.recipe_key, source.identity)
+    made = set[str]() if pinned else record.made_with(digest)
+    present = event.get("PhysicalResourceId")
+    return present if present in made else min(made, default=None)
 
 
 def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source: ResolvedSource) -> Claim:
     """Attach to the claim's job or create it; move to the next attempt where the last one came to nothing."""
     store, jobs, account = deployment.store, deployment.jobs, deployment.owner.account
     key = claim.artifact_key
+    if artifact_key(wanted.recipe_key, source.identity) != key:
+        return _left_as_it_is(deployment, claim)
     for _ in range(_MOST_ATTEMPTS):
         if not claim.made_in(account):
             if not claim.failure and (not claim.due or time.time() < claim.due):
@@ -209,6 +274,8 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
             if claim.attempt > 1:
                 # Its last owner may have died between leaving and stopping it.
                 jobs.stop(job_name(wanted.bucket, key, claim.attempt - 1))
+            # Creating it may have been held up for long, and nobody would own the job of a request that is over.
+            deployment.records.check_latest(deployment.owner, deployment.request)
             if jobs.create(deployment.made_by.request(name, key, output, wanted, source, store)):
                 log("created", job=name, artifact=key)
                 return claim
@@ -221,6 +288,20 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
         f"{_MOST_ATTEMPTS} jobs for the artifact {key} exist already and none of them can be used; "
         f"delete the {jobs.kind.title}s named {job_name(wanted.bucket, key, 0)[:-1]}*, then deploy again"
     )
+
+
+def _left_as_it_is(deployment: _Deployment, claim: Claim) -> Claim:
+    """The claim of an artifact that cannot be made again: the model's files have changed since it was claimed."""
+    name = job_name(deployment.store.bucket, claim.artifact_key, claim.attempt)
+    kept = deployment.records.get(deployment.owner).keys_in(CARRIED_OUT, ANSWERED)
+    if (
+        claim.artifact_key not in kept
+        and claim.made_in(deployment.owner.account)
+        and not deployment.jobs.describe(name)
+    ):
+        raise DeploymentError("the model's files have changed while they were deployed; deploy again")
+    log("left as it is", artifact=claim.artifact_key, attempt=claim.attempt)
+    return claim
 
 
 def _due(wanted: JobProperties) -> int:
@@ -276,10 +357,18 @@ def _delete(event: Event) -> None:
     deployment = _Deployment(event, parse_job_kind(event["ResourceProperties"]), bucket, kms_key_arn)
     physical_id = event.get("PhysicalResourceId")
     try:
-        record = deployment.begin()
-        for key in sorted(deleted_artifacts(record, physical_id)):
+        try:
+            record = deployment.begin(gives_up=lambda record: deleted_artifacts(record, physical_id))
+        except Superseded:
+            deployment.make_up_for_earlier_tries()
+            raise
+        left = {str(physical_id)} if is_artifact_key(physical_id) else set[str]()
+        for key in sorted(record.keys_in(LEAVING) | left):
             deployment.abandon(key)
         deployment.wait_for_stopped_jobs()
+    except NewerRecord as newer:
+        # Its form is unknown. The owner stays in it, and is taken off when its stack is gone (artifacts prune).
+        log("left as it is", reason=str(newer))
     except ClientError as error:
         if code_of(error) == "NoSuchBucket":
             # With the bucket went the claims, and where a job's output would go: it can be of use to nobody.

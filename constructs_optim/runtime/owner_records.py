@@ -8,19 +8,23 @@ A handler may die at any point, be run twice, or run late: CloudFormation invoke
 an invocation that failed. So a request is written down before anything is done for it, and each artifact before it is
 claimed. A request that a later one has superseded does nothing any more, and what a request referred to without its
 answer ever arriving is found again by the next one.
+
+The record says which artifacts its owner wants; the claims of those artifacts follow it. Whoever changes a claim reads
+the record again afterwards, because a later request may have changed its mind (job_handler.py).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from .errors import DeploymentError, code_of
 from .json_records import JsonRecords, Record
+from .record_schema import SCHEMA, check_schema, reading, schema_of, unknown_members
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 PREFIX = "owners/"
 # Lambda repeats an invocation twice, and CloudFormation has one request of a resource under way at a time.
 _REMEMBERED_REQUESTS = 20
+# Those of the request that is under way, and those that a rollback brings back.
+_REMEMBERED_PROPERTIES = 2
 
 
 class Superseded(DeploymentError):
@@ -54,7 +60,7 @@ class Owner:
         return f"{PREFIX}{self.account or 'unknown'}/{digest}.json"
 
 
-BEGUN, CARRIED_OUT, ANSWERED = "begun", "carried out", "answered"
+BEGUN, CARRIED_OUT, ANSWERED, LEAVING = "begun", "carried out", "answered", "leaving"
 
 
 @dataclass(frozen=True)
@@ -63,17 +69,31 @@ class Reference:
 
     ``begun``: it may have died since. ``carried out``: all was done, but the answer may have been lost.
     ``answered``: CloudFormation has it, for it sent the artifact's key as physical id with a later request.
+    ``leaving``: the request gives the artifact up, and its owner may still be in the claim.
+
+    ``properties`` are the digests of the properties that it was carried out with, the latest first: a rollback brings
+    them back, and with them the artifact, whatever a model's files have become since.
     """
 
     request: str
     state: str = BEGUN
+    properties: tuple[str, ...] = ()
+    unknown: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def with_properties(self, digest: str) -> Reference:
+        """The same, carried out with these properties as well."""
+        if not digest:
+            return self
+        earlier = tuple(each for each in self.properties if each != digest)
+        return replace(self, properties=(digest, *earlier)[:_REMEMBERED_PROPERTIES])
 
 
 @dataclass(frozen=True)
 class OwnerRecord:
     """What one owner refers to (artifact keys), its latest request and those before it.
 
-    ``issued`` is when the latest request was sent, in seconds since 1970; 0 where that is not known.
+    ``issued`` is when the latest request was sent, in seconds since 1970; 0 where that is not known. ``chosen`` has the
+    key that each request chose when it began: its repetitions keep it.
     """
 
     owner: Owner
@@ -81,51 +101,105 @@ class OwnerRecord:
     issued: int = 0
     superseded: tuple[str, ...] = ()
     keys: Mapping[str, Reference] = field(default_factory=dict[str, Reference])
+    chosen: Mapping[str, str] = field(default_factory=dict[str, str])
+    schema: int = SCHEMA
+    unknown: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def keys_in(self, *states: str) -> set[str]:
         """The keys of references that are in one of ``states``."""
         return {key for key, reference in self.keys.items() if reference.state in states}
 
+    def wants(self, key: str) -> bool:
+        """Whether the owner refers to the artifact and is not about to give it up."""
+        return key in self.keys and self.keys[key].state != LEAVING
+
+    def made_with(self, digest: str) -> set[str]:
+        """The keys of the artifacts that a request with these properties was carried out with."""
+        return {key for key in self.keys_in(CARRIED_OUT, ANSWERED) if digest in self.keys[key].properties}
+
+    def giving_up(self, keys: Collection[str], request: str) -> OwnerRecord:
+        """The same where ``request`` gives up those of its references that are among ``keys``."""
+        return replace(
+            self,
+            keys={
+                key: replace(reference, request=request, state=LEAVING) if key in keys else reference
+                for key, reference in self.keys.items()
+            },
+        )
+
     def to_record(self) -> Record:
         """The content of the record."""
         return {
-            "schema": 1,
+            **self.unknown,
+            "schema": self.schema,
             "stack_id": self.owner.stack_id,
             "logical_id": self.owner.logical_id,
             "request": self.request,
             "issued": self.issued,
             "superseded": list(self.superseded),
-            "keys": {key: asdict(reference) for key, reference in sorted(self.keys.items())},
+            "keys": {
+                key: {**reference.unknown, "request": reference.request, "state": reference.state}
+                for key, reference in sorted(self.keys.items())
+            },
+            # Beside the references: the first release knows no other members of theirs, and ignores these.
+            "properties": {
+                key: list(reference.properties) for key, reference in sorted(self.keys.items()) if reference.properties
+            },
+            "chosen": dict(sorted(self.chosen.items())),
         }
 
     @staticmethod
     def from_record(record: Record) -> OwnerRecord:
         """Read the content of a record."""
+        properties = record.get("properties", {})
         return OwnerRecord(
             owner=Owner(record["stack_id"], record["logical_id"]),
             request=record["request"],
             issued=record.get("issued", 0),
             superseded=tuple(record["superseded"]),
-            keys={key: Reference(**reference) for key, reference in record["keys"].items()},
+            keys={
+                key: Reference(
+                    reference["request"],
+                    reference.get("state", BEGUN),
+                    tuple(properties.get(key, ())),
+                    unknown_members(reference, ("request", "state")),
+                )
+                for key, reference in record["keys"].items()
+            },
+            chosen=dict(record.get("chosen", {})),
+            schema=schema_of(record),
+            unknown=unknown_members(record, _MEMBERS),
         )
+
+
+_MEMBERS = frozenset(OwnerRecord(Owner("", "")).to_record())
 
 
 class OwnerRecords:
     """The owner records of one bucket. Every method may be repeated."""
 
-    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None) -> None:
+    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, any_schema: bool = False) -> None:
+        """Prepare to read and write.
+
+        Args:
+            s3: an S3 client.
+            bucket: the store's bucket.
+            kms_key_arn: what records are encrypted with. Default: as the bucket has it.
+            any_schema: whether records of a newer release are changed as well, as far as they can be read.
+        """
         self._records = JsonRecords(s3, bucket, kms_key_arn)
+        self._any_schema = any_schema
 
     def all(self, account: str | None = None) -> Iterator[OwnerRecord]:
         """Every owner's record, or those of one account, which is all that another account's store shows it."""
         for name in self._records.names(f"{PREFIX}{account}/" if account else PREFIX):
             if record := self._records.read(name):
-                yield OwnerRecord.from_record(record)
+                yield self._parsed(record, name)
 
     def get(self, owner: Owner) -> OwnerRecord:
         """An owner's record as it stands; empty where there is none."""
         record = self._records.read(owner.record_name)
-        return OwnerRecord.from_record(record) if record else OwnerRecord(owner)
+        return self._parsed(record, owner.record_name) if record else OwnerRecord(owner)
 
     def may_refer(self, owner: Owner) -> bool:
         """Whether an owner refers to anything; in a store that is not shared with its account it does not."""
@@ -136,7 +210,16 @@ class OwnerRecords:
                 raise
             return False
 
-    def begin(self, owner: Owner, request: str, *, issued: int = 0, physical_id: str | None = None) -> OwnerRecord:
+    def begin(
+        self,
+        owner: Owner,
+        request: str,
+        *,
+        issued: int = 0,
+        physical_id: str | None = None,
+        properties: str = "",
+        gives_up: Callable[[OwnerRecord], Collection[str]] | None = None,
+    ) -> OwnerRecord:
         """Make ``request`` the owner's latest. Done first: whatever is still at work for an earlier one stops.
 
         Args:
@@ -144,6 +227,9 @@ class OwnerRecords:
             request: its id.
             issued: when it was sent, in seconds since 1970. Default: not known.
             physical_id: what the request gives as the resource's physical id: CloudFormation has got that answer.
+            properties: a digest of what the resource was carried out with before, for references of the first release,
+                which did not write it down. Default: not known.
+            gives_up: which references a deletion gives up. Default: none.
 
         Raises:
             Superseded: when a later request was there before.
@@ -155,17 +241,27 @@ class OwnerRecords:
             if request == record.request:
                 return record
             earlier = (*record.superseded, record.request) if record.request else record.superseded
-            keys = {
-                key: replace(reference, state=ANSWERED) if key == physical_id else reference
-                for key, reference in record.keys.items()
-            }
             superseded = earlier[-_REMEMBERED_REQUESTS:]
-            return replace(record, request=request, issued=issued, superseded=superseded, keys=keys)
+            keys = dict(record.keys)
+            if physical_id in keys:
+                known = replace(keys[physical_id], state=ANSWERED)
+                keys[physical_id] = known if known.properties else known.with_properties(properties)
+            latest = replace(
+                record,
+                request=request,
+                issued=issued,
+                superseded=superseded,
+                keys=keys,
+                chosen={each: key for each, key in record.chosen.items() if each in superseded},
+            )
+            return latest.giving_up(gives_up(latest), request) if gives_up is not None else latest
 
         return self._change(owner, begun)
 
     def refer(self, owner: Owner, request: str, key: str) -> OwnerRecord:
         """Write down that ``request`` is about to use the artifact ``key``, before it does.
+
+        Where an earlier try of the request chose another key, that one stands: it is in ``chosen``.
 
         Raises:
             Superseded: when a later request has begun.
@@ -173,13 +269,36 @@ class OwnerRecords:
 
         def referred(record: OwnerRecord) -> OwnerRecord:
             _check_latest(record, request)
-            # A reference that stands from an earlier request stays: failing to renew it must not take it away.
-            return replace(record, keys={key: Reference(request), **record.keys})
+            chosen = record.chosen.get(request, key)
+            # A reference that stands from an earlier request stays: failing to renew it must not take it away. One of
+            # a request that may have died is this request's from now on.
+            reference = record.keys.get(chosen, Reference(request))
+            if reference.state not in (CARRIED_OUT, ANSWERED):
+                reference = replace(reference, request=request, state=BEGUN)
+            return replace(record, keys={**record.keys, chosen: reference}, chosen={**record.chosen, request: chosen})
 
         return self._change(owner, referred)
 
-    def settle(self, owner: Owner, request: str, key: str) -> OwnerRecord:
-        """Write down that ``request`` was carried out with ``key``.
+    def check_latest(self, owner: Owner, request: str) -> None:
+        """Make sure that no later request has begun.
+
+        Raises:
+            Superseded: when one has.
+        """
+        _check_latest(self.get(owner), request)
+
+    def settle(
+        self, owner: Owner, request: str, key: str, *, properties: str = "", before: object = None
+    ) -> OwnerRecord:
+        """Write down that ``request`` was carried out with ``key``, and gives up all else but what was there before.
+
+        Args:
+            owner: whose request it is.
+            request: its id.
+            key: the artifact that the resource has now.
+            properties: a digest of the properties that it was carried out with. Default: not known.
+            before: the physical id that the resource had; where it is another one, CloudFormation asks for its
+                deletion when the update is complete. Default: none.
 
         Raises:
             Superseded: when a later request has begun.
@@ -187,25 +306,61 @@ class OwnerRecords:
 
         def settled(record: OwnerRecord) -> OwnerRecord:
             _check_latest(record, request)
-            state = record.keys[key].state if key in record.keys else BEGUN
-            settled = Reference(request, ANSWERED if state == ANSWERED else CARRIED_OUT)
-            return replace(record, keys={**record.keys, key: settled})
+            known = record.keys.get(key, Reference(request))
+            state = ANSWERED if known.state == ANSWERED else CARRIED_OUT
+            settled = replace(known, request=request, state=state).with_properties(properties)
+            now = replace(record, keys={**record.keys, key: settled})
+            return now.giving_up(set(now.keys) - {key, before}, request)
 
         return self._change(owner, settled)
 
+    def withdraw(self, owner: Owner, request: str, key: str) -> OwnerRecord:
+        """Give up the reference of a request that failed, unless another request has made it its own."""
+
+        def withdrawn(record: OwnerRecord) -> OwnerRecord:
+            known = record.keys.get(key)
+            is_its_own = known is not None and known.request == request and known.state == BEGUN
+            return record.giving_up({key}, request) if is_its_own else record
+
+        return self._change(owner, withdrawn)
+
+    def left(self, owner: Owner, request: str, key: str) -> OwnerRecord:
+        """Take out a reference that ``request`` gave up, once the claim was left; a later request's stays.
+
+        The record stays: it knows the past requests.
+        """
+
+        def without(record: OwnerRecord) -> OwnerRecord:
+            known = record.keys.get(key)
+            if known is None or known.state != LEAVING or known.request != request:
+                return record
+            return _without(record, key)
+
+        return self._change(owner, without)
+
     def forget(self, owner: Owner, key: str) -> OwnerRecord:
-        """Take the reference to ``key`` out, once it was given up. The record stays: it knows the past requests."""
-
-        def forgotten(record: OwnerRecord) -> OwnerRecord:
-            return replace(record, keys={other: ref for other, ref in record.keys.items() if other != key})
-
-        return self._change(owner, forgotten)
+        """Take the reference to ``key`` out, whoever made it: the owner's stack is gone."""
+        return self._change(owner, lambda record: _without(record, key))
 
     def _change(self, owner: Owner, change: Callable[[OwnerRecord], OwnerRecord]) -> OwnerRecord:
         def changed(record: Record | None) -> Record:
-            return change(OwnerRecord.from_record(record) if record else OwnerRecord(owner)).to_record()
+            before = self._parsed(record, owner.record_name) if record else OwnerRecord(owner)
+            after = change(before)
+            # Records of an earlier release that stay as they are must not be written for their form's sake.
+            return record if record and after == before else after.to_record()
 
-        return OwnerRecord.from_record(self._records.swap(owner.record_name, changed))
+        return self._parsed(self._records.swap(owner.record_name, changed), owner.record_name)
+
+    def _parsed(self, record: Record, name: str) -> OwnerRecord:
+        uri = f"s3://{self._records.bucket}/{name}"
+        if not self._any_schema:
+            check_schema(record, uri)
+        with reading(record, uri):
+            return OwnerRecord.from_record(record)
+
+
+def _without(record: OwnerRecord, key: str) -> OwnerRecord:
+    return replace(record, keys={other: reference for other, reference in record.keys.items() if other != key})
 
 
 def _check_latest(record: OwnerRecord, request: str) -> None:

@@ -113,6 +113,10 @@ class Requests:
         assert self.running == []
         assert self.claims() == []
 
+    def assert_nothing_is_claimed(self) -> None:
+        assert self.keys == set()
+        assert self.claims() == []
+
     def claims(self) -> list[Claim]:
         """The claims this resource owns."""
         pages = self.cloud.client("s3").get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix="artifacts/")
@@ -179,7 +183,7 @@ def at_call(clients: Clients) -> Iterator[Callable[[dict[int, Callable[[], None]
     clients.arm({})
 
 
-CALLS_OF_A_CREATE = 15
+CALLS_OF_A_CREATE = 16
 
 
 @pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
@@ -409,3 +413,139 @@ def test_a_store_of_another_region_is_refused_before_anything_is_claimed(
     assert answer["Status"] == "FAILED"
     assert "is in eu-central-1 and this stack in us-west-2" in answer["Reason"]
     assert resource.running == []
+
+
+class ChangedModel:
+    """A stack whose model's files change, and whose recipe changes with them."""
+
+    def __init__(self, resource: Requests) -> None:
+        self.resource = resource
+        self.old = resource.properties()
+        self.new = {"RecipeKey": f"{resource.number:063x}c"}
+        self.before: str = resource.send("Create", "create")["PhysicalResourceId"]
+
+    def change_the_files(self) -> None:
+        self.resource.cloud.client("s3").put_object(
+            Bucket=BUCKET, Key=f"models/{self.resource.number}/model.safetensors", Body=b"other weights"
+        )
+
+    def update(self, request: str = "update") -> dict[str, Any]:
+        return self._updated(request, self.before, self.old, **self.new)
+
+    def roll_back(self, physical_id: str, request: str = "rollback") -> dict[str, Any]:
+        return self._updated(request, physical_id, self.resource.properties(**self.new))
+
+    def _updated(self, request: str, physical_id: str, old: dict[str, Any], **changed: Any) -> dict[str, Any]:
+        event = self.resource.event("Update", request, physical_id, **changed)
+        self.resource.deliver({**event, "OldResourceProperties": old})
+        return self.resource.answers.received[-1]
+
+    def is_what_it_was(self) -> bool:
+        claims = [claim.artifact_key for claim in self.resource.claims()]
+        return self.resource.keys == {self.before} and claims == [self.before] and len(self.resource.running) == 1
+
+
+def test_a_rollback_keeps_the_artifact_although_the_models_files_have_changed(
+    a_resource: Callable[..., Requests], cloud: LocalCloud
+) -> None:
+    changed = ChangedModel(a_resource())
+    changed.change_the_files()
+    cloud.inject("limit_exceeded", operation="CreateOptimizationJob", count=1)
+    assert changed.update()["Status"] == "FAILED"
+    assert changed.roll_back(changed.before)["PhysicalResourceId"] == changed.before
+    assert changed.is_what_it_was(), "no other job was started, and no other artifact is referred to"
+
+
+def test_a_rollback_after_the_answer_keeps_the_artifact_although_the_models_files_have_changed(
+    a_resource: Callable[..., Requests],
+) -> None:
+    changed = ChangedModel(a_resource())
+    changed.change_the_files()
+    replaced = changed.update()["PhysicalResourceId"]
+    assert replaced != changed.before
+    assert changed.roll_back(replaced)["PhysicalResourceId"] == changed.before
+    changed.resource.send("Delete", "cleanup", replaced)
+    assert changed.is_what_it_was()
+
+
+def test_a_rollback_keeps_an_artifact_that_the_first_release_wrote_down(
+    a_resource: Callable[..., Requests], cloud: LocalCloud
+) -> None:
+    changed = ChangedModel(a_resource())
+    name, s3 = changed.resource.owner.record_name, cloud.client("s3")
+    record = json.loads(s3.get_object(Bucket=BUCKET, Key=name)["Body"].read())
+    of_the_first_release = {"schema", "stack_id", "logical_id", "request", "issued", "superseded", "keys"}
+    older = {member: value for member, value in record.items() if member in of_the_first_release}
+    s3.put_object(Bucket=BUCKET, Key=name, Body=json.dumps(older).encode())
+    changed.change_the_files()
+    cloud.inject("limit_exceeded", operation="CreateOptimizationJob", count=1)
+    assert changed.update()["Status"] == "FAILED"
+    assert changed.roll_back(changed.before)["PhysicalResourceId"] == changed.before
+    assert changed.is_what_it_was()
+
+
+def test_going_back_to_a_recipe_once_its_artifact_was_given_up_takes_the_models_files_as_they_are(
+    a_resource: Callable[..., Requests],
+) -> None:
+    changed = ChangedModel(a_resource())
+    replaced = changed.update()["PhysicalResourceId"]
+    changed.resource.send("Delete", "cleanup", changed.before)
+    changed.change_the_files()
+    assert changed.roll_back(replaced, "back-on-purpose")["PhysicalResourceId"] not in (changed.before, replaced)
+
+
+def test_a_request_whose_model_files_change_while_it_is_repeated_keeps_its_artifact(
+    a_resource: Callable[..., Requests],
+) -> None:
+    changed = ChangedModel(a_resource())
+    changed.change_the_files()
+    changed.resource.send("Create", "create")
+    assert changed.resource.answers.received[-1]["PhysicalResourceId"] == changed.before
+    assert changed.is_what_it_was()
+
+
+@pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
+def test_a_create_that_goes_on_when_others_have_begun_anew_leaves_no_job_behind(
+    a_resource: Callable[..., Requests], at_call: Any, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # CloudFormation has never heard of either stack.
+    monkeypatch.setattr(job_handler, "gone", lambda *asked: frozenset())
+    resource, other = a_resource(), a_resource()
+    other.number, other.recipe = resource.number, resource.recipe
+    events = resource.event("Create", "create"), resource.event("Delete", "delete", "Chat-Job-MADEUP")
+    their_key: list[str] = []
+
+    def overtake() -> None:
+        resource.deliver(events[1])
+        their_key.append(other.send("Create", "theirs")["PhysicalResourceId"])
+
+    at_call({step: overtake})
+    resource.deliver(events[0])
+    assert len(resource.running) == 1, "the other stack's"
+    resource.assert_nothing_is_claimed()
+    other.send("Delete", "theirs-deleted", their_key[0])
+    assert resource.running == []
+
+
+CALLS_OF_A_CLEANUP = {"first": 16, "second": 11}
+
+
+@pytest.mark.parametrize(
+    ("delivery", "step"), [(which, step) for which, calls in CALLS_OF_A_CLEANUP.items() for step in range(calls)]
+)
+def test_a_slow_deletion_spares_the_artifact_that_a_later_update_has_come_back_to(
+    a_resource: Callable[..., Requests], at_call: Any, step: int, delivery: str
+) -> None:
+    resource = a_resource()
+    one = resource.send("Create", "create")["PhysicalResourceId"]
+    other = resource.send("Update", "update", one, RecipeKey=f"{resource.number:063x}b")["PhysicalResourceId"]
+    cleanup = resource.event("Delete", "cleanup", one)
+    if delivery == "second":
+        resource.deliver(cleanup)
+    back: list[dict[str, Any]] = []
+    at_call({step: lambda: back.append(resource.send("Update", "back", other))})
+    resource.deliver(cleanup)
+    assert [answer["PhysicalResourceId"] for answer in back] == [one], "while the deletion was at work"
+    assert one in resource.keys
+    assert one in {claim.artifact_key for claim in resource.claims()}
+    assert len(resource.running) == 2, "nobody has stopped what the stack waits for"
