@@ -171,6 +171,9 @@ _OTHER_KINDS = {
     "CreateInferenceComponent": ("Endpoint",),
 }
 _ALTERATIONS = {
+    "DeleteEndpointPolicy": "DeleteEndpoint",
+    "GetEndpointPolicy": "GetEndpoint",
+    "PutEndpointPolicy": "PutEndpoint",
     "UpdateEndpointWeightsAndCapacities": "UpdateEndpoint",
     "UpdateInferenceComponentRuntimeConfig": "UpdateInferenceComponent",
 }

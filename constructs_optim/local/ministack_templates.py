@@ -9,18 +9,16 @@ Like :mod:`.ministack_bridge`, this uses names that ministack does not promise t
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import json
 import threading
 from collections.abc import Callable
-from importlib.metadata import distribution
-from pathlib import Path
 from typing import Any
+
+from .regional_types import resource_types
 
 # CloudFormation user guide, "CloudFormation quotas": custom resource response, cfn-signal wait condition data.
 _LONGEST_MESSAGE = 4096
 _RESPONSES, _SIGNALS = "/_ministack/cfn-response/", "/_ministack/cfn-signal/"
-_PROVIDERS = "cfnlint/data/schemas/providers"
 
 
 def refuse_like_aws() -> None:
@@ -33,19 +31,6 @@ def refuse_like_aws() -> None:
 
 class _RefusedUpdate(Exception):
     """An update that CloudFormation does not begin."""
-
-
-@functools.cache
-def resource_types(region: str) -> frozenset[str] | None:
-    """The resource types that CloudFormation has in a region; None for a region that is not known.
-
-    cfn-lint's copy of the registry's lists is read as a file: importing cfn-lint takes seconds.
-    """
-    path = Path(str(distribution("cfn-lint").locate_file(f"{_PROVIDERS}/{region}.json")))
-    try:
-        return frozenset(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
 
 
 def _refuse_types_of_other_regions() -> None:

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.ministack_templates import resource_types
+from constructs_optim.local.regional_types import resource_types
 
 from .conftest import BUCKET, ROLE, until
 from .test_resource_types import Stack

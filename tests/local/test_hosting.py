@@ -25,7 +25,10 @@ def make_config(sagemaker: Any, name: str, model: str | None, count: int = 1) ->
         "InitialInstanceCount": count,
     }
     if model is None:
-        sagemaker.create_endpoint_config(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
+        # The models that components use are isolated, as make_model makes them.
+        sagemaker.create_endpoint_config(
+            EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant], EnableNetworkIsolation=True
+        )
     else:
         sagemaker.create_endpoint_config(
             EndpointConfigName=name, ProductionVariants=[{**variant, "ModelName": model, "InitialVariantWeight": 1}]

@@ -394,6 +394,21 @@ def test_a_bucket_policy_that_asks_for_tls_is_content_with_loopback(guarded: Loc
 OUTPUT = f"arn:aws:s3:::{BUCKET}/benchmarks/*"
 ENDPOINT = f"arn:aws:sagemaker:us-west-2:{ACCOUNT}:endpoint"
 INVOKE = "sagemaker:InvokeEndpointWithResponseStream"
+TRAINING_JOBS = f"arn:aws:sagemaker:us-west-2:{ACCOUNT}:training-job/*"
+# What a role of AI jobs is asked for, by the action that a refusal names first.
+RUNS = {
+    "servicequotas:GetServiceQuota": allow(
+        "servicequotas:GetServiceQuota", f"arn:aws:servicequotas:us-west-2:{ACCOUNT}:sagemaker/*"
+    ),
+    "sagemaker:CreateTrainingJob": allow("sagemaker:CreateTrainingJob", TRAINING_JOBS),
+    "sagemaker:AddTags": allow("sagemaker:AddTags", TRAINING_JOBS),
+    "sagemaker:DescribeTrainingJob": allow("sagemaker:DescribeTrainingJob", TRAINING_JOBS),
+    "sagemaker:StopTrainingJob": allow("sagemaker:StopTrainingJob", TRAINING_JOBS),
+    "iam:PassRole": {
+        **allow("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/*"),
+        "Condition": {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -407,13 +422,22 @@ def answering(guarded: LocalCloud) -> str:
 
 
 @pytest.mark.parametrize(
-    ("missing", "said"), [(None, None), ("invoke", INVOKE), ("write", "s3:PutObject"), ("read", "s3:ListBucket")]
+    ("missing", "said"),
+    [
+        (None, None),
+        *((action, action) for action in RUNS),
+        ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpoint"),
+        (INVOKE, INVOKE),
+        ("write", "s3:PutObject"),
+        ("read", "s3:ListBucket"),
+    ],
 )
-def test_a_benchmark_needs_its_role_to_invoke_to_read_prompts_and_to_write(
+def test_a_benchmark_needs_its_role_to_run_to_invoke_to_read_prompts_and_to_write(
     guarded: LocalCloud, answering: str, missing: str | None, said: str | None
 ) -> None:
     statements = {
-        "invoke": [allow(INVOKE, f"{ENDPOINT}/{answering}")],
+        **{action: [statement] for action, statement in RUNS.items()},
+        **{action: [allow(action, f"{ENDPOINT}/{answering}")] for action in ("sagemaker:InvokeEndpoint", INVOKE)},
         "write": [allow("s3:PutObject", OUTPUT)],
         "read": READ,
     }
@@ -440,7 +464,57 @@ def test_a_benchmark_needs_its_role_to_invoke_to_read_prompts_and_to_write(
         assert job["AIBenchmarkJobStatus"] == "Completed", job
     else:
         assert job["AIBenchmarkJobStatus"] == "Failed"
-        assert f"is not authorized to perform: {said}" in job["FailureReason"]
+        assert f"is not authorized to perform: {said} on resource" in job["FailureReason"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "optimized"),
+    [
+        (None, True),
+        (None, False),
+        ("sagemaker:CreateEndpoint", False),
+        ("sagemaker:CreateOptimizationJob", True),
+        ("sagemaker:CreateTrainingJob", False),
+        ("iam:PassRole", False),
+    ],
+)
+def test_a_recommendation_needs_its_role_to_create_what_it_is_made_of(
+    guarded: LocalCloud, missing: str | None, optimized: bool
+) -> None:
+    of_account = f"arn:aws:sagemaker:us-west-2:{ACCOUNT}"
+    statements = {
+        **RUNS,
+        "sagemaker:CreateEndpoint": allow("sagemaker:CreateEndpoint", f"{of_account}:endpoint/*"),
+        "read": READ[0],
+        "get": READ[1],
+        "write": WRITE[0],
+    }
+    if optimized:
+        jobs = f"{of_account}:optimization-job/*"
+        statements["sagemaker:CreateOptimizationJob"] = allow("sagemaker:CreateOptimizationJob", jobs)
+    role = Role(guarded, *(statement for name, statement in statements.items() if name != missing))
+    sagemaker, name = guarded.client("sagemaker"), f"job-{uuid.uuid4().hex[:8]}"
+    sagemaker.create_ai_workload_config(
+        AIWorkloadConfigName=name,
+        AIWorkloadConfigs={"WorkloadSpec": {"Inline": '{"benchmark": {"type": "aiperf"}}'}},
+    )
+    sagemaker.create_ai_recommendation_job(
+        AIRecommendationJobName=name,
+        AIWorkloadConfigIdentifier=name,
+        ModelSource={"S3": {"S3Uri": f"s3://{BUCKET}/models/mine/"}},
+        PerformanceTarget={"Constraints": [{"Metric": "throughput"}]},
+        OptimizeModel=optimized,
+        OutputConfig={"S3OutputLocation": f"s3://{BUCKET}/out/"},
+        RoleArn=role.arn,
+    )
+    job = until(
+        lambda: sagemaker.describe_ai_recommendation_job(AIRecommendationJobName=name),
+        lambda found: found["AIRecommendationJobStatus"] != "InProgress",
+    )
+    if missing is None:
+        assert job["AIRecommendationJobStatus"] == "Completed", job
+    else:
+        assert f"is not authorized to perform: {missing} on resource" in job["FailureReason"]
 
 
 def test_a_benchmark_is_refused_a_role_that_sagemaker_may_not_take_on(guarded: LocalCloud, answering: str) -> None:

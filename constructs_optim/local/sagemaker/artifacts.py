@@ -9,9 +9,11 @@ import json
 import struct
 from typing import Any
 
+FAST_LOADING = "sagemaker_fast_model_loader"
+"""The load format of sharded models."""
 _SERVING = {
     "ModelQuantizationConfig": {"awq": "awq", "fp8": "compressed-tensors"},
-    "ModelShardingConfig": "option.load_format=sagemaker_fast_model_loader\n",
+    "ModelShardingConfig": f"option.load_format={FAST_LOADING}\n",
     "ModelCompilationConfig": "engine=MPI\n",
 }
 
@@ -34,6 +36,15 @@ def files(job: dict[str, Any]) -> dict[str, bytes]:
         "tokenizer.json": _json({"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}}),
         "tokenizer_config.json": _json({"tokenizer_class": "LlamaTokenizer"}),
     }
+
+
+def setting(properties: bytes, name: str) -> str:
+    """The value of a setting in the content of a ``serving.properties``; empty where it has none."""
+    for line in properties.decode(errors="replace").splitlines():
+        key, _, value = line.partition("=")
+        if key.strip() == name:
+            return value.strip()
+    return ""
 
 
 def safetensors(shapes: dict[str, list[int]]) -> bytes:

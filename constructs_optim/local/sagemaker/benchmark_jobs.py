@@ -50,7 +50,7 @@ class BenchmarkJobs:
         scale: float,
     ) -> None:
         self._faults, self._served, self._performances, self._roles = faults, served, performances, roles
-        self._objects, self._scale = objects, scale
+        self._scope, self._objects, self._scale = scope, objects, scale
         self.jobs = AiJobs(
             scope,
             faults,
@@ -184,9 +184,10 @@ class BenchmarkJobs:
         role, target = job["RoleArn"], job["BenchmarkTarget"]["Endpoint"]
         endpoint = self._served.endpoint(target["Identifier"])
         arn = endpoint["EndpointArn"] if endpoint is not None else ""
-        streams = self.configs.workload(config).streaming
+        training_job = self._scope.arn("training-job", _run(job["AIBenchmarkJobName"]))
         steps = (
-            self._roles.invoke(role, arn, streams=streams),
+            self._roles.run_ai_job(role, training_job),
+            self._roles.invoke(role, arn),
             *(self._roles.read(role, uri) for uri in channels(config).values()),
             self._roles.write(role, job["OutputConfig"]["S3OutputLocation"], None),
         )

@@ -19,6 +19,10 @@ from typing import Any, Protocol
 
 Counts = Mapping[str, int]
 
+# As long as a deployment may take at most: API reference, MaximumExecutionTimeoutInSeconds of RollingUpdatePolicy and
+# BlueGreenUpdatePolicy. Assumed, for no source says so: that it is what a policy has that names none.
+_LONGEST_SECONDS = 28_800
+
 
 @dataclass(frozen=True)
 class Pace:
@@ -211,7 +215,7 @@ def plan(config: Mapping[str, Any], old: Counts, new: Counts, pace: Pace, unit: 
     alarms = tuple(alarm["AlarmName"] for alarm in config.get("AutoRollbackConfiguration", {}).get("Alarms", []))
     rolling = config.get("RollingUpdatePolicy")
     policy = rolling or config.get("BlueGreenUpdatePolicy", {})
-    limit = policy.get("MaximumExecutionTimeoutInSeconds", math.inf) * pace.scale
+    limit = policy.get("MaximumExecutionTimeoutInSeconds", _LONGEST_SECONDS) * pace.scale
     stages = _rolling(policy, old, new, pace, unit) if rolling else _blue_green(policy, old, new, pace, unit)
     back = _rolled_back(policy, old, pace, unit) if rolling else _flipped_back(old, pace, unit)
     return Plan(tuple(stages), back, limit, alarms)

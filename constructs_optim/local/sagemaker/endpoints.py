@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from ..alarms import Alarms
-from ..api_error import validation_error
+from ..api_error import not_found, validation_error
 from ..faults import Faults
 from . import deployments
 from .deployments import Deployment, History, NotYet, Pace, Stage
@@ -134,6 +135,46 @@ class Endpoints:
             self.settled(name)
         columns = only("EndpointName", "EndpointArn", "CreationTime", "LastModifiedTime", "EndpointStatus")
         return self.records.page("Endpoints", request, columns)
+
+    def put_policy(self, request: Record) -> Record:
+        """PutEndpointPolicy. Of the rules for a policy, it is a JSON object in ASCII.
+
+        Source: API reference, PutEndpointPolicy. No router is here to look at it: requests come from the endpoint's own
+        account, as they do without a policy.
+        """
+        endpoint = self._of_policy(request)
+        if endpoint["EndpointStatus"] in ("Deleting", "Failed"):
+            raise validation_error(
+                f'Cannot attach a policy to endpoint "{endpoint["EndpointArn"]}", whose status is '
+                f"{endpoint['EndpointStatus']}."
+            )
+        try:
+            policy = json.loads(request["ResourcePolicy"])
+        except ValueError:
+            policy = None
+        if not isinstance(policy, dict) or not request["ResourcePolicy"].isascii():
+            raise validation_error("ResourcePolicy must be a JSON policy document of ASCII characters.")
+        endpoint["_policy"] = request["ResourcePolicy"]
+        return {"EndpointArn": endpoint["EndpointArn"]}
+
+    def policy(self, request: Record) -> Record:
+        """GetEndpointPolicy."""
+        endpoint = self._of_policy(request)
+        if "_policy" not in endpoint:
+            raise validation_error(f'Endpoint "{endpoint["EndpointArn"]}" does not have a policy.')
+        return {key: endpoint[key] for key in ("EndpointName", "EndpointArn")} | {"ResourcePolicy": endpoint["_policy"]}
+
+    def delete_policy(self, request: Record) -> Record:
+        """DeleteEndpointPolicy, which succeeds without a policy."""
+        self._of_policy(request).pop("_policy", None)
+        return {}
+
+    def _of_policy(self, request: Record) -> Record:
+        """The endpoint whose policy a request is about, which is ResourceNotFound for these operations alone."""
+        name = request["EndpointName"]
+        if self.records.find(name) is None:
+            raise not_found(f'Could not find endpoint "{self.hosting.scope.arn("endpoint", name)}".')
+        return self.settled(name)
 
     def settled(self, name: str) -> Record:
         """The endpoint as it is by now."""

@@ -14,6 +14,17 @@ from ..authorization import Permission, Refused, Roles, through_s3
 
 SERVICE = "sagemaker.amazonaws.com"
 _IMAGE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z.]+/(?P<repository>[^:@]+)")
+# What a role of an AI job does with the resources that the job is made of: "All SageMaker AI resources created by the
+# service (training jobs, endpoints, optimization jobs) are created in your AWS account using your execution role"
+# (developer guide, "Security in SageMaker AI inference optimization"). The four actions on training jobs are those of
+# https://github.com/awslabs/ml-container-creator, whose role has run benchmarks.
+_MANAGING = {
+    "training-job": ("CreateTrainingJob", "AddTags", "DescribeTrainingJob", "StopTrainingJob"),
+    "endpoint": ("CreateEndpoint",),
+    "optimization-job": ("CreateOptimizationJob",),
+}
+# The quota that is read is not documented: any of SageMaker's stands for it.
+_QUOTA = "L-00000000"
 _PULL_ACTIONS = ("ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage")
 
 
@@ -47,10 +58,19 @@ class ExecutionRoles:
         """Pull a container image from ECR."""
         return self._first_refused(role_arn, _pulling(image))
 
-    def invoke(self, role_arn: str, endpoint_arn: str, *, streams: bool) -> Refused | None:
-        """Send requests to an endpoint, as a benchmark does."""
-        action = "sagemaker:InvokeEndpointWithResponseStream" if streams else "sagemaker:InvokeEndpoint"
-        return self._first_refused(role_arn, iter([Permission(action, endpoint_arn)]))
+    def run_ai_job(self, role_arn: str, *arns: str) -> Refused | None:
+        """Create what a benchmark or recommendation job is made of, and pass it the job's own role.
+
+        Source: https://github.com/aws-samples/sagemaker-genai-hosting-examples, "Gen AI inference recommendations",
+        "IAM Role Requirements" (Service Quotas is asked when a job is created); developer guide, "Security in SageMaker
+        AI inference optimization", "Execution roles".
+        """
+        return self._first_refused(role_arn, _running(role_arn, arns))
+
+    def invoke(self, role_arn: str, endpoint_arn: str) -> Refused | None:
+        """Send requests to an endpoint, as a benchmark does: AWS asks for ``sagemaker:InvokeEndpoint*``."""
+        actions = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
+        return self._first_refused(role_arn, (Permission(action, endpoint_arn) for action in actions))
 
     def watch(self, role_arn: str, alarm_arns: Iterable[str]) -> Refused | None:
         """Look at the alarms that roll a deployment back (developer guide, "Auto-rollback configuration")."""
@@ -91,6 +111,17 @@ def refusal(role_arn: str, permission: Refused) -> str:
         f"User: arn:aws:sts::{account}:assumed-role/{role}/SageMaker is not authorized to perform: {permission.action} "
         f"on resource: {permission.resource} {permission.reason}"
     )
+
+
+def _running(role_arn: str, arns: Iterable[str]) -> Iterator[Permission]:
+    for arn in arns:
+        _, _, _, region, account, resource = arn.split(":", 5)
+        yield Permission(
+            "servicequotas:GetServiceQuota", f"arn:aws:servicequotas:{region}:{account}:sagemaker/{_QUOTA}"
+        )
+        for action in _MANAGING[resource.partition("/")[0]]:
+            yield Permission(f"sagemaker:{action}", arn)
+    yield Permission("iam:PassRole", role_arn, {"iam:PassedToService": SERVICE})
 
 
 def _pulling(image: str | None) -> Iterator[Permission]:

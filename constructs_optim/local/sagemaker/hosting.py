@@ -7,6 +7,7 @@ from typing import Any
 from ..api_error import validation_error
 from .execution import ExecutionRoles, refusal
 from .fleets import models, pool_problems
+from .images import missing_image
 from .records import Record, Records, Scope, now
 
 
@@ -56,6 +57,10 @@ class Hosting:
     def create_config(self, request: Record) -> Record:
         """CreateEndpointConfig."""
         problems = [problem for variant in request["ProductionVariants"] for problem in pool_problems(variant)]
+        for variant in request["ProductionVariants"]:
+            if models(variant) and variant.get("ManagedInstanceScaling", {}).get("Status") == "ENABLED":
+                # The words are those of https://github.com/hashicorp/terraform-provider-aws/pull/45926.
+                raise validation_error("ManagedInstanceScaling is only supported for inference component endpoints.")
         if problems:
             raise validation_error("; ".join(problems))
         for variant in request["ProductionVariants"]:
@@ -99,6 +104,9 @@ class Hosting:
         """Why a model's image cannot be pulled under its role, where it cannot."""
         model = self.models.find(model_name or "") or {}
         role, image = model.get("ExecutionRoleArn"), (model.get("PrimaryContainer") or {}).get("Image")
+        if missing_image(image):
+            # The words are those of https://github.com/aws/sagemaker-tensorflow-training-toolkit/issues/294.
+            return f"The image '{image}' does not exist."
         refused = self.roles.pull(role, image) if role else None
         if role is None or refused is None:
             return None

@@ -207,6 +207,7 @@ class InferenceComponents:
         if item.get("ModelName"):
             self.endpoints.hosting.models.get(item["ModelName"])
         if base is None:
+            yield from self._isolation_problems(component, item)
             if "ComputeResourceRequirements" not in item:
                 yield "ComputeResourceRequirements is required, but for an adapter"
             if not item.get("ModelName") and not item.get("Container", {}).get("Image"):
@@ -223,6 +224,21 @@ class InferenceComponents:
             yield f'The base inference component "{base}" is {found["InferenceComponentStatus"]}, and must be InService'
         elif self._copies.is_adapter(found):
             yield f'The base inference component "{base}" is an adapter itself'
+
+    def _isolation_problems(self, component: Record, item: Record) -> Iterator[str]:
+        """What is isolated is the endpoint's, as its configuration says.
+
+        Source: API reference, CreateEndpointConfig ("EnableNetworkIsolation: Sets whether all model containers deployed
+        to the endpoint are isolated"). Assumed, for no source says so: that a model which is to be isolated is refused
+        where its endpoint is not; SageMaker may as well run it without isolation.
+        """
+        model = self.endpoints.hosting.models.find(item.get("ModelName") or "") or {}
+        config = self.endpoints.records.get(component["EndpointName"])["_config"]
+        if model.get("EnableNetworkIsolation") and not config.get("EnableNetworkIsolation"):
+            yield (
+                f"Model {item['ModelName']} has EnableNetworkIsolation, and the configuration of endpoint "
+                f"{component['EndpointName']} has not: what it sets holds for all model containers of the endpoint"
+            )
 
     def _check_deployment(self, config: Record, counts: dict[str, int]) -> None:
         names = [alarm["AlarmName"] for alarm in config.get("AutoRollbackConfiguration", {}).get("Alarms", [])]

@@ -6,7 +6,6 @@ A job has no thread of its own. Whenever somebody looks, it is moved to where it
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +13,14 @@ from ..api_error import ApiError, not_found, validation_error
 from ..faults import Faults
 from . import artifacts
 from .execution import ExecutionRoles, refusal
+from .images import UNPULLED, missing_image
+from .objects import Objects
 from .records import Record, Records, Scope, now
 
 _RUNNING = ("STARTING", "INPROGRESS")
 _STOPPING_SECONDS = 1.0
+# API reference, StoppingCondition: "The maximum value is 28 days". Assumed: the words of the refusal.
+_LONGEST_RUNTIME_SECONDS = 28 * 86_400
 _SUMMARY = (
     "OptimizationJobName",
     "OptimizationJobArn",
@@ -28,8 +31,6 @@ _SUMMARY = (
     "LastModifiedTime",
     "DeploymentInstanceType",
 )
-
-PutObjects = Callable[[str, dict[str, bytes]], None]
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,11 @@ class OptimizationJobs:
         self,
         scope: Scope,
         faults: Faults,
-        put_objects: PutObjects,
+        objects: Objects,
         durations: JobDurations,
         roles: ExecutionRoles,
     ) -> None:
-        self._scope, self._faults, self._put_objects, self._durations = scope, faults, put_objects, durations
+        self._scope, self._faults, self._objects, self._durations = scope, faults, objects, durations
         self._roles = roles
         self._jobs = Records(
             missing=lambda name: not_found(f"Optimization job {name} does not exist"),
@@ -64,6 +65,12 @@ class OptimizationJobs:
         name = request["OptimizationJobName"]
         if not request["OptimizationConfigs"]:
             raise validation_error("OptimizationConfigs must contain at least one configuration")
+        longest = request["StoppingCondition"].get("MaxRuntimeInSeconds", 0)
+        if longest > _LONGEST_RUNTIME_SECONDS:
+            raise validation_error(
+                f"1 validation error detected: Value '{longest}' at 'stoppingCondition.maxRuntimeInSeconds' failed to "
+                f"satisfy constraint: Member must have value less than or equal to {_LONGEST_RUNTIME_SECONDS}"
+            )
         if not ({"S3", "SageMakerModel"} & set(request["ModelSource"])):
             raise validation_error("ModelSource must have exactly one of S3, SageMakerModel")
         arn, created = self._scope.arn("optimization-job", name), now()
@@ -177,11 +184,15 @@ class OptimizationJobs:
             job["FailureReason"] = f"ClientError: {refused}"
             self._end(name, "FAILED", at)
             return
+        if problem := self._sharding_problem(job):
+            job["FailureReason"] = f"AlgorithmError: ValueError: {problem}"
+            self._end(name, "FAILED", at)
+            return
         if not self._faults.strikes("job_writes_nothing"):
             location = job["OutputConfig"]["S3OutputLocation"].rstrip("/")
             output = {f"{location}/{file}": content for file, content in artifacts.files(job).items()}
             try:
-                self._put_objects(name, output)
+                self._objects.put(name, output)
             except Exception as error:
                 job["FailureReason"] = f"ClientError: the output could not be written to {location}: {error}"
                 self._end(name, "FAILED", at)
@@ -200,6 +211,8 @@ class OptimizationJobs:
             for entry in job["OptimizationConfigs"]
             for config in entry.values()
         ]
+        if any(missing_image(image) for image in _images(job)):
+            return UNPULLED
         steps = (
             *(self._roles.pull(role, image) for image in _images(job)),
             *(self._roles.read(role, uri) for uri in (model, *data) if uri),
@@ -207,6 +220,27 @@ class OptimizationJobs:
         )
         refused = next(filter(None, steps), None)
         return refusal(role, refused) if refused else None
+
+    def _sharding_problem(self, job: Record) -> str | None:
+        """What the container refuses to shard.
+
+        The settings of the model that it reads go before those of the environment. Source: is_valid_sharding_config of
+        https://github.com/deepjavalibrary/djl-serving/blob/0.32.0-dlc/serving/docker/partition/sm_neo_dispatcher.py
+        """
+        sharding = next((entry for entry in job["OptimizationConfigs"] if "ModelShardingConfig" in entry), None)
+        if sharding is None:
+            return None
+        given = sharding["ModelShardingConfig"].get("OverrideEnvironment", {})
+        environment = {**job.get("OptimizationEnvironment", {}), **given}
+        source = job["ModelSource"].get("S3", {}).get("S3Uri")
+        stored = self._objects.read(f"{source.rstrip('/')}/serving.properties") if source else None
+        quantize = artifacts.setting(stored or b"", "option.quantize") or environment.get("OPTION_QUANTIZE")
+        if not quantize:
+            return None
+        return (
+            "Sharding & Quantization are mutually exclusive. Please Quantize first & then Shard. Received "
+            f"load_format={artifacts.FAST_LOADING} & quantize={quantize}."
+        )
 
     def _end(self, name: str, status: str, at: dt.datetime) -> None:
         self._jobs.get(name)["OptimizationEndTime"] = at

@@ -77,7 +77,13 @@ class RecommendationJobs:
     def _finish(self, job: Record) -> str | None:
         role, source = job["RoleArn"], job["ModelSource"]["S3"]["S3Uri"]
         location = job["OutputConfig"]["S3OutputLocation"]
-        steps = (self._roles.read(role, source), self._roles.write(role, location, None))
+        name = job["AIRecommendationJobName"]
+        kinds = ("training-job", "endpoint", *(("optimization-job",) if job.get("OptimizeModel", True) else ()))
+        steps = (
+            self._roles.run_ai_job(role, *(self._scope.arn(kind, name) for kind in kinds)),
+            self._roles.read(role, source),
+            self._roles.write(role, location, None),
+        )
         refused = next(filter(None, steps), None)
         if refused:
             return f"ClientError: {refusal(role, refused)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from ..api_model import ApiModel
 from ..authorization import Roles, Unchecked
 from ..call_log import CallLog
 from ..faults import Faults
+from ..regional_types import resource_types
 from .benchmark_jobs import BenchmarkJobs
 from .deployments import Pace
 from .endpoints import Endpoints
@@ -31,6 +33,9 @@ from .records import Record, Scope
 from .served_models import ServedModels
 from .training_jobs import TrainingJobs
 from .training_settings import TrainingSettings
+
+_AI_OPERATIONS = re.compile("AI(BenchmarkJob|RecommendationJob|WorkloadConfig)s?$")
+_AI_TYPE = "AWS::SageMaker::AIWorkloadConfig"
 
 Operation = Callable[[Record], Record]
 Price = Callable[[str], float | None]
@@ -92,6 +97,8 @@ class SageMaker:
             self.model.check(operation, request)
             with self._lock:
                 handler = self._regional(account, region).operations.get(operation)
+                if not _is_of_region(operation, region):
+                    raise ApiError("UnknownOperationException", f"The operation {operation} is not recognized")
                 if handler is None:
                     raise ApiError("UnknownOperationException", f"{operation} is not an operation of the local cloud")
                 return handler(request)
@@ -172,7 +179,7 @@ class _Regional:
         self.scope = scope
         hub, faults, timing, roles = world.hub, world.faults, world.timing, world.roles
         objects = world.objects(scope.account, scope.region)
-        self.jobs = OptimizationJobs(scope, faults, objects.put, timing.jobs, roles)
+        self.jobs = OptimizationJobs(scope, faults, objects, timing.jobs, roles)
         hosting = Hosting(scope, roles)
         self.endpoints = endpoints = Endpoints(hosting, faults, Pace(timing.endpoint, timing.scale), world.alarms)
         self.components = components = InferenceComponents(endpoints)
@@ -204,6 +211,7 @@ class _Regional:
             "DeleteAIWorkloadConfig": configs.delete,
             "DeleteEndpoint": endpoints.delete,
             "DeleteEndpointConfig": hosting.delete_config,
+            "DeleteEndpointPolicy": endpoints.delete_policy,
             "DeleteInferenceComponent": components.delete,
             "DeleteModel": hosting.delete_model,
             "DeleteOptimizationJob": self.jobs.delete,
@@ -219,6 +227,7 @@ class _Regional:
             "DescribeModel": hosting.describe_model,
             "DescribeOptimizationJob": self.jobs.describe,
             "DescribeTrainingJob": trainings.describe,
+            "GetEndpointPolicy": endpoints.policy,
             "ListAIBenchmarkJobs": benchmarks.list,
             "ListAIRecommendationJobs": recommendations.jobs.list,
             "ListAIWorkloadConfigs": configs.list,
@@ -231,6 +240,7 @@ class _Regional:
             "ListOptimizationJobs": self.jobs.list,
             "ListTags": self._list_tags,
             "ListTrainingJobs": trainings.list,
+            "PutEndpointPolicy": endpoints.put_policy,
             "StopAIBenchmarkJob": benchmarks.jobs.stop,
             "StopAIRecommendationJob": recommendations.jobs.stop,
             "StopOptimizationJob": self.jobs.stop,
@@ -285,6 +295,16 @@ class _Regional:
         if arn not in self.scope.tags:
             raise validation_error(f"Could not find resource {arn}")
         return self.scope.tags[arn]
+
+
+def _is_of_region(operation: str, region: str) -> bool:
+    """Whether a region has the operation. Assumed, for no source says so: what the others answer.
+
+    Source: developer guide, "Generative AI inference recommendations", has the regions; they are those of
+    CloudFormation's AWS::SageMaker::AIWorkloadConfig.
+    """
+    types = resource_types(region)
+    return _AI_OPERATIONS.search(operation) is None or types is None or _AI_TYPE in types
 
 
 def to_json(answer: Record) -> bytes:

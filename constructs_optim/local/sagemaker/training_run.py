@@ -19,6 +19,7 @@ from pathlib import Path
 from ..faults import Fault, Faults
 from ..supervised_process import SupervisedProcess
 from .execution import ExecutionRoles, refusal
+from .images import UNPULLED, missing_image
 from .objects import Objects
 from .records import Record
 from .training_files import TrainingFiles, TransferFailed
@@ -188,7 +189,10 @@ class TrainingRun:
 
     def _attempt(self, hosts: list[Host]) -> tuple[str, Record]:
         """From the inputs to the outputs, on one set of instances."""
-        refused = self._roles.pull(self._request["RoleArn"], self._request["AlgorithmSpecification"]["TrainingImage"])
+        image = self._request["AlgorithmSpecification"]["TrainingImage"]
+        if missing_image(image):
+            raise _Failed(f"ClientError: {UNPULLED}")
+        refused = self._roles.pull(self._request["RoleArn"], image)
         if refused is not None:
             raise _Failed(f"ClientError: {refusal(self._request['RoleArn'], refused)}")
         self._job.enter("Downloading")

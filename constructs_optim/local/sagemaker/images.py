@@ -1,0 +1,38 @@
+"""Which of AWS's own images a region has: ``data/image_regions.json``, which ``tooling/image_regions.py`` writes."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+UNPULLED = "Cannot pull algorithm container. Either the image does not exist or its permissions are incorrect."
+"""What a job says of an image that is not there: https://github.com/aws-samples/aws-sagemaker-build/issues/25.
+
+Assumed, for no source says so: that optimization jobs say it as training jobs do.
+"""
+_DATA = Path(__file__).parent.parent / "data" / "image_regions.json"
+_IMAGE = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.[a-z.]+/([^:@]+):(.+)")
+
+
+def missing_image(image: str | None) -> bool:
+    """Whether an image is one of AWS's own that its region has not; False for those that are not known."""
+    found = _IMAGE.fullmatch(image or "")
+    if found is None:
+        return False
+    account, region, repository, tag = found.groups()
+    known = _known()
+    if account not in known["accounts"]:
+        return False
+    for entry in known["images"]:
+        if entry["repository"] == repository and any(f"{tag}-".startswith(f"{prefix}-") for prefix in entry["tags"]):
+            return region not in entry["regions"]
+    return False
+
+
+@functools.cache
+def _known() -> Mapping[str, Any]:
+    return json.loads(_DATA.read_text(encoding="utf-8"))

@@ -1,0 +1,255 @@
+"""What SageMaker refuses, or fails, beyond the model of its API."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.sagemaker.images import missing_image
+from constructs_optim.recipe.catalog import images as catalog
+
+from .conftest import BUCKET, ROLE, until
+from .test_hosting import IMAGE, deploy, make_config, make_model, settled
+from .test_optimization_jobs import ended, request
+
+DLC = "763104351884.dkr.ecr.{}.amazonaws.com/djl-inference:0.29.0-neuronx-sdk2.19.1"
+HAS, LACKS = "us-west-2", "us-west-1"
+
+
+def named(kind: str) -> str:
+    return f"{kind}-{uuid.uuid4().hex[:8]}"
+
+
+def elsewhere(cloud: LocalCloud, service: str, region: str) -> Any:
+    variables = cloud.environment()
+    return boto3.client(
+        service,
+        endpoint_url=cloud.endpoint_url,
+        region_name=region,
+        aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+def refused(call: Any, code: str = "ValidationException", **given: Any) -> str:
+    with pytest.raises(ClientError) as caught:
+        call(**given)
+    assert caught.value.response["Error"]["Code"] == code
+    return caught.value.response["Error"]["Message"]
+
+
+def sharding(name: str, source: str, **environment: str) -> dict[str, Any]:
+    given = {"OPTION_TENSOR_PARALLEL_DEGREE": "4", "OPTION_LOAD_FORMAT": "sagemaker_fast_model_loader", **environment}
+    config = {"ModelShardingConfig": {"Image": IMAGE, "OverrideEnvironment": given}}
+    return request(name, ModelSource={"S3": {"S3Uri": source}}, OptimizationConfigs=[config])
+
+
+QUANTIZED = (
+    "AlgorithmError: ValueError: Sharding & Quantization are mutually exclusive. Please Quantize first & then Shard. "
+    "Received load_format=sagemaker_fast_model_loader & quantize=awq."
+)
+
+
+@pytest.mark.parametrize("slash", ["/", ""])
+def test_what_a_quantization_job_wrote_cannot_be_sharded_as_it_is(
+    cloud: LocalCloud, sagemaker: Any, slash: str
+) -> None:
+    quantized, sharded, plain = named("quantized"), named("sharded"), named("plain")
+    sagemaker.create_optimization_job(**request(quantized))
+    assert ended(sagemaker, quantized)["OptimizationJobStatus"] == "COMPLETED"
+    sagemaker.create_optimization_job(**sharding(sharded, f"s3://{BUCKET}/{quantized}{slash}"))
+    job = ended(sagemaker, sharded)
+    assert (job["OptimizationJobStatus"], job["FailureReason"]) == ("FAILED", QUANTIZED)
+    # Without the setting, the same weights can be.
+    place = {"Bucket": BUCKET, "Key": f"{quantized}/serving.properties"}
+    cloud.client("s3").put_object(**place, Body=b"option.tensor_parallel_degree=4\n")
+    sagemaker.create_optimization_job(**sharding(plain, f"s3://{BUCKET}/{quantized}{slash}"))
+    assert ended(sagemaker, plain)["OptimizationJobStatus"] == "COMPLETED"
+
+
+def test_a_sharding_job_that_is_told_to_quantize_fails(sagemaker: Any) -> None:
+    name = named("both")
+    sagemaker.create_optimization_job(**sharding(name, "s3://models/llama/", OPTION_QUANTIZE="awq"))
+    assert ended(sagemaker, name)["FailureReason"] == QUANTIZED
+
+
+def test_a_job_runs_28_days_at_most(sagemaker: Any) -> None:
+    longest = 28 * 86_400
+    sagemaker.create_optimization_job(**request(named("long"), StoppingCondition={"MaxRuntimeInSeconds": longest}))
+    words = refused(
+        sagemaker.create_optimization_job,
+        **request(named("longer"), StoppingCondition={"MaxRuntimeInSeconds": longest + 1}),
+    )
+    assert words == (
+        "1 validation error detected: Value '2419201' at 'stoppingCondition.maxRuntimeInSeconds' failed to satisfy "
+        "constraint: Member must have value less than or equal to 2419200"
+    )
+
+
+def test_images_are_of_regions() -> None:
+    assert missing_image(DLC.format(LACKS))
+    assert not missing_image(DLC.format(HAS))
+    # A copy in an account of one's own, a tag that is not known, and what is no image of ECR.
+    assert not missing_image(DLC.format(LACKS).replace("763104351884", "111122223333"))
+    assert not missing_image(f"763104351884.dkr.ecr.{LACKS}.amazonaws.com/djl-inference:99")
+    assert not missing_image("docker.io/library/python:3")
+    assert not missing_image(None)
+
+
+def test_every_image_of_the_catalog_is_known() -> None:
+    for image in catalog.rows():
+        assert missing_image(f"763104351884.dkr.ecr.nowhere-1.amazonaws.com/{image.repository}:{image.tag}"), image.tag
+
+
+def test_an_endpoint_whose_image_its_region_has_not_fails(cloud: LocalCloud) -> None:
+    sagemaker, name = elsewhere(cloud, "sagemaker", LACKS), named("imageless")
+    image = DLC.format(LACKS)
+    sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": image})
+    make_config(sagemaker, name, name)
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    found = settled(sagemaker, name)
+    assert (found["EndpointStatus"], found["FailureReason"]) == ("Failed", f"The image '{image}' does not exist.")
+
+
+def test_a_job_whose_image_its_region_has_not_fails(cloud: LocalCloud) -> None:
+    sagemaker, name = elsewhere(cloud, "sagemaker", LACKS), named("imageless")
+    config = {
+        "ModelQuantizationConfig": {"Image": DLC.format(LACKS), "OverrideEnvironment": {"OPTION_QUANTIZE": "awq"}}
+    }
+    sagemaker.create_optimization_job(**request(name, OptimizationConfigs=[config]))
+    assert ended(sagemaker, name)["FailureReason"] == (
+        "ClientError: Cannot pull algorithm container. Either the image does not exist or its permissions are "
+        "incorrect."
+    )
+
+
+def test_instances_are_managed_for_inference_components_alone(sagemaker: Any) -> None:
+    name = named("managed")
+    make_model(sagemaker, name)
+    variant: dict[str, Any] = {
+        "VariantName": "AllTraffic",
+        "InstanceType": "ml.g5.12xlarge",
+        "InitialInstanceCount": 1,
+        "ManagedInstanceScaling": {"Status": "ENABLED", "MinInstanceCount": 1, "MaxInstanceCount": 2},
+    }
+    create = sagemaker.create_endpoint_config
+    words = refused(create, EndpointConfigName=name, ProductionVariants=[{**variant, "ModelName": name}])
+    assert words == "ManagedInstanceScaling is only supported for inference component endpoints."
+    create(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
+
+
+def test_a_model_is_isolated_where_its_endpoint_is(sagemaker: Any) -> None:
+    name = named("open")
+    make_model(sagemaker, name)
+    variant = {"VariantName": "AllTraffic", "InstanceType": "ml.g5.12xlarge", "InitialInstanceCount": 1}
+    sagemaker.create_endpoint_config(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    settled(sagemaker, name)
+    needs = {"NumberOfAcceleratorDevicesRequired": 1, "MinMemoryRequiredInMb": 1024}
+    given = {"VariantName": "AllTraffic", "RuntimeConfig": {"CopyCount": 1}, "InferenceComponentName": name}
+    specification = {"ModelName": name, "ComputeResourceRequirements": needs}
+    words = refused(sagemaker.create_inference_component, **given, EndpointName=name, Specification=specification)
+    assert words.startswith(
+        f"Model {name} has EnableNetworkIsolation, and the configuration of endpoint {name} has not"
+    )
+    # On an isolated endpoint, and for a model that need not be, it works.
+    isolated = named("isolated")
+    deploy(sagemaker, isolated, components=True)
+    settled(sagemaker, isolated)
+    sagemaker.create_inference_component(**given, EndpointName=isolated, Specification=specification)
+    open_model = named("model")
+    sagemaker.create_model(ModelName=open_model, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE})
+    sagemaker.create_inference_component(
+        **{**given, "InferenceComponentName": open_model},
+        EndpointName=name,
+        Specification={**specification, "ModelName": open_model},
+    )
+
+
+def test_a_deployment_takes_eight_hours_at_most(brisk: LocalCloud) -> None:
+    sagemaker, name = brisk.client("sagemaker"), named("rolling")
+    make_model(sagemaker, name)
+    make_config(sagemaker, name, name, count=20)
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    settled(sagemaker, name)
+    batch = {"Type": "CAPACITY_PERCENT", "Value": 5}
+    rolling = {"MaximumBatchSize": batch, "WaitIntervalInSeconds": 3600}
+    make_config(sagemaker, f"{name}-2", name, count=20)
+    began = time.monotonic()
+    sagemaker.update_endpoint(
+        EndpointName=name, EndpointConfigName=f"{name}-2", DeploymentConfig={"RollingUpdatePolicy": rolling}
+    )
+    found = until(
+        lambda: sagemaker.describe_endpoint(EndpointName=name),
+        lambda endpoint: endpoint["EndpointStatus"] == "InService",
+        seconds=90,
+    )
+    # A second is a thousand here; 20 batches of an hour would be 20 hours.
+    assert time.monotonic() - began > 28
+    assert "The deployment exceeded its MaximumExecutionTimeoutInSeconds." in found["FailureReason"]
+    assert found["EndpointConfigName"] == name
+
+
+@pytest.mark.parametrize(("region", "there"), [("eu-west-1", True), ("eu-west-2", False)])
+def test_regions_have_ai_jobs_or_have_not(cloud: LocalCloud, region: str, there: bool) -> None:
+    sagemaker = elsewhere(cloud, "sagemaker", region)
+    if there:
+        assert sagemaker.list_ai_benchmark_jobs()["AIBenchmarkJobs"] == []
+        return
+    spec = {"WorkloadSpec": {"Inline": '{"benchmark": {"type": "aiperf"}}'}}
+    words = refused(
+        sagemaker.create_ai_workload_config,
+        "UnknownOperationException",
+        AIWorkloadConfigName="mine",
+        AIWorkloadConfigs=spec,
+    )
+    assert words == "The operation CreateAIWorkloadConfig is not recognized"
+    refused(sagemaker.list_ai_recommendation_jobs, "UnknownOperationException")
+    assert sagemaker.list_optimization_jobs()["OptimizationJobSummaries"] == []
+
+
+POLICY = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": {"AWS": "arn:aws:iam::111122223333:root"},
+                "Action": "sagemaker:InvokeEndpoint",
+                "Resource": "*",
+            }
+        ],
+    }
+)
+
+
+def test_an_endpoint_keeps_a_policy_until_it_is_deleted(sagemaker: Any) -> None:
+    name = named("shared")
+    deploy(sagemaker, name)
+    settled(sagemaker, name)
+    assert "does not have a policy" in refused(sagemaker.get_endpoint_policy, EndpointName=name)
+    sagemaker.delete_endpoint_policy(EndpointName=name)
+    arn = sagemaker.put_endpoint_policy(EndpointName=name, ResourcePolicy=POLICY)["EndpointArn"]
+    found = sagemaker.get_endpoint_policy(EndpointName=name)
+    assert (found["EndpointName"], found["EndpointArn"], found["ResourcePolicy"]) == (name, arn, POLICY)
+    assert "_policy" not in sagemaker.describe_endpoint(EndpointName=name)
+    sagemaker.delete_endpoint_policy(EndpointName=name)
+    refused(sagemaker.get_endpoint_policy, EndpointName=name)
+    for text in ("no policy", "[]", '{"Version": "2012-10-17", "Id": "\u00e9"}'):
+        assert "ASCII" in refused(sagemaker.put_endpoint_policy, EndpointName=name, ResourcePolicy=text)
+    refused(sagemaker.get_endpoint_policy, "ResourceNotFound", EndpointName="another")
+
+
+def test_an_endpoint_that_failed_takes_no_policy(cloud: LocalCloud, sagemaker: Any) -> None:
+    name = named("failed")
+    cloud.inject("endpoint_fails", count=1)
+    deploy(sagemaker, name)
+    assert settled(sagemaker, name)["EndpointStatus"] == "Failed"
+    assert "whose status is Failed" in refused(sagemaker.put_endpoint_policy, EndpointName=name, ResourcePolicy=POLICY)
