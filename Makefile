@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install models demo test unit package docs medusa exhaustive e2e faults conformance lint format lock bench peer clean
+.PHONY: help install models demo test unit package docs medusa exhaustive e2e faults explore conformance lint format lock bench peer clean
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -54,6 +54,9 @@ docs: install ## the site of docs/, in site/, where a warning is an error; what 
 
 faults: install ## every fault at every step of a deployment, and the figures that come of it
 	@python -m tests.faults
+
+explore: install ## millions of interleavings of handlers, watchers and prune, in memory (about five minutes)
+	@python -m tests.explore
 
 conformance: install ## what the SageMaker SDK asks for, recorded anew and compared
 	@for sdk in 2 3; do \

@@ -1,0 +1,100 @@
+"""A sample of what ``make explore`` tries, and whether it would find what it looks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from constructs_optim.runtime import job_handler
+from constructs_optim.runtime.job_handler import _DECISIVE, _Deployment
+from constructs_optim.runtime.owner_records import OwnerRecords
+
+from .__main__ import explore
+from .actors import Chances
+from .binding import bound
+from .life import live
+
+SAMPLE = 60_000
+LONGEST_SEARCH = 400_000
+
+
+def test_a_sample_of_interleavings_holds() -> None:
+    found = explore(first=1_000_000, step=1, calls=SAMPLE)
+    assert found.violations == []
+
+
+def test_a_seed_is_the_same_life_each_time() -> None:
+    with bound() as binding:
+        one, again = (live(7, binding, trace=True) for _ in range(2))
+    assert one.lines
+    assert list(one.lines) == list(again.lines)
+
+
+def _keeps_only_what_is_unchanged(event: Any, wanted: Any, record: Any, digest: str) -> str | None:
+    old, new = event.get("OldResourceProperties", {}), event["ResourceProperties"]
+    same = all(old.get(name) == new.get(name) for name in _DECISIVE)
+    return event.get("PhysicalResourceId") if same else None
+
+
+def _undoes_without_a_look_at_earlier_attempts(self: _Deployment, key: str) -> None:
+    self.records.withdraw(self.owner, self.request, key)
+    self.abandon(key)
+
+
+def _leaves_without_looking_again(self: _Deployment, key: str) -> Any:
+    return None if self._is_wanted(key) else self._left(key)
+
+
+def _forgets_whoever_refers(self: OwnerRecords, owner: Any, request: str, key: str) -> Any:
+    return self.forget(owner, key)
+
+
+def _does_nothing(*_: Any) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Unmended:
+    """The handlers as they were before a mend, what may happen then, and what is found."""
+
+    patches: tuple[tuple[Any, str, Any], ...]
+    chances: Chances
+    says: str
+
+
+UNMENDED = {
+    "a rollback goes by the model's files": Unmended(
+        ((job_handler, "_kept", _keeps_only_what_is_unchanged),),
+        Chances(source=0.5, quota=1.0),
+        "got another artifact by its rollback",
+    ),
+    "a job that was created too late runs on": Unmended(
+        (
+            (_Deployment, "undo", _undoes_without_a_look_at_earlier_attempts),
+            (OwnerRecords, "check_latest", _does_nothing),
+        ),
+        Chances(cancel=1.0),
+        "runs without an owner",
+    ),
+    "a late deletion takes an owner off a claim": Unmended(
+        ((_Deployment, "_agreed", _leaves_without_looking_again),),
+        Chances(duplicate=1.0, quota=1.0),
+        "does not own its artifact's claim",
+    ),
+    "a late deletion takes a reference out": Unmended(
+        ((OwnerRecords, "left", _forgets_whoever_refers),),
+        Chances(duplicate=1.0, quota=1.0),
+        "its record does not refer to its artifact",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", UNMENDED)
+def test_a_fault_that_was_mended_would_be_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    unmended = UNMENDED[fault]
+    for place, name, before in unmended.patches:
+        monkeypatch.setattr(place, name, before)
+    found = explore(first=1, step=1, calls=LONGEST_SEARCH, chances=unmended.chances, until=unmended.says)
+    assert any(unmended.says in sentence for _, sentences in found.violations for sentence in sentences)
