@@ -17,22 +17,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from .concurrency import in_threads
 from .errors import DeploymentError, code_of
 from .json_records import JsonRecords, Record, objects
 from .owner_records import Owner
+from .value_shapes import is_list, is_object
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 __all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key"]
-
-_REQUESTS_AT_ONCE = 8
 
 
 def artifact_key(recipe_key: str, source_identity: str) -> str:
@@ -134,8 +133,7 @@ class ArtifactStore:
             manifest = self._records.read(f"{_prefix(key)}manifest.json")
         except DeploymentError:
             return None
-        wanted = {"model_data_uri", "image", "job_name", "files"}
-        return manifest if manifest is not None and wanted <= set(manifest) and manifest["files"] else None
+        return manifest if manifest is not None and _is_manifest(manifest) else None
 
     def write_manifest(self, key: str, manifest: dict[str, Any]) -> None:
         """Write the manifest, which completes the artifact."""
@@ -153,11 +151,13 @@ class ArtifactStore:
             for name, size, etag in objects(self._s3, self.bucket, prefix)
         ]
         found.sort(key=lambda item: item["name"])
-        if not checksums:
-            return found
-        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as threads:
-            kept = threads.map(self._checksums, [prefix + item["name"] for item in found])
-            return [{**item, "checksums": of_file} for item, of_file in zip(found, kept, strict=True)]
+        return self.with_checksums(uri, found) if checksums else found
+
+    def with_checksums(self, uri: str, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Files that :meth:`files` found below ``uri``, with their checksums."""
+        prefix = uri.removeprefix(f"s3://{self.bucket}/")
+        kept = in_threads(self._checksums, [prefix + item["name"] for item in files])
+        return [{**item, "checksums": of_file} for item, of_file in zip(files, kept, strict=True)]
 
     def _checksums(self, name: str) -> dict[str, str]:
         """What S3 computed when the object was written (since December 2024 CRC64NVME, unless the writer chose)."""
@@ -179,7 +179,7 @@ class ArtifactStore:
     def claim(self, key: str) -> Claim | None:
         """The claim as it stands."""
         record = self._records.read(_claim_name(key))
-        return Claim.from_record(record) if record else None
+        return self._records.parsed(_claim_name(key), record, Claim.from_record) if record is not None else None
 
     def join(self, key: str, owner: Owner, *, due: int = 0, **details: Any) -> Claim:
         """Make ``owner`` one of the claim's owners, creating the claim where there is none.
@@ -260,9 +260,25 @@ class ArtifactStore:
 
     def _swap(self, key: str, change: Callable[[Claim | None], Claim]) -> Claim:
         def changed(record: Record | None) -> Record:
-            return change(Claim.from_record(record) if record else None).to_record()
+            claim = self._records.parsed(_claim_name(key), record, Claim.from_record) if record is not None else None
+            return change(claim).to_record()
 
         return Claim.from_record(self._records.swap(_claim_name(key), changed))
+
+
+def _is_manifest(record: Record) -> bool:
+    """Whether all that is read of a manifest is there, and is text, numbers and lists as it must be."""
+    texts = (record.get(name) for name in ("model_data_uri", "image", "job_name"))
+    files = record.get("files")
+    if not all(isinstance(text, str) for text in texts) or not is_list(files) or not files:
+        return False
+    kinds = {"name": str, "size": int, "etag": str}
+    return all(
+        is_object(file)
+        and all(isinstance(file.get(name), kind) for name, kind in kinds.items())
+        and is_object(file.get("checksums", {}))
+        for file in files
+    )
 
 
 def _prefix(key: str) -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from .concurrency import in_threads
 from .errors import DeploymentError, code_of
 from .json_records import JsonRecords, Record
 
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 PREFIX = "owners/"
+_UNKNOWN = "unknown"
 # Lambda repeats an invocation twice, and CloudFormation has one request of a resource under way at a time.
 _REMEMBERED_REQUESTS = 20
+# An owner has a handful of keys. Whoever shares the store writes records of its own account, of any size.
+_LARGEST_RECORD = 1_000_000
 
 
 class Superseded(DeploymentError):
@@ -51,7 +55,7 @@ class Owner:
     def record_name(self) -> str:
         """The name of its record."""
         digest = hashlib.sha256(f"{self.stack_id}\n{self.logical_id}".encode()).hexdigest()[:32]
-        return f"{PREFIX}{self.account or 'unknown'}/{digest}.json"
+        return f"{PREFIX}{self.account or _UNKNOWN}/{digest}.json"
 
 
 BEGUN, CARRIED_OUT, ANSWERED = "begun", "carried out", "answered"
@@ -110,22 +114,51 @@ class OwnerRecord:
         )
 
 
+@dataclass(frozen=True)
+class UnreadableRecord:
+    """An object below ``owners/`` that is no owner's record; ``problem`` names it and says what is wrong."""
+
+    name: str
+    problem: str
+
+    @property
+    def account(self) -> str:
+        """The account that may write it: the folder it is in."""
+        return _account_in(self.name)
+
+
 class OwnerRecords:
     """The owner records of one bucket. Every method may be repeated."""
 
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None) -> None:
-        self._records = JsonRecords(s3, bucket, kms_key_arn)
+        self._records = JsonRecords(s3, bucket, kms_key_arn, largest=_LARGEST_RECORD)
 
-    def all(self, account: str | None = None) -> Iterator[OwnerRecord]:
-        """Every owner's record, or those of one account, which is all that another account's store shows it."""
-        for name in self._records.names(f"{PREFIX}{account}/" if account else PREFIX):
-            if record := self._records.read(name):
-                yield OwnerRecord.from_record(record)
+    def all(self, account: str | None = None, *, threads: int = 8) -> Iterator[OwnerRecord | UnreadableRecord]:
+        """Every owner's record, or those of one account, which is all that another account's store shows it.
+
+        Each account writes its own: what cannot be read of one, or is said in the name of another, hides none of the
+        rest.
+        """
+        names = self._records.names(f"{PREFIX}{account}/" if account else PREFIX)
+        return filter(None, in_threads(self._any, names, threads=threads))
+
+    def _any(self, name: str) -> OwnerRecord | UnreadableRecord | None:
+        try:
+            record = self._read(name)
+        except DeploymentError as error:
+            return UnreadableRecord(name, str(error))
+        if record is not None and (record.owner.account or _UNKNOWN) != _account_in(name):
+            problem = f"s3://{self._records.bucket}/{name} speaks for account {record.owner.account}, and is not its"
+            return UnreadableRecord(name, problem)
+        return record
+
+    def _read(self, name: str) -> OwnerRecord | None:
+        record = self._records.read(name)
+        return self._records.parsed(name, record, OwnerRecord.from_record) if record is not None else None
 
     def get(self, owner: Owner) -> OwnerRecord:
         """An owner's record as it stands; empty where there is none."""
-        record = self._records.read(owner.record_name)
-        return OwnerRecord.from_record(record) if record else OwnerRecord(owner)
+        return self._read(owner.record_name) or OwnerRecord(owner)
 
     def may_refer(self, owner: Owner) -> bool:
         """Whether an owner refers to anything; in a store that is not shared with its account it does not."""
@@ -203,9 +236,16 @@ class OwnerRecords:
 
     def _change(self, owner: Owner, change: Callable[[OwnerRecord], OwnerRecord]) -> OwnerRecord:
         def changed(record: Record | None) -> Record:
-            return change(OwnerRecord.from_record(record) if record else OwnerRecord(owner)).to_record()
+            parsed = (
+                self._records.parsed(owner.record_name, record, OwnerRecord.from_record) if record is not None else None
+            )
+            return change(parsed or OwnerRecord(owner)).to_record()
 
         return OwnerRecord.from_record(self._records.swap(owner.record_name, changed))
+
+
+def _account_in(name: str) -> str:
+    return name.removeprefix(PREFIX).partition("/")[0]
 
 
 def _check_latest(record: OwnerRecord, request: str) -> None:
