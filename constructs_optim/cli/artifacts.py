@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -65,17 +66,18 @@ def list_command(
     """
     with errors_explained():
         inventory = Account(profile, region).inventory(bucket)
-        found = inventory.all()
-    if format is Format.json:
-        print_json([artifact.summary() for artifact in found])
-        return
-    shown = [artifact for artifact in found if not artifact.is_cleared]
-    if not shown:
+        if format is Format.json:
+            summaries = [artifact.summary() for artifact in inventory.all()]
+            print_json({"artifacts": summaries, "warnings": inventory.warnings})
+            return
+        # Rows rather than artifacts: of a large store, those take up hundreds of megabytes.
+        rows = [_row(artifact) for artifact in inventory.all() if not artifact.is_cleared]
+    if rows:
+        print_table(["key", "description", "state", "size", "made at (UTC)", "owners"], rows)
+        say_what_is_hidden(inventory)
+    else:
         say(f"{bucket} holds no artifacts.")
-        return
-    columns = ["key", "description", "state", "size", "made at (UTC)", "owners"]
-    print_table(columns, [_row(artifact) for artifact in shown])
-    say_what_is_hidden(inventory)
+    _warn(inventory.warnings)
 
 
 @artifacts_app.command("show")
@@ -93,13 +95,14 @@ def show_command(
     if artifact is None:
         raise failed(f"{key} was removed just now.")
     if format is Format.json:
-        print_json(artifact.to_json())
+        print_json({**artifact.to_json(), "warnings": inventory.warnings})
         return
     print_fields(_fields(artifact))
     if artifact.files:
         rows = [[str(file.attempt), file.name, size(file.size), file.etag] for file in artifact.files]
         print_table(["attempt", "file", "size", "ETag"], rows)
     say_what_is_hidden(inventory)
+    _warn(inventory.warnings)
 
 
 @artifacts_app.command("verify")
@@ -116,7 +119,7 @@ def verify_command(
         account = Account(profile, region)
         inventory = account.inventory(bucket)
         whole = [_whole(inventory, key) for key in keys or []]
-        artifacts = [inventory.one(key) for key in whole] if whole else inventory.all()
+        artifacts = map(inventory.one, whole) if whole else inventory.all()
         s3 = account.client("s3", account.region_of(bucket))
         results = [
             verify(s3, inventory.store, artifact, deep=deep)
@@ -124,10 +127,11 @@ def verify_command(
             if artifact is not None and (whole or not artifact.is_cleared)
         ]
     if format is Format.json:
-        print_json([result.to_json() for result in results])
+        print_json({"artifacts": [result.to_json() for result in results], "warnings": inventory.warnings})
     else:
         for result in results:
             _tell(result)
+        _warn(inventory.warnings)
     # One that was asked for by name must be there; of all, some may still be in the making.
     if any(result.findings or (whole and not result.is_sound) for result in results):
         raise typer.Exit(_DAMAGED)
@@ -177,6 +181,11 @@ def prune_command(
         _tell_removed(pruning)
     elif not nothing:
         say("Nothing was removed: --delete does.")
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        say(f"warning: {warning}.")
 
 
 def _whole(inventory: ArtifactInventory, prefix: str) -> str:
@@ -255,6 +264,7 @@ def _tell_pruning(pruning: Pruning, *, versioned: bool | None) -> None:
         say(f"gone: {owner_name(gone.owner)}{of}" + (", with its record" if gone.record else ""))
     for key, reason in pruning.kept.items():
         say(f"kept: {key[:_SHORT]}, {reason}")
+    _warn(pruning.warnings)
     for note in pruning.notes:
         say(f"note: {note}; their owners count as there.")
     say(f"{counted(len(pruning.removals), 'artifact')} that nothing refers to: {size(pruning.freed_bytes)}.")

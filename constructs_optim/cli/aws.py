@@ -26,14 +26,20 @@ from botocore.exceptions import ConnectionError as BotocoreConnectionError
 from rich.console import Console
 from rich.markup import escape
 
-from constructs_optim.operations.artifacts import ArtifactInventory
+from constructs_optim.operations.artifacts import REQUESTS_AT_ONCE, ArtifactInventory
 from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
 
 USAGE = 2
 """The exit status of a command that could not look at what it was asked to."""
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_CONFIG = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=5, read_timeout=30)
+# As many connections as an inventory has requests under way: one that is not kept is opened and encrypted anew.
+_CONFIG = Config(
+    retries={"mode": "standard", "max_attempts": 4},
+    connect_timeout=5,
+    read_timeout=30,
+    max_pool_connections=REQUESTS_AT_ONCE,
+)
 
 
 def bucket_name(value: str | None) -> str | None:

@@ -162,9 +162,13 @@ class Evidence:
     def _contents_of(self, bucket: str) -> StoreContents:
         assert self._account is not None  # noqa: S101 - there is an account
         if bucket not in self._contents:
-            artifacts = self._account.inventory(bucket).all()
-            past = tuple(job for each in artifacts if (job := _past_job(each)) is not None)
-            self._contents[bucket] = StoreContents(bucket, {each.key: _stored(each) for each in artifacts}, past)
+            stored: dict[str, StoredArtifact] = {}
+            past: list[PastJob] = []
+            for artifact in self._account.inventory(bucket).all():
+                stored[artifact.key] = _stored(artifact)
+                if (job := _past_job(artifact)) is not None:
+                    past.append(job)
+            self._contents[bucket] = StoreContents(bucket, stored, tuple(past))
         return self._contents[bucket]
 
     def _note(self, text: str) -> None:

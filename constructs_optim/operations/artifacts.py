@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import re
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -13,18 +13,19 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from constructs_optim.runtime.artifact_integrity import attempt_of, differences
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim, Owner
+from constructs_optim.runtime.concurrency import in_threads
 from constructs_optim.runtime.errors import DeploymentError, code_of
-from constructs_optim.runtime.owner_records import OwnerRecord, OwnerRecords
+from constructs_optim.runtime.owner_records import OwnerRecord, OwnerRecords, UnreadableRecord
 from constructs_optim.runtime.sagemaker_jobs import job_name
 
 from .jobs import Job, JobStatus, describe_job, owner_to_json
-from .verification import differences
 
 _KEY = re.compile(r"artifacts/([0-9a-f]{64})/(.+)")
 _MODEL_FILE = re.compile(r"model/(\d+)/(.+)")
-_ATTEMPT = re.compile(r"/model/(\d+)/")
-_REQUESTS_AT_ONCE = 8
+REQUESTS_AT_ONCE = 32
+"""How many requests are under way at a time; the client should keep as many connections (``max_pool_connections``)."""
 _PREFIX = re.compile(r"[0-9a-f]{1,64}")
 
 
@@ -39,7 +40,7 @@ class State(StrEnum):
     released = "released"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StoredFile:
     """A file that an attempt wrote; ``name`` is relative to the attempt's prefix, ``size`` in bytes."""
 
@@ -54,7 +55,7 @@ class StoredFile:
         return {**asdict(self), "modified_at": self.modified_at.isoformat()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Artifact:
     """All that a store holds of one artifact.
 
@@ -121,6 +122,17 @@ class Artifact:
         }
 
 
+@dataclass(frozen=True)
+class OwnerRecordsFound:
+    """What the store's owners refer to.
+
+    ``unreadable`` are objects of other accounts that are no record of theirs: what they would refer to is not known.
+    """
+
+    records: tuple[OwnerRecord, ...]
+    unreadable: tuple[UnreadableRecord, ...] = ()
+
+
 class ArtifactInventory:
     """What a store's bucket holds.
 
@@ -142,17 +154,14 @@ class ArtifactInventory:
         self.store: ArtifactStore = ArtifactStore(s3, bucket)
         self._s3, self._sagemaker = s3, sagemaker
 
-    def all(self) -> list[Artifact]:
-        """Every artifact, by key."""
-        found: dict[str, list[dict[str, Any]]] = {}
+    def all(self) -> Iterator[Artifact]:
+        """Every artifact, by key: as they are listed, so that a large store needs no more memory than a small one."""
         # Read before the threads ask for them, each on its own.
-        _ = self._visible_records
-        for item in self.objects("artifacts/"):
-            if match := _KEY.fullmatch(item["Key"]):
-                found.setdefault(match[1], []).append(item)
-        keys = sorted(found)
-        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as threads:
-            return list(threads.map(self._artifact, keys, [found[key] for key in keys]))
+        _ = self._owners_by_key
+        # S3 lists by name, so the objects of an artifact follow each other.
+        listed = itertools.groupby(self.objects("artifacts/"), lambda item: _key_of(item["Key"]))
+        found = ((key, list(items)) for key, items in listed if key is not None)
+        return in_threads(lambda each: self._artifact(*each), found, threads=REQUESTS_AT_ONCE)
 
     def one(self, key: str) -> Artifact | None:
         """The artifact of that key, or None where the store holds nothing of it."""
@@ -193,7 +202,7 @@ class ArtifactInventory:
 
     def owners(self, key: str, claim: Claim | None) -> tuple[Owner, ...]:
         """Who refers to the artifact, as far as this account may know: by the claim, or by a record of its own."""
-        recorded = {record.owner for record in self._visible_records if key in record.keys}
+        recorded = self._owners_by_key.get(key, ())
         return tuple(sorted({*recorded, *(claim.owners if claim else ())}))
 
     @property
@@ -202,22 +211,31 @@ class ArtifactInventory:
         _ = self._visible_records
         return "owner_records" not in vars(self)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What of other accounts could not be read, and what follows from that."""
+        return tuple(
+            f"{unreadable.problem} (account {unreadable.account}). It is not counted, and while it is there nothing is "
+            "pruned: have that account restore it, or delete it"
+            for unreadable in self._visible_records.unreadable
+        )
+
     @cached_property
-    def owner_records(self) -> tuple[OwnerRecord, ...]:
+    def owner_records(self) -> OwnerRecordsFound:
         """What the store's owners refer to, as it was when it was first asked for."""
         return self.read_owner_records()
 
-    def read_owner_records(self) -> tuple[OwnerRecord, ...]:
+    def read_owner_records(self) -> OwnerRecordsFound:
         """What the store's owners refer to now.
 
         Raises:
             ClientError: AccessDenied, in a store of another account.
-            DeploymentError: when one of the records cannot be read: then nobody knows what it refers to.
+            DeploymentError: when a record of this account cannot be read: then nobody knows what it refers to.
         """
         return self._read_owner_records()
 
     @cached_property
-    def _visible_records(self) -> tuple[OwnerRecord, ...]:
+    def _visible_records(self) -> OwnerRecordsFound:
         try:
             return self.owner_records
         except ClientError as error:
@@ -225,14 +243,27 @@ class ArtifactInventory:
                 raise
             return self._read_owner_records(self.account)
 
-    def _read_owner_records(self, account: str | None = None) -> tuple[OwnerRecord, ...]:
-        try:
-            return tuple(OwnerRecords(self._s3, self.bucket).all(account))
-        except (AttributeError, KeyError, TypeError) as error:
-            raise DeploymentError(
-                f"a record below s3://{self.bucket}/owners/ has not the form it must have ({error!r}); restore an "
-                "earlier version of it, or delete it when its stack is gone"
-            ) from None
+    @cached_property
+    def _owners_by_key(self) -> Mapping[str, tuple[Owner, ...]]:
+        found: dict[str, tuple[Owner, ...]] = {}
+        for record in self._visible_records.records:
+            for key in record.keys:
+                found[key] = (*found.get(key, ()), record.owner)
+        return found
+
+    def _read_owner_records(self, account: str | None = None) -> OwnerRecordsFound:
+        records: list[OwnerRecord] = []
+        unreadable: list[UnreadableRecord] = []
+        for found in OwnerRecords(self._s3, self.bucket).all(account, threads=REQUESTS_AT_ONCE):
+            if isinstance(found, OwnerRecord):
+                records.append(found)
+            elif found.account == self.account:
+                raise DeploymentError(
+                    f"{found.problem}. Until then nobody knows what it refers to; delete it when its stack is gone"
+                )
+            else:
+                unreadable.append(found)
+        return OwnerRecordsFound(tuple(records), tuple(unreadable))
 
     def objects(self, prefix: str) -> Iterator[dict[str, Any]]:
         """The bucket's objects below ``prefix``, as ListObjectsV2 describes them."""
@@ -262,14 +293,6 @@ class ArtifactInventory:
             unreadable=unreadable,
             changed_at=max(item["LastModified"] for item in objects),
         )
-
-
-def attempt_of(manifest: dict[str, Any]) -> int:
-    """Which attempt made what the manifest describes; manifests of the first releases say so in their URI alone."""
-    if isinstance(manifest.get("attempt"), int):
-        return manifest["attempt"]
-    found = _ATTEMPT.search(str(manifest["model_data_uri"]))
-    return int(found[1]) if found else 1
 
 
 @dataclass
@@ -333,6 +356,11 @@ class _Facts:
         if self.job.ended:
             return State.failed, self.job.failure_reason or f"job {self.job.name} is {self.job.status}"
         return State.being_made, f"job {self.job.name} is {self.job.status}"
+
+
+def _key_of(name: str) -> str | None:
+    match = _KEY.fullmatch(name)
+    return match[1] if match else None
 
 
 def _files(key: str, objects: list[dict[str, Any]]) -> Iterator[StoredFile]:

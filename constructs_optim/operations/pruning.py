@@ -6,7 +6,8 @@ Pruning closes the claim first and looks for references afterwards, so one of th
 1. What has an owner, a job that runs, or was in use of late is kept.
 2. The claim is released by compare-and-swap, only while it has no owners. Who joins it from then on starts over with
    the next attempt and takes no notice of manifests before it.
-3. The owner records are read again. Where one refers to the artifact now, the release is undone.
+3. The owner records are read again. Where one refers to the artifact now, or one of another account cannot be read and
+   so may refer to it, the release is undone.
 4. The manifest is deleted, if it is still that of a released attempt; then the files of the attempts up to that one.
 
 The claim stays: it numbers the attempts. Interrupted at any point, it is carried on by the next run.
@@ -15,17 +16,19 @@ The claim stays: it numbers the attempts. Interrupted at any point, it is carrie
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
+from constructs_optim.runtime.artifact_integrity import attempt_of
 from constructs_optim.runtime.artifact_store import ArtifactStore, Owner
+from constructs_optim.runtime.concurrency import in_threads
 from constructs_optim.runtime.errors import DeploymentError, code_of
-from constructs_optim.runtime.owner_records import OwnerRecords
+from constructs_optim.runtime.owner_records import OwnerRecords, UnreadableRecord
 
-from .artifacts import Artifact, ArtifactInventory, attempt_of
+from .artifacts import REQUESTS_AT_ONCE, Artifact, ArtifactInventory
 from .jobs import owner_to_json
 from .stacks import Stacks
 
@@ -34,6 +37,9 @@ _LEAST_RECORD_AGE = dt.timedelta(days=1)
 # The most a job may be given (API reference, StoppingCondition).
 _LONGEST_JOB = dt.timedelta(days=28)
 _BATCH = 1000
+
+In = TypeVar("In")
+Out = TypeVar("Out")
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,8 @@ class GoneOwner:
 class Pruning:
     """What is to go, what stays and why (by artifact key), and what could not be found out.
 
-    ``complete`` are the keys of artifacts that are made and were not released.
+    ``complete`` are the keys of artifacts that are made and were not released. ``warnings`` name what of other accounts
+    could not be read, and may refer to any artifact.
     """
 
     removals: tuple[Removal, ...] = ()
@@ -88,6 +95,7 @@ class Pruning:
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
     complete: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def freed_bytes(self) -> int:
@@ -102,6 +110,7 @@ class Pruning:
             "gone_owners": [owner.to_json() for owner in self.gone_owners],
             "kept": [{"artifact_key": key, "reason": reason} for key, reason in self.kept.items()],
             "notes": list(self.notes),
+            "warnings": list(self.warnings),
         }
 
 
@@ -138,18 +147,24 @@ class Pruner:
         removals: list[Removal] = []
         kept: dict[str, str] = {}
         busy: set[str] = set()
-        held: dict[Owner, set[str]] = {record.owner: set() for record in self._inventory.owner_records}
-        artifacts = self._inventory.all()
-        for artifact in artifacts:
+        complete: set[str] = set()
+        records = self._inventory.owner_records
+        self._stacks.look_up(record.owner for record in records.records)
+        held: dict[Owner, set[str]] = {record.owner: set() for record in records.records}
+        for artifact in self._inventory.all():
+            if artifact.is_complete and not (artifact.claim and artifact.claim.released):
+                complete.add(artifact.key)
             for owner in artifact.owners:
                 held.setdefault(owner, set()).add(artifact.key)
             if self._runs(artifact):
                 busy.add(artifact.key)
             if reason := self._reason_to_keep(artifact):
                 kept[artifact.key] = reason
+            elif records.unreadable:
+                kept[artifact.key] = _may_refer(records.unreadable)
             elif artifact.files or artifact.manifest or artifact.unreadable:
                 removals.append(Removal(artifact, self._unused_since(artifact)))
-        for record in self._inventory.owner_records:
+        for record in records.records:
             # Also what it refers to and the store does not hold any more.
             held[record.owner] |= record.keys.keys()
         written = self._times_of_records()
@@ -163,12 +178,9 @@ class Pruner:
             removals=tuple(removals),
             gone_owners=tuple(owner for owner in gone if owner.keys or owner.record),
             kept=kept,
-            complete=frozenset(
-                artifact.key
-                for artifact in artifacts
-                if artifact.is_complete and not (artifact.claim and artifact.claim.released)
-            ),
+            complete=frozenset(complete),
             notes=tuple(sorted(filter(None, notes))),
+            warnings=self._inventory.warnings,
         )
 
     def carry_out(self, surveyed: Pruning) -> Pruning:
@@ -176,21 +188,24 @@ class Pruner:
         encryption = self._encryption(surveyed)
         store = ArtifactStore(self._s3, self._inventory.bucket, encryption)
         records = OwnerRecords(self._s3, self._inventory.bucket, encryption)
-        for gone in surveyed.gone_owners:
+
+        def give_up(gone: GoneOwner) -> None:
             for key in gone.keys:
                 store.leave(key, gone.owner, finished=key in surveyed.complete)
                 records.forget(gone.owner, key)
-        decided = [self._release(removal, store) for removal in surveyed.removals]
-        referred = {
-            key
-            for record in self._inventory.read_owner_records()
-            if not self._stacks.fate(record.owner).gone
-            for key in record.keys
-        }
-        done = [self._remove(removal, store, referred) for removal in decided]
-        for gone in surveyed.gone_owners:
+
+        def remove_record(gone: GoneOwner) -> None:
             if gone.record is not None:
                 self._s3.delete_object(Bucket=self._inventory.bucket, Key=gone.record)
+
+        # One step of all before the next step of any: what is released first is looked for in the records afterwards.
+        _each(give_up, surveyed.gone_owners)
+        decided = _each(lambda removal: self._release(removal, store), surveyed.removals)
+        found = self._inventory.read_owner_records()
+        referred = {key for record in found.records if not self._stacks.fate(record.owner).gone for key in record.keys}
+        unclear = _may_refer(found.unreadable) if found.unreadable else None
+        done = _each(lambda removal: self._remove(removal, store, referred, unclear), decided)
+        _each(remove_record, surveyed.gone_owners)
         return replace(surveyed, removals=tuple(done))
 
     def _reason_to_keep(self, artifact: Artifact) -> str | None:
@@ -261,14 +276,16 @@ class Pruner:
             return replace(removal, skipped="a stack has come to refer to it")
         return removal
 
-    def _remove(self, removal: Removal, store: ArtifactStore, referred: set[str]) -> Removal:
+    def _remove(
+        self, removal: Removal, store: ArtifactStore, referred: Collection[str], unclear: str | None
+    ) -> Removal:
         claim, key = removal.artifact.claim, removal.artifact.key
         if removal.skipped or claim is None:
             return removal
-        if key in referred:
+        if key in referred or unclear is not None:
             if not claim.released:
                 store.restore(key)
-            return replace(removal, skipped="a stack is about to refer to it")
+            return replace(removal, skipped=unclear or "a stack is about to refer to it")
         self._delete_manifest(key, claim.attempt)
         names = [
             f"artifacts/{key}/model/{file.attempt}/{file.name}"
@@ -300,3 +317,13 @@ class Pruner:
                     f"{len(errors)} files could not be deleted, the first of them {first.get('Key')}: "
                     f"{first.get('Code')} {first.get('Message')}. Nothing refers to them: solve that and prune again"
                 )
+
+
+def _each(step: Callable[[In], Out], items: Iterable[In]) -> list[Out]:
+    return list(in_threads(step, items, threads=REQUESTS_AT_ONCE))
+
+
+def _may_refer(unreadable: Collection[UnreadableRecord]) -> str:
+    names = sorted(each.name for each in unreadable)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more} cannot be read, and may refer to it"

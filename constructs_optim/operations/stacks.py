@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from constructs_optim.runtime.artifact_store import Owner
+from constructs_optim.runtime.concurrency import in_threads
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,15 @@ class Stacks:
         self._clients: dict[str, Any] = {}
         self._fates: dict[str, Fate] = {}
 
+    def look_up(self, owners: Iterable[Owner]) -> None:
+        """Find out what became of the stacks of many owners, for :meth:`fate` to know: several at a time."""
+        stack_ids = sorted({owner.stack_id for owner in owners} - self._fates.keys())
+        for stack_id in stack_ids:
+            if _is_stack_id(parts := stack_id.split(":", 5)) and parts[4] == self._account:
+                # Clients are made one after the other: boto3's session is not made for threads.
+                self._client(parts[3])
+        self._fates.update(zip(stack_ids, in_threads(self._looked_up, stack_ids), strict=True))
+
     def fate(self, owner: Owner) -> Fate:
         """What became of the owner's stack. Whatever is not known for certain counts as there."""
         stack_id = owner.stack_id
@@ -48,7 +58,7 @@ class Stacks:
 
     def _looked_up(self, stack_id: str) -> Fate:
         parts = stack_id.split(":", 5)
-        if len(parts) < 6 or parts[2] != "cloudformation":
+        if not _is_stack_id(parts):
             return Fate(gone=False, unknown=f"{stack_id} is no stack id")
         region, account = parts[3], parts[4]
         if account != self._account:
@@ -71,3 +81,7 @@ class Stacks:
         if region not in self._clients:
             self._clients[region] = self._cloudformation(region)
         return self._clients[region]
+
+
+def _is_stack_id(parts: list[str]) -> bool:
+    return len(parts) == 6 and parts[2] == "cloudformation"

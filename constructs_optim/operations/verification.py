@@ -15,13 +15,13 @@ import importlib
 import importlib.util
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import ClientError, FlexibleChecksumError
 
+from constructs_optim.runtime.artifact_integrity import Damage, Finding, differences, misplaced
 from constructs_optim.runtime.errors import code_of, message_of
 
 if TYPE_CHECKING:
@@ -32,28 +32,6 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20
 _MD5 = re.compile(r"[0-9a-f]{32}(?:-(\d+))?")
 _ETAG = "ETag"
-
-
-class Damage(StrEnum):
-    """What can be wrong with a file."""
-
-    missing = "missing"
-    changed = "changed"
-    extra = "extra"
-    unreadable = "unreadable"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One file that is not as it should be, and how that shows."""
-
-    file: str
-    damage: Damage
-    detail: str
-
-    def to_json(self) -> dict[str, str]:
-        """The finding as ``artifacts verify --format json`` prints it."""
-        return {"file": self.file, "damage": self.damage.value, "detail": self.detail}
 
 
 @dataclass(frozen=True)
@@ -111,10 +89,9 @@ def verify(s3: Any, store: ArtifactStore, artifact: Artifact, *, deep: bool = Fa
     if artifact.manifest is None or artifact.state not in ("ready", "damaged"):
         return Verification(artifact.key, not_checked=f"{artifact.state}: {artifact.detail}")
     uri, expected = artifact.manifest["model_data_uri"], artifact.manifest["files"]
+    if strays := misplaced(store, artifact.key, artifact.manifest):
+        return Verification(artifact.key, findings=tuple(strays))
     place = f"s3://{store.bucket}/"
-    if not uri.startswith(f"{place}artifacts/{artifact.key}/"):
-        stray = Finding("manifest.json", Damage.changed, f"model_data_uri is {uri}, which is not below this artifact")
-        return Verification(artifact.key, findings=(stray,))
     findings = differences(expected, store.files(uri, checksums=True))
     checks: list[DeepCheck] = []
     if deep:
@@ -127,39 +104,6 @@ def verify(s3: Any, store: ArtifactStore, artifact: Artifact, *, deep: bool = Fa
                 else:
                     checks.append(result)
     return Verification(artifact.key, len(expected), tuple(findings), tuple(checks))
-
-
-def differences(expected: Iterable[Mapping[str, Any]], found: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Compare a manifest's files with those of the store, without reading them.
-
-    Args:
-        expected: ``{"name", "size", "etag"}`` each, and ``"checksums"`` where they were known.
-        found: the same of what is there.
-
-    Returns:
-        One finding for each file that differs, by name.
-    """
-    then, now = ({file["name"]: file for file in files} for files in (expected, found))
-    findings: list[Finding] = []
-    for name in sorted({*then, *now}):
-        if name not in now:
-            findings.append(Finding(name, Damage.missing, f"{then[name]['size']} bytes are gone"))
-        elif name not in then:
-            findings.append(Finding(name, Damage.extra, f"{now[name]['size']} bytes that the manifest does not name"))
-        elif changes := _changes(then[name], now[name]):
-            findings.append(Finding(name, Damage.changed, "; ".join(changes)))
-    return findings
-
-
-def _changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    changes = [f"{what} {now[what]}, was {then[what]}" for what in ("size", "etag") if then[what] != now[what]]
-    kept, current = then.get("checksums") or {}, now.get("checksums") or {}
-    common = sorted({*kept} & {*current})
-    changes += [f"{name} {current[name]}, was {kept[name]}" for name in common if kept[name] != current[name]]
-    if changes and then["size"] == now["size"] and any(kept[name] == current[name] for name in common):
-        same = next(name for name in common if kept[name] == current[name])
-        changes.append(f"{same} is the same: written again with the same content")
-    return changes
 
 
 def deep_check(s3: Any, bucket: str, prefix: str, file: Mapping[str, Any]) -> DeepCheck | Finding:

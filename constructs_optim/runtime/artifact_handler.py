@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from .artifact_integrity import check_manifest
 from .artifact_jobs import of_kind
 from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import Event, issued_at
@@ -125,7 +126,7 @@ def _manifest(store: ArtifactStore, wanted: ArtifactProperties, owner: Owner) ->
     """The artifact's manifest, which is there and is that of the declared recipe.
 
     Raises:
-        DeploymentError: when it is not, with what is known about it.
+        DeploymentError: when it is not, with what is known about it, or when what the manifest says does not hold.
     """
     key = wanted.artifact_key
     claim = store.claim(key)
@@ -138,6 +139,7 @@ def _manifest(store: ArtifactStore, wanted: ArtifactProperties, owner: Owner) ->
             f"the artifact {key} is not in the store {store.bucket}: {known.what}. Next: {known.next_step}"
         )
     _check_recipe(wanted, manifest, store.bucket)
+    check_manifest(store, key, manifest, repositories=wanted.serving_repositories)
     return manifest
 
 

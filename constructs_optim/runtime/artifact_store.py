@@ -17,23 +17,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from .concurrency import in_threads
 from .errors import DeploymentError, code_of
 from .json_records import JsonRecords, Record, objects
 from .owner_records import Owner
-from .record_schema import SCHEMA, check_schema, reading, schema_of, unknown_members
+from .record_schema import SCHEMA, check_schema, schema_of, unknown_members
+from .value_shapes import is_list, is_object
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 __all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key"]
-
-_REQUESTS_AT_ONCE = 8
 
 
 def artifact_key(recipe_key: str, source_identity: str) -> str:
@@ -165,9 +164,8 @@ class ArtifactStore:
         except DeploymentError:
             return None
         if manifest is not None and not self._any_schema:
-            check_schema(manifest, f"s3://{self.bucket}/{_prefix(key)}manifest.json")
-        wanted = {"model_data_uri", "image", "job_name", "files"}
-        return manifest if manifest is not None and wanted <= set(manifest) and manifest["files"] else None
+            check_schema(manifest, self._records.uri(f"{_prefix(key)}manifest.json"))
+        return manifest if manifest is not None and _is_manifest(manifest) else None
 
     def write_manifest(self, key: str, manifest: dict[str, Any]) -> None:
         """Write the manifest, which completes the artifact.
@@ -197,11 +195,13 @@ class ArtifactStore:
             for name, size, etag in objects(self._s3, self.bucket, prefix)
         ]
         found.sort(key=lambda item: item["name"])
-        if not checksums:
-            return found
-        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as threads:
-            kept = threads.map(self._checksums, [prefix + item["name"] for item in found])
-            return [{**item, "checksums": of_file} for item, of_file in zip(found, kept, strict=True)]
+        return self.with_checksums(uri, found) if checksums else found
+
+    def with_checksums(self, uri: str, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Files that :meth:`files` found below ``uri``, with their checksums."""
+        prefix = uri.removeprefix(f"s3://{self.bucket}/")
+        kept = in_threads(self._checksums, [prefix + item["name"] for item in files])
+        return [{**item, "checksums": of_file} for item, of_file in zip(files, kept, strict=True)]
 
     def _checksums(self, name: str) -> dict[str, str]:
         """What S3 computed when the object was written (since December 2024 CRC64NVME, unless the writer chose)."""
@@ -336,16 +336,29 @@ class ArtifactStore:
         return self._parsed(self._records.swap(_claim_name(key), changed), key)
 
     def _parsed(self, record: Record, key: str) -> Claim:
-        uri = f"s3://{self.bucket}/{_claim_name(key)}"
         if not self._any_schema:
-            check_schema(record, uri)
-        with reading(record, uri):
-            return Claim.from_record(record)
+            check_schema(record, self._records.uri(_claim_name(key)))
+        return self._records.parsed(_claim_name(key), record, Claim.from_record)
 
 
 def _makers(owners: Collection[Owner], claim: Claim) -> list[Owner]:
     """Those of ``owners`` whose account runs the claim's job."""
     return [owner for owner in owners if claim.made_in(owner.account)]
+
+
+def _is_manifest(record: Record) -> bool:
+    """Whether all that is read of a manifest is there, and is text, numbers and lists as it must be."""
+    texts = (record.get(name) for name in ("model_data_uri", "image", "job_name"))
+    files = record.get("files")
+    if not all(isinstance(text, str) for text in texts) or not is_list(files) or not files:
+        return False
+    kinds = {"name": str, "size": int, "etag": str}
+    return all(
+        is_object(file)
+        and all(isinstance(file.get(name), kind) for name, kind in kinds.items())
+        and is_object(file.get("checksums", {}))
+        for file in files
+    )
 
 
 def _prefix(key: str) -> str:

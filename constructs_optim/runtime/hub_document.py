@@ -28,13 +28,13 @@ class HubDocument:
             configuration: name of an inference configuration. Default: the document's own default, if it has any.
 
         Raises:
-            DeploymentError: for a configuration that the document does not have.
+            DeploymentError: for a document that is no JSON object, and for a configuration that it does not have.
         """
         self._model = model
-        document = object_in(_fold(json.loads(text)))
+        written, document = _parsed(model, text)
         configurations = object_in(document.get("inferenceconfigs"))
         if configuration is not None and _folded(configuration) not in configurations:
-            there_are = ", ".join(sorted(_names(json.loads(text)))) or "none"
+            there_are = ", ".join(sorted(_names(written))) or "none"
             raise DeploymentError(
                 f"{model} has no inference configuration {configuration!r}; its document has: {there_are}"
             )
@@ -129,6 +129,21 @@ class HubDocument:
         if not isinstance(image, str) or image.startswith("$"):
             raise DeploymentError(f"the hub's document of {self._model} names no container image for {instance_type}")
         return image, environment
+
+
+def _parsed(model: str, text: str) -> tuple[dict[str, object], dict[str, object]]:
+    """The document as it is written, and as it is looked up in."""
+    try:
+        document: object = json.loads(text)
+        if is_object(document):
+            # As recursive as reading it.
+            return document, object_in(_fold(document))
+    except (ValueError, RecursionError):
+        pass
+    raise DeploymentError(
+        f"the hub's document of {model} cannot be read: it is no JSON object, or nested too deeply. Next: choose "
+        "another version of the model; for a model of a private hub, import it again"
+    )
 
 
 def _names(document: object) -> list[str]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from .artifact_integrity import check_manifest
 from .artifact_jobs import of_kind
 from .artifact_store import ArtifactStore, Claim, artifact_key
 from .cloudformation import Event, issued_at, signal
@@ -222,6 +223,7 @@ def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: Reso
     )
     manifest = store.manifest(key, claim.attempt)
     if manifest is not None:
+        check_manifest(store, key, manifest, repositories=wanted.serving_repositories)
         log("reused", artifact=key)
         if wanted.wait_handle:
             signal(wanted.wait_handle, data=signal_data(manifest))
@@ -341,6 +343,7 @@ def _watch(event: Event, wanted: JobProperties, claim: Claim) -> None:
                     "KmsKeyArn": wanted.kms_key_arn,
                     "ArtifactKey": claim.artifact_key,
                     "Attempt": claim.attempt,
+                    "ServingRepositories": list(wanted.serving_repositories),
                     "Account": Owner(event["StackId"], event["LogicalResourceId"]).account,
                     "Deadline": deadline(wanted.wait_seconds),
                     "WaitHandle": wanted.wait_handle,

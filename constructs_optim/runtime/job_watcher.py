@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from .artifact_integrity import check_manifest
 from .artifact_jobs import ArtifactJobs, of_kind
 from .artifact_store import ArtifactStore, Claim
 from .custom_resource import client
-from .errors import InvalidEvent
+from .errors import DeploymentError, InvalidEvent
 from .job_handler import signal_data
 from .properties import is_artifact_key
 from .property_reader import JOB_KINDS
 from .sagemaker_jobs import SageMakerJobs, job_name
 from .serving_properties import remove_setting
 from .telemetry import count, entry_point, log
+from .value_shapes import list_in
 from .watching import again, end, is_out_of_time, look_later
 
 if TYPE_CHECKING:
@@ -89,6 +91,11 @@ class _Look:
         """Wait for a job that another account runs: of that one there are only the records."""
         manifest = self.store.manifest(self.key, claim.attempt)
         if manifest is not None:
+            repositories = [str(name) for name in list_in(self.event.get("ServingRepositories"))]
+            try:
+                check_manifest(self.store, self.key, manifest, repositories=repositories)
+            except DeploymentError as error:
+                return end(self.event, failure=str(error))
             return end(self.event, data=signal_data(manifest))
         of_account = f"the {self.made_by.kind.title} of account {claim.maker} for the artifact {self.key}"
         if claim.failure:

@@ -12,11 +12,12 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from botocore.exceptions import ClientError
 
 from .errors import DeploymentError, code_of
+from .record_schema import check_schema
 from .value_shapes import is_object
 
 if TYPE_CHECKING:
@@ -26,7 +27,11 @@ _SWAP_ATTEMPTS = 30
 CHANGED_MEANWHILE = (404, 409, 412)
 """What S3 answers to a conditional write of an object that is not what it was."""
 
+# Far more than any record has; a function's memory is 256 MB or more.
+_LARGEST = 32_000_000
+
 Record = dict[str, Any]
+Read = TypeVar("Read")
 
 
 class Encryption(TypedDict, total=False):
@@ -57,10 +62,19 @@ def objects(s3: S3Client, bucket: str, prefix: str) -> Iterator[tuple[str, int, 
 class JsonRecords:
     """The records of one bucket. Every method may be repeated."""
 
-    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None) -> None:
+    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, largest: int = _LARGEST) -> None:
+        """Prepare to read and write.
+
+        Args:
+            s3: an S3 client.
+            bucket: where the records are.
+            kms_key_arn: what they are encrypted with. Default: the bucket's own encryption.
+            largest: how many bytes of a record are read at most; a larger one is refused.
+        """
         self._s3 = s3
         self.bucket = bucket
         self._encryption = encryption(kms_key_arn)
+        self._largest = largest
 
     def read(self, name: str) -> Record | None:
         """The record, or None where there is none.
@@ -70,6 +84,24 @@ class JsonRecords:
         """
         found = self._read(name)
         return found[0] if found else None
+
+    def parsed(self, name: str, record: Record, parse: Callable[[Record], Read]) -> Read:
+        """What ``parse`` makes of a record that was read.
+
+        Raises:
+            NewerRecord: when it has not the form that ``parse`` expects because a newer release wrote it.
+            DeploymentError: when it has another form for any other reason.
+        """
+        try:
+            return parse(record)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            check_schema(record, self.uri(name))
+            problem = f"{type(error).__name__}: {error}"
+            raise DeploymentError(self._damaged(name, f"it is a record of another kind ({problem})")) from None
+
+    def uri(self, name: str) -> str:
+        """Where the record is."""
+        return f"s3://{self.bucket}/{name}"
 
     def write(self, name: str, record: Record) -> None:
         """Write the record, whatever was there."""
@@ -99,9 +131,7 @@ class JsonRecords:
                     raise
             _count_contention()
             time.sleep(random.uniform(0, 0.05 * (attempt + 1)))  # noqa: S311 - jitter, no secret
-        raise DeploymentError(
-            f"s3://{self.bucket}/{name} is being changed by too many deployments at once; deploy again"
-        )
+        raise DeploymentError(f"{self.uri(name)} is being changed by too many deployments at once; deploy again")
 
     def names(self, prefix: str) -> Iterator[str]:
         """The names of the objects below ``prefix``."""
@@ -114,16 +144,24 @@ class JsonRecords:
             if code_of(error) in ("NoSuchKey", "404"):
                 return None
             raise
+        content = answer["Body"].read(self._largest + 1)
+        if len(content) > self._largest:
+            answer["Body"].close()
+            raise DeploymentError(self._damaged(name, f"it has more than {self._largest:,} bytes"))
         try:
-            record: object = json.loads(answer["Body"].read())
-        except ValueError:
+            record: object = json.loads(content)
+        except (ValueError, RecursionError):
+            # Not JSON, not UTF-8, or nested more deeply than anything that was written here.
             record = None
         if not is_object(record):
-            raise DeploymentError(
-                f"s3://{self.bucket}/{name} is damaged: it is no JSON object. The bucket is versioned: restore the "
-                "version before it, then deploy again"
-            )
+            raise DeploymentError(self._damaged(name, "it is no JSON object"))
         return record, answer["ETag"]
+
+    def _damaged(self, name: str, problem: str) -> str:
+        return (
+            f"{self.uri(name)} is damaged: {problem}. The bucket is versioned: restore the version before it, "
+            "then deploy again"
+        )
 
     def _put(self, name: str, record: Record, condition: _Condition) -> None:
         self._s3.put_object(

@@ -22,18 +22,22 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from .concurrency import in_threads
 from .errors import DeploymentError, code_of
 from .json_records import JsonRecords, Record
-from .record_schema import SCHEMA, check_schema, reading, schema_of, unknown_members
+from .record_schema import SCHEMA, check_schema, schema_of, unknown_members
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 PREFIX = "owners/"
+_UNKNOWN = "unknown"
 # Lambda repeats an invocation twice, and CloudFormation has one request of a resource under way at a time.
 _REMEMBERED_REQUESTS = 20
 # Those of the request that is under way, and those that a rollback brings back.
 _REMEMBERED_PROPERTIES = 2
+# An owner has a handful of keys. Whoever shares the store writes records of its own account, of any size.
+_LARGEST_RECORD = 1_000_000
 
 
 class Superseded(DeploymentError):
@@ -57,7 +61,7 @@ class Owner:
     def record_name(self) -> str:
         """The name of its record."""
         digest = hashlib.sha256(f"{self.stack_id}\n{self.logical_id}".encode()).hexdigest()[:32]
-        return f"{PREFIX}{self.account or 'unknown'}/{digest}.json"
+        return f"{PREFIX}{self.account or _UNKNOWN}/{digest}.json"
 
 
 BEGUN, CARRIED_OUT, ANSWERED, LEAVING = "begun", "carried out", "answered", "leaving"
@@ -175,6 +179,19 @@ class OwnerRecord:
 _MEMBERS = frozenset(OwnerRecord(Owner("", "")).to_record())
 
 
+@dataclass(frozen=True)
+class UnreadableRecord:
+    """An object below ``owners/`` that is no owner's record; ``problem`` names it and says what is wrong."""
+
+    name: str
+    problem: str
+
+    @property
+    def account(self) -> str:
+        """The account that may write it: the folder it is in."""
+        return _account_in(self.name)
+
+
 class OwnerRecords:
     """The owner records of one bucket. Every method may be repeated."""
 
@@ -187,19 +204,35 @@ class OwnerRecords:
             kms_key_arn: what records are encrypted with. Default: as the bucket has it.
             any_schema: whether records of a newer release are changed as well, as far as they can be read.
         """
-        self._records = JsonRecords(s3, bucket, kms_key_arn)
+        self._records = JsonRecords(s3, bucket, kms_key_arn, largest=_LARGEST_RECORD)
         self._any_schema = any_schema
 
-    def all(self, account: str | None = None) -> Iterator[OwnerRecord]:
-        """Every owner's record, or those of one account, which is all that another account's store shows it."""
-        for name in self._records.names(f"{PREFIX}{account}/" if account else PREFIX):
-            if record := self._records.read(name):
-                yield self._parsed(record, name)
+    def all(self, account: str | None = None, *, threads: int = 8) -> Iterator[OwnerRecord | UnreadableRecord]:
+        """Every owner's record, or those of one account, which is all that another account's store shows it.
+
+        Each account writes its own: what cannot be read of one, or is said in the name of another, hides none of the
+        rest.
+        """
+        names = self._records.names(f"{PREFIX}{account}/" if account else PREFIX)
+        return filter(None, in_threads(self._any, names, threads=threads))
+
+    def _any(self, name: str) -> OwnerRecord | UnreadableRecord | None:
+        try:
+            record = self._read(name)
+        except DeploymentError as error:
+            return UnreadableRecord(name, str(error))
+        if record is not None and (record.owner.account or _UNKNOWN) != _account_in(name):
+            problem = f"s3://{self._records.bucket}/{name} speaks for account {record.owner.account}, and is not its"
+            return UnreadableRecord(name, problem)
+        return record
+
+    def _read(self, name: str) -> OwnerRecord | None:
+        record = self._records.read(name)
+        return self._parsed(record, name) if record is not None else None
 
     def get(self, owner: Owner) -> OwnerRecord:
         """An owner's record as it stands; empty where there is none."""
-        record = self._records.read(owner.record_name)
-        return self._parsed(record, owner.record_name) if record else OwnerRecord(owner)
+        return self._read(owner.record_name) or OwnerRecord(owner)
 
     def may_refer(self, owner: Owner) -> bool:
         """Whether an owner refers to anything; in a store that is not shared with its account it does not."""
@@ -352,15 +385,17 @@ class OwnerRecords:
         return self._parsed(self._records.swap(owner.record_name, changed), owner.record_name)
 
     def _parsed(self, record: Record, name: str) -> OwnerRecord:
-        uri = f"s3://{self._records.bucket}/{name}"
         if not self._any_schema:
-            check_schema(record, uri)
-        with reading(record, uri):
-            return OwnerRecord.from_record(record)
+            check_schema(record, self._records.uri(name))
+        return self._records.parsed(name, record, OwnerRecord.from_record)
 
 
 def _without(record: OwnerRecord, key: str) -> OwnerRecord:
     return replace(record, keys={other: reference for other, reference in record.keys.items() if other != key})
+
+
+def _account_in(name: str) -> str:
+    return name.removeprefix(PREFIX).partition("/")[0]
 
 
 def _check_latest(record: OwnerRecord, request: str) -> None:

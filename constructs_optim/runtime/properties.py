@@ -17,10 +17,12 @@ from .value_shapes import COUNT, IMAGE, INSTANCE_TYPE, MODEL_ENVIRONMENT, S3_URI
 # deployment can mean. ASCII: \d and \w stand for the digits and letters of every script otherwise.
 _MOST_CHANNELS = 5
 _MOST_READS = 20
+_MOST_REPOSITORIES = 10
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _HUB_CONTENT = re.compile(r"(?=.{1,63}\Z)[a-zA-Z0-9](-*[a-zA-Z0-9])*")
 _CONFIGURATION = re.compile(r"[\w.-]{1,128}", re.ASCII)
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
+_REPOSITORY = re.compile(r"(?=.{1,255}\Z)[\w.-]+(:\d+)?(/[\w.-]+)+", re.ASCII)
 _SUFFIX = re.compile(r"([\w-]+/)*", re.ASCII)
 _CHANNEL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LOGICAL_ID = re.compile(r"[A-Za-z0-9]{1,255}")
@@ -77,6 +79,8 @@ class JobProperties:
     """What one ``Custom::OptimizationJob`` or ``Custom::TrainingJob`` asks for.
 
     ``reads`` is what the job reads besides its source, and ``model_channel`` the training job's input channel for that.
+    ``serving_repositories`` are those (``host/repository``) that the artifact may be served from an image of; none
+    where its image is not asked of the artifact.
     """
 
     kind: str
@@ -92,6 +96,7 @@ class JobProperties:
     wait_handle: str | None
     wait_seconds: int | None
     state_machine_arn: str
+    serving_repositories: tuple[str, ...]
     tags: tuple[tuple[str, str], ...]
 
 
@@ -115,6 +120,7 @@ class ArtifactProperties:
     """What one ``Custom::OptimizedArtifact`` asks for.
 
     ``recipe_key`` and ``source`` say what the artifact must have been made by and of; None where anything will do.
+    ``serving_repositories`` is as of :class:`JobProperties`.
     """
 
     kind: str
@@ -124,6 +130,7 @@ class ArtifactProperties:
     description: Mapping[str, object]
     bucket: str
     kms_key_arn: str | None
+    serving_repositories: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -156,6 +163,7 @@ def parse_job_properties(properties: Mapping[str, object]) -> JobProperties:
         wait_handle=reader.wait_handle(),
         wait_seconds=reader.seconds("WaitSeconds"),
         state_machine_arn=reader.state_machine_arn(),
+        serving_repositories=reader.texts("ServingRepositories", _REPOSITORY, _MOST_REPOSITORIES),
         tags=reader.tags(),
     )
     reader.finish()
@@ -218,6 +226,7 @@ def parse_artifact_properties(properties: Mapping[str, object]) -> ArtifactPrope
         description=reader.description(),
         bucket=reader.bucket(),
         kms_key_arn=reader.kms_key_arn(),
+        serving_repositories=reader.texts("ServingRepositories", _REPOSITORY, _MOST_REPOSITORIES),
     )
     reader.finish()
     return parsed

@@ -7,8 +7,7 @@ nothing of the record any more. Only a deletion goes on: a stack must not need a
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from .errors import DeploymentError
@@ -42,24 +41,6 @@ def check_schema(record: Mapping[str, Any], name: str) -> None:
             f"{name} has schema {schema_of(record)}, and this release of constructs-optim knows schemas up to "
             f"{SCHEMA}: a newer release has deployed to the same store. Upgrade constructs-optim, then try again"
         )
-
-
-@contextlib.contextmanager
-def reading(record: Mapping[str, Any], name: str) -> Generator[None]:
-    """Say of a record in another form where it is, and what to do about it.
-
-    Raises:
-        NewerRecord: when a newer release wrote it.
-        DeploymentError: when it is damaged.
-    """
-    try:
-        yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        check_schema(record, name)
-        raise DeploymentError(
-            f"{name} is damaged: it does not have the form that it must have ({error!r}). The bucket is versioned: "
-            "restore the version before it, then try again"
-        ) from None
 
 
 def unknown_members(record: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:

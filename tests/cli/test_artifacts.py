@@ -33,7 +33,7 @@ def data(*arguments: str) -> Any:
 
 def test_artifacts_are_listed_as_data(store: Store) -> None:
     store.made(TWIN, by=owner())
-    (artifact,) = data("list", "--bucket", store.bucket)
+    (artifact,) = data("list", "--bucket", store.bucket)["artifacts"]
     assert artifact["artifact_key"] == TWIN
     assert artifact["state"] == "ready"
     assert artifact["size_bytes"] > 0
@@ -62,7 +62,7 @@ def test_artifacts_are_listed_as_a_table(store: Store) -> None:
 
 
 def test_an_empty_store_is_no_error(store: Store) -> None:
-    assert data("list", "--bucket", store.bucket) == []
+    assert data("list", "--bucket", store.bucket) == {"artifacts": [], "warnings": []}
     assert "holds no artifacts" in run("list", "--bucket", store.bucket).stdout
 
 
@@ -100,7 +100,7 @@ def test_a_sound_store_verifies(store: Store) -> None:
     result = run("verify", "--bucket", store.bucket)
     assert result.exit_code == 0, result.output
     assert f"{TWIN[:12]} sound, 5 files" in result.stdout
-    (deep,) = data("verify", "--bucket", store.bucket, "--deep")
+    (deep,) = data("verify", "--bucket", store.bucket, "--deep")["artifacts"]
     assert (deep["sound"], len(deep["deep"])) == (True, 5)
 
 
@@ -115,7 +115,7 @@ def test_damage_is_named_and_the_status_is_1(store: Store) -> None:
         assert f"{TWIN[:12]} {line}" in result.stdout
     found = run("verify", "--bucket", store.bucket, "--format", "json")
     assert found.exit_code == 1
-    (report,) = json.loads(found.stdout)
+    (report,) = json.loads(found.stdout)["artifacts"]
     assert [finding["damage"] for finding in report["findings"]] == ["changed", "missing", "extra"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,15 +13,20 @@ from typing import Any
 import pytest
 import yaml
 
+from constructs_optim.explanation.markdown import MARKER
+
 from .templates import chat, stack, written
 
 ROOT = Path(__file__).parent.parent.parent
 WORKFLOW = ROOT / "examples" / "github" / "explain.yml"
 
 
+def jobs() -> dict[str, dict[str, Any]]:
+    return yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]
+
+
 def step(name: str) -> dict[str, Any]:
-    steps = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]["explain"]["steps"]
-    return next(each for each in steps if each.get("name") == name)
+    return next(each for job in jobs().values() for each in job["steps"] if each.get("name") == name)
 
 
 @pytest.fixture
@@ -52,10 +58,46 @@ def test_the_workflow_explains_and_keeps_one_comment(checkout: Path) -> None:
     assert (checkout / "summary.md").read_text(encoding="utf-8") == explanation
     assert (checkout / "output").read_text() == "status=0\n"
 
-    ours = {"id": 7, "body": explanation.replace("bbbb", "cccc")}
-    theirs = {"id": 6, "body": "What does it cost?"}
-    assert commented(checkout, [theirs]) == {"create": {**PLACE, "issue_number": 3, "body": explanation}}
-    assert commented(checkout, [theirs, ours]) == {"update": {**PLACE, "comment_id": 7, "body": explanation}}
+    left(checkout, explanation)
+    ours = {"id": 7, "body": explanation.replace("bbbb", "cccc"), "user": {"login": "github-actions[bot]"}}
+    theirs = {"id": 6, "body": "What does it cost?", "user": {"login": "github-actions[bot]"}}
+    forged = {**ours, "id": 5, "user": {"login": "somebody"}}
+    created = {"create": {**PLACE, "issue_number": 3, "body": explanation}}
+    assert commented(checkout, [theirs]) == created
+    assert commented(checkout, [forged]) == created, "the comment of somebody else is left alone"
+    assert commented(checkout, [forged, theirs, ours]) == {"update": {**PLACE, "comment_id": 7, "body": explanation}}
+
+
+@pytest.mark.parametrize("body", ["", "Approved by security", "x" * 300_000, f"{MARKER}\n{'x' * 70_000}"])
+def test_what_is_no_explanation_is_not_commented(tmp_path: Path, body: str) -> None:
+    left(tmp_path, body)
+    with pytest.raises(subprocess.CalledProcessError):
+        commented(tmp_path, [])
+
+
+def test_the_branchs_code_runs_where_nothing_may_be_written() -> None:
+    assert yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["permissions"] == {}
+    synthesize, comment = jobs()["synthesize"], jobs()["comment"]
+    assert synthesize["permissions"] == {"contents": "read"}
+    checkouts = [each for each in synthesize["steps"] if each.get("uses", "").startswith("actions/checkout@")]
+    assert [each["with"]["persist-credentials"] for each in checkouts] == [False, False]
+    assert comment["permissions"] == {"pull-requests": "write"}
+    # Neither a checkout nor a shell: nothing of the branch is there to be run, and no text becomes a command.
+    assert not any("run" in each or "actions/checkout" in each["uses"] for each in comment["steps"])
+    assert "${{" not in step("Comment")["with"]["script"]
+
+
+def test_actions_are_pinned_to_commits() -> None:
+    used = [line.strip() for line in WORKFLOW.read_text(encoding="utf-8").splitlines() if "uses:" in line]
+    assert used
+    for line in used:
+        assert re.fullmatch(r"(- )?uses: actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+
+
+def left(folder: Path, explanation: str) -> None:
+    """What the job that comments has downloaded."""
+    (folder / "explanation").mkdir()
+    (folder / "explanation" / "explanation.md").write_text(explanation, encoding="utf-8")
 
 
 def test_what_aws_refuses_is_commented_on_before_the_check_fails(checkout: Path) -> None:
@@ -88,7 +130,7 @@ const issues = {
 };
 const github = { rest: { issues }, paginate: async (what, given) => (what === "listComments" ? comments : []) };
 const run = new Function("github", "context", "require", `return (async () => {${script}})()`);
-run(github, context, require).then(() => console.log(JSON.stringify(called)));
+run(github, context, require).then(() => console.log(JSON.stringify(called)), () => process.exit(1));
 """
 
 

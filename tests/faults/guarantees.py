@@ -88,7 +88,7 @@ class Guarantees:
 
     def seen(self) -> Seen:
         """All claims and records, read now."""
-        return Seen(list(self.claims()), list(self.owners.all()))
+        return Seen(list(self.claims()), [each for each in self.owners.all() if isinstance(each, OwnerRecord)])
 
     def claims(self) -> Iterator[Claim]:
         """Every claim of the store."""

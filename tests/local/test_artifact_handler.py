@@ -32,6 +32,9 @@ DESCRIPTION = {"Model": "llama 1.0.0", "Techniques": ["AWQ INT4"], "InstanceType
 _numbers = itertools.count()
 
 
+REPOSITORY = "111122223333.dkr.ecr.us-west-2.amazonaws.com/djl-inference"
+
+
 class Artifact:
     """An artifact of a model version of its own, in a store that other tests use as well."""
 
@@ -565,3 +568,54 @@ def test_a_bucket_that_is_gone_is_reported_when_it_is_needed(answers: Answers, a
     answer = send(answers, "Create", artifact.key, Bucket="no-such-bucket-anywhere")
     assert answer["Status"] == "FAILED"
     assert "the artifact store's bucket is gone" in answer["Reason"]
+
+
+def test_a_manifest_that_holds_is_deployed(answers: Answers, artifact: Artifact) -> None:
+    uri = artifact.make()["model_data_uri"]
+    artifact.make(files=artifact.store.files(uri, checksums=True), image=f"{REPOSITORY}:0.36.0-lmi25")
+    answer = send(answers, "Create", artifact.key, ServingRepositories=[f"{REPOSITORY}-other", REPOSITORY])
+    assert answer["Status"] == "SUCCESS", answer
+    assert answer["Data"]["Image"] == f"{REPOSITORY}:0.36.0-lmi25"
+
+
+@pytest.mark.parametrize("place", ["artifacts/{other}/model/1/", "artifacts/{key}/model/2/"])
+def test_a_manifest_that_names_another_place_is_refused(answers: Answers, artifact: Artifact, place: str) -> None:
+    artifact.make()
+    place = place.format(other="e" * 64, key=artifact.key)
+    artifact.s3.put_object(Bucket=BUCKET, Key=f"{place}pytorch_model.bin", Body=b"pickle")
+    uri = f"s3://{BUCKET}/{place}"
+    artifact.make(model_data_uri=uri, files=artifact.store.files(uri))
+    answer = send(answers, "Create", artifact.key)
+    assert answer["Status"] == "FAILED"
+    assert "is not what its manifest says: manifest.json changed (model_data_uri is" in answer["Reason"]
+    assert not artifact.references, "and nothing refers to it"
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "666666666666.dkr.ecr.us-west-2.amazonaws.com/djl-inference:0.36.0",
+        "111122223333.dkr.ecr.us-west-2.amazonaws.com/evil:latest",
+        f"{REPOSITORY}/evil:latest",
+        "djl-inference:latest",
+    ],
+)
+def test_a_manifest_with_an_image_of_another_repository_is_refused(
+    answers: Answers, artifact: Artifact, image: str
+) -> None:
+    artifact.make(image=image)
+    answer = send(answers, "Create", artifact.key, ServingRepositories=[REPOSITORY])
+    assert answer["Status"] == "FAILED"
+    assert f"image is {image}, and this recipe is served with one of {REPOSITORY}" in answer["Reason"]
+
+
+def test_a_manifest_with_other_checksums_than_s3_has_is_refused(answers: Answers, artifact: Artifact) -> None:
+    manifest = artifact.make()
+    (file,) = artifact.store.files(manifest["model_data_uri"], checksums=True)
+    forged = dict.fromkeys(file["checksums"], "AAAAAA==")
+    assert forged, "S3 keeps a checksum of each object"
+    artifact.make(files=[{**file, "checksums": forged}])
+    answer = send(answers, "Create", artifact.key)
+    assert answer["Status"] == "FAILED"
+    assert "model changed (" in answer["Reason"]
+    assert "was AAAAAA==" in answer["Reason"]

@@ -331,6 +331,58 @@ def test_an_update_that_fails_keeps_the_artifact_the_stack_had(
     resource.assert_nothing_is_left()
 
 
+REPOSITORY = "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi"
+
+
+def made_up(resource: Requests, key: str, image: str, place: str = "") -> None:
+    """A manifest that somebody wrote who may write to the store, of files that are there."""
+    uri = f"s3://{BUCKET}/{place}" if place else resource.store.model_uri(key, 1)
+    name = uri.removeprefix(f"s3://{BUCKET}/")
+    resource.cloud.client("s3").put_object(Bucket=BUCKET, Key=f"{name}pytorch_model.bin", Body=b"pickle")
+    manifest = {"attempt": 1, "image": image, "model_data_uri": uri, "job_name": "job"}
+    resource.store.write_manifest(key, {**manifest, "files": resource.store.files(uri)})
+
+
+@pytest.mark.parametrize(
+    ("image", "place", "problem"),
+    [
+        ("666666666666.dkr.ecr.us-west-2.amazonaws.com/evil:1", "", "image is 666666666666.dkr.ecr"),
+        (f"{REPOSITORY}:1", f"artifacts/{'e' * 64}/model/1/", "model_data_uri is s3://"),
+    ],
+)
+def test_an_artifact_whose_manifest_does_not_hold_is_neither_reused_nor_signalled(
+    a_resource: Callable[..., Requests], image: str, place: str, problem: str
+) -> None:
+    resource, other = a_resource(), a_resource(OTHER_ACCOUNT)
+    other.recipe, other.number = resource.recipe, resource.number
+    key = resource.send("Create", "create", ServingRepositories=[REPOSITORY])["PhysicalResourceId"]
+    assert other.send("Create", "create", ServingRepositories=[REPOSITORY])["Status"] == "SUCCESS"
+    made_up(resource, key, image, place)
+
+    # The other account's watcher follows the job by what the store says.
+    watched = {
+        "Bucket": BUCKET,
+        "ArtifactKey": key,
+        "Attempt": 1,
+        "Account": OTHER_ACCOUNT,
+        "ServingRepositories": [REPOSITORY],
+        "WaitHandle": other.answers.url,
+    }
+    assert job_watcher.handler(watched, None) == {"Done": True}
+    signalled = other.answers.received[-1]
+    assert signalled["Status"] == "FAILURE"
+    assert problem in signalled["Reason"]
+
+    answer = resource.send("Update", "update", key, ServingRepositories=[REPOSITORY], Tags=[{"Key": "a", "Value": "b"}])
+    assert answer["Status"] == "FAILED"
+    assert f"the artifact {key} in the store {BUCKET} is not what its manifest says" in answer["Reason"]
+    assert problem in answer["Reason"]
+
+    made_up(resource, key, f"{REPOSITORY}:2")
+    answer = resource.send("Update", "again", key, ServingRepositories=[REPOSITORY])
+    assert answer["Status"] == "SUCCESS", answer
+
+
 def test_two_accounts_after_the_same_artifact_run_one_job(
     a_resource: Callable[..., Requests], cloud: LocalCloud
 ) -> None:

@@ -8,9 +8,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, State
+from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.sagemaker_jobs import job_name
 
-from .stores import Store, artifact_key, owner
+from .stores import ACCOUNT, Store, artifact_key, owner
 
 ABROAD = "444455556666"
 KEY, OTHER = artifact_key("one"), artifact_key("other")
@@ -59,7 +60,7 @@ def test_a_store_that_is_not_shared_shows_nothing(store: Store) -> None:
     store.made(KEY)
     clients = [store.cloud.client(service, ABROAD) for service in ("s3", "sagemaker")]
     with pytest.raises(ClientError, match="AccessDenied"):
-        ArtifactInventory(*clients, store.bucket, account=ABROAD).all()
+        list(ArtifactInventory(*clients, store.bucket, account=ABROAD).all())
 
 
 def test_an_artifact_whose_job_runs_is_being_made(store: Store, inventory: ArtifactInventory) -> None:
@@ -149,6 +150,28 @@ def test_what_cannot_begin_a_key_finds_none(store: Store, inventory: ArtifactInv
     store.claimed(KEY, owner())
     assert inventory.keys(prefix) == []
     assert inventory.keys(KEY[:6]) == [KEY]
+
+
+def test_a_record_of_another_account_that_cannot_be_read_is_named_and_hides_nothing(
+    store: Store, inventory: ArtifactInventory
+) -> None:
+    store.made(KEY, by=owner())
+    reader = owner("Reader", "Artifact", ABROAD)
+    store.refer(KEY, reader)
+    store.put(f"owners/{ABROAD}/junk.json", b"[" * 200_000)
+    (artifact,) = inventory.all()
+    assert artifact.owners == tuple(sorted((owner(), reader)))
+    (warning,) = inventory.warnings
+    assert f"s3://{store.bucket}/owners/{ABROAD}/junk.json is damaged: it is no JSON object" in warning
+
+
+def test_a_record_of_ones_own_account_that_cannot_be_read_is_an_error_that_names_it(
+    store: Store, inventory: ArtifactInventory
+) -> None:
+    store.made(KEY, by=owner())
+    store.put(f"owners/{ACCOUNT}/junk.json", b'{"x": 1}')
+    with pytest.raises(DeploymentError, match=rf"owners/{ACCOUNT}/junk\.json is damaged.*KeyError: 'stack_id'"):
+        list(inventory.all())
 
 
 def test_reports_are_plain_data(store: Store, inventory: ArtifactInventory) -> None:

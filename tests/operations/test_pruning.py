@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from constructs_optim.operations.pruning import Pruner, Pruning
 from constructs_optim.operations.stacks import Stacks
 from constructs_optim.runtime.artifact_store import ArtifactStore, Owner
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.owner_records import OwnerRecords
+from constructs_optim.runtime.owner_records import OwnerRecord, OwnerRecords, Reference
 
 from .stores import ACCOUNT, Store, artifact_key, client, owner
 
@@ -145,7 +146,7 @@ def test_owners_whose_stack_is_gone_are_dropped_with_their_records(store: Store)
     assert claim is not None
     assert (claim.owners, claim.released) == ((living,), False)
     assert store.records.manifest(OTHER) is not None
-    assert [record.owner for record in records.all()] == []
+    assert [record.owner for record in records.all() if isinstance(record, OwnerRecord)] == []
 
 
 def test_a_gone_owners_record_outlives_every_late_event(store: Store) -> None:
@@ -154,7 +155,7 @@ def test_a_gone_owners_record_outlives_every_late_event(store: Store) -> None:
     found = pruner(store, later=dt.timedelta(hours=23))
     found._older_than = dt.timedelta()
     found.carry_out(found.survey())
-    assert [record.owner for record in records.all()] == [owner("Gone")]
+    assert [record.owner for record in records.all() if isinstance(record, OwnerRecord)] == [owner("Gone")]
 
 
 def test_a_stack_of_another_account_counts_as_there(store: Store) -> None:
@@ -216,6 +217,52 @@ def test_nothing_is_removed_while_a_reference_cannot_be_read(store: Store, recor
     assert store.records.manifest(KEY) is not None
 
 
+JUNK = {
+    "no JSON": b"hello",
+    "another form": b'{"x": 1}',
+    "nested": b"[" * 200_000,
+    "nested objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "too large": b'{"keys": "' + b"x" * 1_000_001 + b'"}',
+    "the name of another account": json.dumps(
+        OwnerRecord(owner("Chat"), "1", keys={OTHER: Reference("1")}).to_record()
+    ).encode(),
+}
+
+
+@pytest.mark.parametrize("junk", JUNK)
+def test_what_another_account_writes_stops_no_listing_and_nothing_it_might_refer_to_is_removed(
+    store: Store, junk: str
+) -> None:
+    for key in (KEY, OTHER):
+        store.made(key)
+    name = f"owners/444455556666/{'0' * 32}.json"
+    store.put(name, JUNK[junk])
+    result = pruned(store)
+    assert removed(result) == []
+    assert result.kept == dict.fromkeys(sorted((KEY, OTHER)), f"{name} cannot be read, and may refer to it")
+    (warning,) = result.warnings
+    assert name in warning
+    assert "444455556666" in warning
+    assert result.to_json()["warnings"] == [warning]
+    store.delete(name)
+    assert removed(pruned(store)) == sorted((KEY, OTHER))
+
+
+def test_what_another_account_writes_during_a_pruning_undoes_it(store: Store) -> None:
+    store.made(KEY)
+    one = pruner(store)
+    surveyed = one.survey()
+    assert [removal.artifact.key for removal in surveyed.removals] == [KEY]
+    store.put(f"owners/444455556666/{'0' * 32}.json", b"hello")
+    (removal,) = one.carry_out(surveyed).removals
+    assert removal.skipped is not None
+    assert "cannot be read" in removal.skipped
+    claim = store.records.claim(KEY)
+    assert claim is not None
+    assert not claim.released
+    assert store.records.manifest(KEY) is not None
+
+
 def test_what_goes_goes_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruning_module, "_BATCH", 2)
     store.made(KEY)
@@ -257,6 +304,8 @@ class Hooked:
         self._s3 = s3
         self.before: Callable[[int], None] | None = None
         self._numbers = itertools.count()
+        # Pruning reads several records at a time; a deployment takes one step after the other.
+        self._turn = threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._s3, name)
@@ -265,7 +314,8 @@ class Hooked:
 
         def called(*arguments: Any, **named: Any) -> Any:
             if self.before is not None:
-                self.before(next(self._numbers))
+                with self._turn:
+                    self.before(next(self._numbers))
             return found(*arguments, **named)
 
         return called

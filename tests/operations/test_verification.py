@@ -15,15 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.operations.artifacts import ArtifactInventory
-from constructs_optim.operations.verification import (
-    Damage,
-    DeepCheck,
-    Finding,
-    Verification,
-    deep_check,
-    differences,
-    verify,
-)
+from constructs_optim.operations.verification import DeepCheck, Verification, deep_check, verify
+from constructs_optim.runtime.artifact_integrity import Damage, Finding, differences
 from constructs_optim.runtime.artifact_store import ArtifactStore
 
 from .stores import Store, artifact_key, owner

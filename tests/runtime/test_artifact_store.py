@@ -223,7 +223,38 @@ def test_a_claim_that_is_no_json_is_an_error_that_says_how_to_mend_it(store: Art
         store.join(KEY, FIRST)
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"image": "x"}'])
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"[" * 200_000, "it is no JSON object"),
+        (b'{"owners": [{"x": 1}]}', "it is a record of another kind"),
+        (b'{"owners": 5}', "it is a record of another kind"),
+        (b"{}", "it is a record of another kind"),
+    ],
+)
+def test_a_claim_of_another_form_is_an_error_that_names_it(
+    store: ArtifactStore, s3: Any, body: bytes, problem: str
+) -> None:
+    s3.put_object(Bucket=BUCKET, Key=f"artifacts/{KEY}/claim.json", Body=body)
+    for use in (store.claim, lambda key: store.join(key, FIRST)):
+        with pytest.raises(DeploymentError, match=f"artifacts/{KEY}/claim.json is damaged: {problem}"):
+            use(KEY)
+
+
+_FILE = b'{"name": "model", "size": 7, "etag": "x"'
+_TEXTS = b'"model_data_uri": "s3://b/", "image": "i", "job_name": "j"'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"{", b"[]", b"{}", b'{"image": "x"}', b"[" * 200_000),
+        b'{"model_data_uri": 5, "image": "i", "job_name": "j", "files": [' + _FILE + b"}]}",
+        b"{" + _TEXTS + b', "files": [5]}',
+        b"{" + _TEXTS + b', "files": [{"name": "model"}]}',
+        b"{" + _TEXTS + b', "files": [' + _FILE + b', "checksums": 5}]}',
+    ],
+)
 def test_a_damaged_manifest_is_none(store: ArtifactStore, s3: Any, body: bytes) -> None:
     s3.put_object(Bucket=BUCKET, Key=f"artifacts/{KEY}/manifest.json", Body=body)
     assert store.manifest(KEY) is None

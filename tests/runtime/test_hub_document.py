@@ -106,3 +106,9 @@ def test_a_document_of_any_form_is_read_or_refused(data: st.DataObject) -> None:
     ):
         with contextlib.suppress(DeploymentError):
             read(HubDocument("some-model 1.0.0", text, configuration))
+
+
+@pytest.mark.parametrize("text", ["", "hello", "[]", "[" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000])
+def test_what_is_no_document_is_an_error_that_names_the_model(text: str) -> None:
+    with pytest.raises(DeploymentError, match="the hub's document of llama cannot be read"):
+        HubDocument("llama", text)

@@ -4,20 +4,43 @@ from typing import Any
 
 import pytest
 
+from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.owner_records import (
     ANSWERED,
     BEGUN,
     CARRIED_OUT,
     Owner,
+    OwnerRecord,
     OwnerRecords,
     Reference,
     Superseded,
+    UnreadableRecord,
 )
 
 from .conftest import BUCKET
 
 OWNER = Owner("arn:aws:cloudformation:us-west-2:111122223333:stack/Chat/1", "Job")
 A, B = "a" * 64, "b" * 64
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b'{"x": 1}', b'{"keys": 5}', b"x" * 1_000_001])
+def test_a_record_of_another_form_is_an_error_that_names_it(records: OwnerRecords, s3: Any, body: bytes) -> None:
+    s3.put_object(Bucket=BUCKET, Key=OWNER.record_name, Body=body)
+    for use in (records.get, lambda owner: records.begin(owner, "create")):
+        with pytest.raises(DeploymentError, match=f"{OWNER.record_name} is damaged"):
+            use(OWNER)
+
+
+def test_an_account_speaks_for_itself_alone(records: OwnerRecords, s3: Any) -> None:
+    records.begin(OWNER, "create")
+    theirs = s3.get_object(Bucket=BUCKET, Key=OWNER.record_name)["Body"].read()
+    s3.put_object(Bucket=BUCKET, Key="owners/444455556666/x.json", Body=theirs)
+    record, stray = records.all()
+    assert isinstance(record, OwnerRecord)
+    assert isinstance(stray, UnreadableRecord)
+    assert record.owner == OWNER
+    assert (stray.account, stray.name) == ("444455556666", "owners/444455556666/x.json")
+    assert "speaks for account 111122223333" in stray.problem
 
 
 @pytest.fixture
@@ -85,6 +108,6 @@ def test_the_records_of_all_owners_are_found_below_their_accounts(records: Owner
     other = Owner("arn:aws:cloudformation:us-west-2:444455556666:stack/Other/2", "Job")
     for owner in (OWNER, other):
         records.begin(owner, "create")
-    assert {record.owner for record in records.all()} == {OWNER, other}
+    assert {record.owner for record in records.all() if isinstance(record, OwnerRecord)} == {OWNER, other}
     names = [item["Key"] for item in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
     assert [name.split("/")[:2] for name in names] == [["owners", "111122223333"], ["owners", "444455556666"]]
