@@ -34,6 +34,7 @@ from .properties import (
     ArtifactSource,
     HubSource,
     JobProperties,
+    S3Source,
     is_artifact_key,
     parse_job_kind,
     parse_job_properties,
@@ -185,10 +186,10 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         deployment.make_up_for_earlier_tries()
         raise
     deployment.store.check_region(deployment.s3.meta.region_name)
-    model = resolve(wanted.source, sagemaker=deployment.sagemaker, s3=deployment.s3)
-    source = with_reads(model, wanted.reads, deployment.s3)
     digest = _digest(event["ResourceProperties"])
-    key = _kept(event, wanted, record, digest) or artifact_key(wanted.recipe_key, source.identity)
+    kept = _kept(event, wanted, record, digest)
+    source = _source(deployment, wanted, is_needed=kept is None)
+    key = kept or artifact_key(wanted.recipe_key, source.identity)
     key = deployment.records.refer(deployment.owner, deployment.request, key).chosen[deployment.request]
     try:
         attributes = _make(deployment, key, wanted, source)
@@ -233,6 +234,17 @@ def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: Reso
     name = job_name(wanted.bucket, key, claim.attempt)
     uri = deployment.made_by.artifact_uri(store.model_uri(key, claim.attempt), name)
     return _attributes(key, name, uri, source)
+
+
+def _source(deployment: _Deployment, wanted: JobProperties, *, is_needed: bool) -> ResolvedSource:
+    """The model's files as they are now; where they are not needed, they may be gone."""
+    try:
+        model = resolve(wanted.source, sagemaker=deployment.sagemaker, s3=deployment.s3)
+        return with_reads(model, wanted.reads, deployment.s3)
+    except DeploymentError:
+        if is_needed or not isinstance(wanted.source, S3Source):
+            raise
+        return ResolvedSource(identity="", uri=wanted.source.uri, accept_eula=wanted.source.accept_eula)
 
 
 def _digest(properties: Mapping[str, object]) -> str:

@@ -11,9 +11,9 @@ from constructs_optim.runtime import job_handler
 from constructs_optim.runtime.job_handler import _DECISIVE, _Deployment
 from constructs_optim.runtime.owner_records import OwnerRecords
 
-from .__main__ import explore
 from .actors import Chances
 from .binding import bound
+from .exploration import explore
 from .life import live
 
 SAMPLE = 60_000

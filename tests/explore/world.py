@@ -286,8 +286,12 @@ class World:
         return {"s3": self.s3, "sagemaker": self.sagemaker}.get(service, self)
 
     def change_the_models_files(self) -> None:
-        """Somebody uploads other weights under the same name."""
+        """Somebody uploads other weights under the same name, or, seldom, deletes them."""
         self._versions += 1
+        if self._versions > 1 and self.scheduler.rng.random() < 0.1:
+            self.s3.objects.pop(f"{MODEL}model.safetensors", None)
+            self.scheduler.note("** the model's files are gone")
+            return
         self.s3.put(f"{MODEL}model.safetensors", b"weights %d" % self._versions)
         self.scheduler.note(f"** the model's files are version {self._versions}")
 

@@ -162,6 +162,8 @@ class FaultStack:
     store: str = STORE
     key: str = ""
     """The artifact that a ``reference`` refers to."""
+    max_runtime: int | None = None
+    """The job's, in seconds, which the artifact has nothing to do with; None for the library's default."""
 
     def __post_init__(self) -> None:
         self.cloudformation = self.cloud.client("cloudformation")
@@ -170,12 +172,23 @@ class FaultStack:
     def use(self, model: str) -> None:
         """Optimize this model from the next deployment on."""
         self.model = model
-        self.cloud.client("s3").put_object(Bucket=MODELS, Key=f"{model}/model.safetensors", Body=b"weights")
+        self.upload(b"weights")
+
+    def upload(self, weights: bytes) -> None:
+        """Write the model's files, over those that are there."""
+        self.cloud.client("s3").put_object(Bucket=MODELS, Key=f"{self.model}/model.safetensors", Body=weights)
 
     @property
     def body(self) -> str:
         body = template(self.kind, self.group_size)
-        return body.replace(_ANY_MODEL, self.model).replace(_ANY_STORE, self.store).replace(_ANY_KEY, self.key)
+        body = body.replace(_ANY_MODEL, self.model).replace(_ANY_STORE, self.store).replace(_ANY_KEY, self.key)
+        if self.max_runtime is None:
+            return body
+        declared = json.loads(body)
+        for resource in declared["Resources"].values():
+            if resource["Type"] == "Custom::OptimizationJob":
+                resource["Properties"]["Request"]["StoppingCondition"]["MaxRuntimeInSeconds"] = self.max_runtime
+        return json.dumps(declared)
 
     def start(self) -> None:
         """Create the stack, or update it."""
@@ -205,6 +218,19 @@ class FaultStack:
             assert time.monotonic() < deadline, f"{self.name} hangs in {status}: {self.reasons}"
             time.sleep(0.2)
         return status
+
+    @property
+    def served(self) -> list[str]:
+        """Where the stack's models have their files."""
+        found = self.cloudformation.describe_stack_resources(StackName=self.name)["StackResources"]
+        sagemaker = self.cloud.client("sagemaker")
+        return [
+            sagemaker.describe_model(ModelName=resource["PhysicalResourceId"].split("/")[-1])["PrimaryContainer"][
+                "ModelDataSource"
+            ]["S3DataSource"]["S3Uri"]
+            for resource in found
+            if resource["ResourceType"] in ("AWS::SageMaker::Model", "Custom::OptimizedModel")
+        ]
 
     @property
     def busy(self) -> bool:

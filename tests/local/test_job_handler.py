@@ -508,6 +508,18 @@ def test_a_rollback_keeps_the_artifact_although_the_models_files_have_changed(
     assert changed.is_what_it_was(), "no other job was started, and no other artifact is referred to"
 
 
+def test_a_rollback_keeps_the_artifact_although_the_models_files_are_gone(
+    a_resource: Callable[..., Requests], cloud: LocalCloud
+) -> None:
+    changed = ChangedModel(a_resource())
+    cloud.client("s3").delete_object(Bucket=BUCKET, Key=f"models/{changed.resource.number}/model.safetensors")
+    failed = changed.update()
+    assert failed["Status"] == "FAILED"
+    assert "there are no model files" in failed["Reason"]
+    assert changed.roll_back(changed.before)["PhysicalResourceId"] == changed.before
+    assert changed.is_what_it_was()
+
+
 def test_a_rollback_after_the_answer_keeps_the_artifact_although_the_models_files_have_changed(
     a_resource: Callable[..., Requests],
 ) -> None:
@@ -601,3 +613,23 @@ def test_a_slow_deletion_spares_the_artifact_that_a_later_update_has_come_back_t
     assert one in resource.keys
     assert one in {claim.artifact_key for claim in resource.claims()}
     assert len(resource.running) == 2, "nobody has stopped what the stack waits for"
+
+
+@pytest.mark.parametrize("changed", [{"schema": 2, "region": "us-west-2"}, {"schema": 2, "owners": "in another form"}])
+def test_a_deletion_works_on_records_of_a_newer_schema(
+    a_resource: Callable[..., Requests], cloud: LocalCloud, changed: dict[str, Any]
+) -> None:
+    resource, s3 = a_resource(), cloud.client("s3")
+    key = resource.send("Create", "create")["PhysicalResourceId"]
+    name = f"artifacts/{key}/claim.json"
+    claim = json.loads(s3.get_object(Bucket=BUCKET, Key=name)["Body"].read())
+    s3.put_object(Bucket=BUCKET, Key=name, Body=json.dumps({**claim, **changed}).encode())
+    refused = resource.send("Update", "update", key, Tags=[])
+    assert refused["Status"] == "FAILED"
+    assert "Upgrade constructs-optim" in refused["Reason"]
+    assert resource.send("Delete", "delete", key)["Status"] == "SUCCESS"
+    if "region" in changed:
+        assert resource.running == []
+        kept = json.loads(s3.get_object(Bucket=BUCKET, Key=name)["Body"].read())
+        assert (kept["schema"], kept["region"], kept["owners"]) == (2, "us-west-2", [])
+    s3.delete_object(Bucket=BUCKET, Key=name)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable
 from typing import Any
 
+from constructs_optim.local.ministack_bridge import ACCOUNT
+from constructs_optim.operations.artifacts import ArtifactInventory
+from constructs_optim.operations.pruning import Pruner, Pruning
+from constructs_optim.operations.stacks import Stacks
 from constructs_optim.runtime.sagemaker_jobs import job_name
 
 from ..stacks import STORE, FaultStack
@@ -65,6 +70,20 @@ def survives(t: Trials, stack: FaultStack) -> None:
     t.expect(stack.deploy(), "CREATE_COMPLETE", "the stack's status")
     t.end_faults()
     t.check()
+
+
+def prune(t: Trials) -> Pruning:
+    """Remove all that nothing has referred to for a month, a month from now."""
+    s3, account = t.cloud.client("s3"), ACCOUNT
+    inventory = ArtifactInventory(s3, t.cloud.client("sagemaker"), STORE, account=account)
+    pruner = Pruner(
+        s3,
+        inventory,
+        Stacks(account, lambda region: t.cloud.client("cloudformation")),
+        older_than=dt.timedelta(days=30),
+        now=dt.datetime.now(dt.UTC) + dt.timedelta(days=31),
+    )
+    return pruner.carry_out(pruner.survey())
 
 
 def files_of(t: Trials, stack: FaultStack) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from constructs_optim.runtime.artifact_store import Owner
 
 from ..trial import Trials
-from .registry import jobs_of, running_job, scenario, survives, until
+from .registry import files_of, jobs_of, prune, running_job, scenario, survives, until
 
 
 @scenario
@@ -21,6 +21,31 @@ def user_cancels_the_update(t: Trials) -> None:
     t.end_faults()
     t.expect(stack.ended(), "UPDATE_ROLLBACK_COMPLETE", "the stack's status")
     t.expect(stack.artifact_key, before, "the stack's artifact")
+    t.check()
+    t.again(stack)
+
+
+@scenario
+def model_files_change_and_the_update_fails(t: Trials) -> None:
+    stack = t.stack("endpoint")
+    stack.deploy()
+    before, served, jobs = stack.artifact_key, stack.served, len(t.cloud.jobs())
+    stack.upload(b"other weights")
+    stack.group_size = 64
+    t.cloud.inject("limit_exceeded", operation="CreateOptimizationJob", count=1)
+    t.expect(stack.deploy(), "UPDATE_ROLLBACK_COMPLETE", "the stack's status")
+    t.end_faults()
+    t.says(stack, ["ResourceLimitExceeded", "Service Quotas"])
+    stack.group_size, stack.max_runtime = 128, 7200
+    t.expect(stack.deploy(), "UPDATE_COMPLETE", "the stack's status after an update of something else")
+    t.expect(stack.artifact_key, before, "the stack's artifact")
+    t.expect(stack.served, served, "what its endpoint serves")
+    t.expect(len(t.cloud.jobs()), jobs, "jobs: nobody has asked for another one")
+    pruned = prune(t)
+    t.expect(
+        [each.artifact.key for each in pruned.removals if each.removed and each.artifact.key == before], [], "gone"
+    )
+    t.expect(bool(files_of(t, stack)), True, "the files of what is served are there")
     t.check()
     t.again(stack)
 
