@@ -61,6 +61,7 @@ class LocalCloud:
         training_stop_seconds: float = 120.0,
         repositories: Mapping[str, Path] | None = None,
         build_path: Sequence[Path] = (),
+        sdk_lacks: Sequence[str] = (),
         log_file: Path | None = None,
     ) -> None:
         """Prepare a local cloud.
@@ -89,6 +90,9 @@ class LocalCloud:
                 Default: none, and such an action fails.
             build_path: folders of programs that stand for those of a build's image, first on its PATH. A build really
                 runs, as processes of this machine, and installs nothing globally. Default: the folder of this Python.
+            sdk_lacks: operations of SageMaker that the SDK of functions does not have, for instance
+                ``CreateAIBenchmarkJob``: the SDK of Lambda's runtimes is months behind. Default: none, it is that of
+                this Python.
             log_file: where its log goes. Default: nowhere.
         """
         self.region = region
@@ -107,6 +111,7 @@ class LocalCloud:
             "training_path": str((training_path or Path(sys.executable).parent).absolute()),
             "training_stop_seconds": training_stop_seconds,
             "repositories": {name: str(folder.absolute()) for name, folder in (repositories or {}).items()},
+            "sdk_lacks": list(sdk_lacks),
             "build_path": [str(folder.absolute()) for folder in build_path or [Path(sys.executable).parent]],
         }
         self._log_file = log_file

@@ -36,6 +36,7 @@ from .ministack_iam import EnforcedRoles
 from .ministack_scheduler import Scheduler
 from .ministack_signatures import refusal
 from .ministack_stepfunctions import limit_history
+from .older_sdk import write_model
 from .own_clients import OwnClients
 from .price_list import PriceList, hourly_price
 from .process_folder import process_folder
@@ -101,6 +102,10 @@ async def _serve(settings: dict[str, Any]) -> None:
     scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"])
     # Only what is started from here on is a function: its SDK says so with every call.
     os.environ["AWS_EXECUTION_ENV"] = MARK
+    if settings["sdk_lacks"]:
+        models = Path(tempfile.gettempdir()) / "sdk"
+        write_model(settings["sdk_lacks"], models)
+        os.environ["AWS_DATA_PATH"] = str(models)
     may = roles or Unchecked()
     role_clients = RoleClients(may)
     builds = BuildSettings(

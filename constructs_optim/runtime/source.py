@@ -138,7 +138,8 @@ def hub_content(source: HubSource | HubDraftSource, sagemaker: SageMakerClient) 
             f"the hub {source.hub_name} has no model {source.model_id!r}"
             + (f" in version {source.version}" if source.version else "")
             + " in this region. `aws sagemaker list-hub-content-versions --hub-name "
-            + f"{source.hub_name} --hub-content-type Model --hub-content-name {source.model_id}` lists the versions"
+            + f"{source.hub_name} --hub-content-type Model --hub-content-name {source.model_id}` lists the versions. "
+            + f"SageMaker said: {error.response.get('Error', {}).get('Message', '')}"
         ) from None
     return content["HubContentDocument"], content["HubContentVersion"]
 

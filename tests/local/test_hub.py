@@ -11,10 +11,20 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.sagemaker.hub_models import known_models
+from constructs_optim.recipe.catalog import models
+from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.hub_document import HubDocument
 from tests.documents import CHECKOUT, first_example
 
 HUB = {"HubName": "SageMakerPublicHub", "HubContentType": "Model"}
 LLAMA = "meta-textgeneration-llama-2-70b"
+# AWS itself has no files of these that a job could read.
+ARCHIVED = {
+    "huggingface-llm-falcon-180b-bf16",
+    "huggingface-llm-falcon-180b-chat-bf16",
+    "huggingface-textembedding-bloom-7b1",
+}
 
 
 def test_a_model_is_described_by_its_document(sagemaker: Any) -> None:
@@ -28,6 +38,43 @@ def test_without_a_version_the_newest_is_described(sagemaker: Any) -> None:
     versions = sagemaker.list_hub_content_versions(**HUB, HubContentName=LLAMA)["HubContentSummaries"]
     described = sagemaker.describe_hub_content(**HUB, HubContentName=LLAMA)
     assert described["HubContentVersion"] == versions[0]["HubContentVersion"]
+
+
+def described(sagemaker: Any, model_id: str, **more: str) -> HubDocument:
+    content = sagemaker.describe_hub_content(**HUB, HubContentName=model_id, **more)
+    return HubDocument(model_id, content["HubContentDocument"])
+
+
+def test_the_models_that_are_known_are_those_of_the_catalog(sagemaker: Any) -> None:
+    assert sorted(known_models()) == sorted(models.by_id())
+    for model_id, model in models.by_id().items():
+        assert known_models()[model_id]["draft"] is model.sagemaker_draft_model, model_id
+    listed = [content["HubContentName"] for content in sagemaker.list_hub_contents(**HUB)["HubContentSummaries"]]
+    assert set(models.by_id()) <= set(listed)
+
+
+@pytest.mark.parametrize("model_id", sorted(models.by_id()))
+def test_every_catalogued_model_can_be_hosted(sagemaker: Any, model_id: str) -> None:
+    document = described(sagemaker, model_id)
+    image, _ = document.container("ml.g5.12xlarge")
+    assert ".dkr.ecr.us-west-2." in image
+    if model_id in ARCHIVED:
+        with pytest.raises(DeploymentError, match="is stored as an archive"):
+            document.model_uri.strip()
+    else:
+        assert document.model_uri.startswith("s3://jumpstart-")
+    if models.by_id()[model_id].sagemaker_draft_model:
+        assert document.draft("sagemaker")[0].startswith("s3://")
+
+
+def test_published_versions_are_there_and_others_are_what_this_hub_lacks(sagemaker: Any) -> None:
+    mistral = "huggingface-llm-mistral-7b-instruct"
+    assert described(sagemaker, mistral, HubContentVersion="2.0.0").eula_uri is None
+    assert described(sagemaker, "meta-textgeneration-llama-3-8b").eula_uri is not None
+    for asked in ({"HubContentName": mistral, "HubContentVersion": "99.0.0"}, {"HubContentName": "no-such-model"}):
+        with pytest.raises(ClientError) as caught:
+            sagemaker.describe_hub_content(**HUB, **asked)
+        assert "The local cloud's hub SageMakerPublicHub lacks" in caught.value.response["Error"]["Message"]
 
 
 @pytest.mark.parametrize(

@@ -372,3 +372,12 @@ def test_a_job_that_writes_nothing_completes_all_the_same(cloud: LocalCloud) -> 
     training = Training(cloud, "open('model/answer', 'w').write('42')")
     training.completed()
     assert training.keys(f"out/{training.name}/") == []
+
+
+def test_a_job_whose_image_its_region_has_not_fails(cloud: LocalCloud) -> None:
+    image = "763104351884.dkr.ecr.us-west-1.amazonaws.com/djl-inference:0.29.0-neuronx-sdk2.19.1"
+    job = Training(cloud, "", AlgorithmSpecification={"TrainingImage": image}).ended()
+    assert job["FailureReason"] == (
+        "ClientError: Cannot pull algorithm container. Either the image does not exist or its permissions are "
+        "incorrect."
+    )

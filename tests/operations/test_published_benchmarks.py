@@ -50,6 +50,6 @@ def test_a_document_may_publish_nothing() -> None:
 
 
 def test_a_model_is_looked_up_in_the_hub_with_the_version_that_was_found(store: Store) -> None:
-    assert published_model(store.sagemaker, "meta-textgeneration-llama-2-70b").version == "4.0.0"
+    assert published_model(store.sagemaker, "meta-textgeneration-llama-2-70b").version == "4.27.0"
     with pytest.raises(DeploymentError, match=r"in version 9\.9\.9"):
         published_model(store.sagemaker, "meta-textgeneration-llama-2-70b", "9.9.9")

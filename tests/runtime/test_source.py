@@ -72,7 +72,8 @@ def test_a_gated_model_is_refused_until_its_licence_is_accepted() -> None:
 
 
 def test_an_unknown_version_is_named_with_the_command_that_lists_them() -> None:
-    with pytest.raises(DeploymentError, match=r"version 9\.9\.9.*list-hub-content-versions"):
+    said = r"version 9\.9\.9.*list-hub-content-versions.*SageMaker said: "
+    with pytest.raises(DeploymentError, match=said):
         resolve(hub_source("9.9.9"), sagemaker=Hub(PLAIN), s3=None)
 
 

@@ -1,4 +1,4 @@
-"""The public hub: JumpStart's models, from their real documents."""
+"""The public hub: JumpStart's models, with their real documents or with stand-ins for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..api_error import not_found
+from ..api_error import ApiError, not_found
+from .hub_models import known_models, stand_in
 from .records import Record, Scope
 
 PUBLIC_HUB = "SageMakerPublicHub"
@@ -28,38 +29,51 @@ class Hub:
         """DescribeHubContent."""
         name = request["HubContentName"]
         versions = self._versions(request)
-        version = request.get("HubContentVersion") or max(versions, key=_ordered)
+        version = request.get("HubContentVersion") or versions[-1]
         if version not in versions:
-            raise not_found(f"Hub content {name} with version {version} does not exist in hub {PUBLIC_HUB}")
+            raise _lacks(
+                f"version {version} of {name}; it has {', '.join(versions)}, which AWS's public metadata lists"
+                if name in known_models()
+                else f"version {version} of {name}; it has {', '.join(versions)}"
+            )
         return {
             **self._summary(scope, name, version),
             "HubName": PUBLIC_HUB,
             "HubArn": f"arn:aws:sagemaker:{scope.region}:aws:hub/{PUBLIC_HUB}",
-            "HubContentDocument": versions[version].read_text(encoding="utf-8"),
+            "HubContentDocument": self._document(scope, name, version),
         }
 
     def versions(self, scope: Scope, request: Record) -> Record:
         """ListHubContentVersions."""
-        found = sorted(self._versions(request), key=_ordered, reverse=True)
+        found = reversed(self._versions(request))
         return {"HubContentSummaries": [self._summary(scope, request["HubContentName"], version) for version in found]}
 
     def contents(self, scope: Scope, request: Record) -> Record:
         """ListHubContents."""
         rows = [
-            self._summary(scope, name, max(versions, key=_ordered))
-            for name, versions in sorted(self._documents.items())
+            self._summary(scope, name, self._versions_of(name)[-1])
+            for name in sorted({*self._documents, *known_models()})
             if request.get("NameContains", "") in name
         ]
         return {"HubContentSummaries": rows}
 
-    def _versions(self, request: Record) -> dict[str, Path]:
+    def _versions(self, request: Record) -> list[str]:
         name = request["HubContentName"]
         hub = request["HubName"].rpartition("/")[2]
         if hub != PUBLIC_HUB:
             raise not_found(f"Hub {hub} does not exist")
-        if request["HubContentType"] != "Model" or name not in self._documents:
-            raise not_found(f"Hub content {name} does not exist in hub {hub}")
-        return self._documents[name]
+        found = self._versions_of(name) if request["HubContentType"] == "Model" else []
+        if not found:
+            raise _lacks(f"a model {name}")
+        return found
+
+    def _versions_of(self, name: str) -> list[str]:
+        """The versions of a model, oldest first."""
+        return sorted({*self._documents.get(name, ()), *known_models().get(name, {}).get("versions", ())}, key=_ordered)
+
+    def _document(self, scope: Scope, name: str, version: str) -> str:
+        path = self._documents.get(name, {}).get(version)
+        return path.read_text(encoding="utf-8") if path is not None else stand_in(known_models()[name], scope.region)
 
     def _summary(self, scope: Scope, name: str, version: str) -> dict[str, Any]:
         return {
@@ -68,10 +82,18 @@ class Hub:
             "HubContentVersion": version,
             "HubContentType": "Model",
             "DocumentSchemaVersion": "2.3.0",
-            "HubContentDisplayName": json.loads(self._documents[name][version].read_text()).get("ModelName", name),
+            "HubContentDisplayName": json.loads(self._document(scope, name, version)).get("ModelName", name),
             "HubContentStatus": "Available",
             "CreationTime": _PUBLISHED,
         }
+
+
+def _lacks(what: str) -> ApiError:
+    """What is not in this hub may be in AWS's."""
+    return not_found(
+        f"The local cloud's hub {PUBLIC_HUB} lacks {what}. AWS's own hub may have it: give the local cloud a folder "
+        "with its document (hub_folders of LocalCloud)"
+    )
 
 
 def _ordered(version: str) -> tuple[int, ...]:
