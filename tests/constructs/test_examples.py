@@ -14,6 +14,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
+from . import iam_reference
+from .oracles import REGIONS, cfn_lint_errors, state_machine_errors
 from .stacks import masked, resource, resources
 
 CHECKOUT = Path(__file__).parent.parent.parent
@@ -48,6 +50,11 @@ def test_an_example_synthesizes_what_it_did(name: str, tmp_path: Path, snapshot:
     made = templates_of(name, tmp_path)
     assert made
     assert not violations_in(tmp_path)
+    for template in made.values():
+        of_one_region = "us-west-2" in json.dumps(template)
+        assert cfn_lint_errors(template, ["us-west-2"] if of_one_region else REGIONS) == []
+        assert state_machine_errors(template) == []
+        assert iam_reference.unexpected(template) == set()
     assert {stack: shown(template) for stack, template in sorted(made.items())} == snapshot(
         extension_class=JSONSnapshotExtension
     )

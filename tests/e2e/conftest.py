@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -9,9 +10,21 @@ import pytest
 from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.local.sagemaker import hub as hub_module
 
+from ..recorded_requests import RECORDER, problems, recorded
 from .stack import DeployedStack
 
 BUCKET = "shared-artifacts"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def requests_of_functions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Has the functions of every local cloud write their requests down, and holds them against botocore's models."""
+    folder = tmp_path_factory.mktemp("requests")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", str(RECORDER), prepend=os.pathsep)
+        patched.setenv("REQUESTS_OF_FUNCTIONS", str(folder))
+        yield folder
+    assert problems(recorded(folder)) == set()
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from constructs_optim.local.cloud import LocalCloud
 
 from ..local.conftest import until
 from ..local.test_model_handler import Answers
+from ..recorded_requests import problems, recorded
 from ..security_document import permissions_under
 from .conftest import write_document
 from .guarded_stacks import LLAMA_3, LLAMA_31, MODELS, STORE, bounded, every_kind, one_job, one_model, one_reference
@@ -328,6 +329,24 @@ def test_without_an_action_a_repeated_creation_fails_and_names_it(
     created, repeated = repeat(stack, answers)
     assert (created["Status"], repeated["Status"]) == ("SUCCESS", "FAILED")
     assert f"not authorized to perform: {action}" in repeated["Reason"]
+
+
+def test_what_the_functions_asked_for_was_held_against_the_models_of_the_services(
+    every: TemplateStack, updated: TemplateStack, referring: TemplateStack, requests_of_functions: Path
+) -> None:
+    requests = recorded(requests_of_functions)
+    assert {(given["service"], given["operation"]) for given in requests} >= {
+        ("cloudformation", "DescribeStacks"),
+        ("s3", "GetObject"),
+        ("s3", "ListObjectsV2"),
+        ("s3", "PutObject"),
+        ("sagemaker", "CreateModel"),
+        ("sagemaker", "CreateOptimizationJob"),
+        ("sagemaker", "DescribeHubContent"),
+        ("sagemaker", "DescribeOptimizationJob"),
+        ("stepfunctions", "StartExecution"),
+    }
+    assert problems(requests) == set()
 
 
 def test_a_stack_that_cannot_be_looked_up_counts_as_there(job: TemplateStack) -> None:

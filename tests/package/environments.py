@@ -21,8 +21,13 @@ NODE = Path(sys.executable).parent / "node"
 BASE = ("aws-cdk-lib", "boto3", "constructs", "jsii", "pydantic")
 
 
-def run(*command: str | Path, cwd: Path, check: bool = True, path: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command that sees nothing of this checkout: its packages are those of its own environment."""
+def run(
+    *command: str | Path, cwd: Path, check: bool = True, path: str = "", text: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command that sees nothing of this checkout: its packages are those of its own environment.
+
+    ``text`` is its standard input. Default: this process's.
+    """
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     environment = {
         **kept,
@@ -30,7 +35,13 @@ def run(*command: str | Path, cwd: Path, check: bool = True, path: str = "") -> 
         "PATH": f"{path}{os.pathsep}{kept['PATH']}" if path else kept["PATH"],
     }
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
+        [str(part) for part in command],
+        cwd=cwd,
+        env=environment,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert not check or done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done
@@ -77,9 +88,11 @@ class Environment:
         # What is not compiled now is when it is imported; aws_cdk has more than that.
         run(self.python, "-m", "pip", "install", "--quiet", "--no-compile", *what, cwd=self.folder)
 
-    def run(self, *command: str | Path, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *command: str | Path, cwd: Path, check: bool = True, text: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command as in the activated environment."""
-        return run(*command, cwd=cwd, check=check, path=str(self.bin))
+        return run(*command, cwd=cwd, check=check, path=str(self.bin), text=text)
 
     @property
     def distributions(self) -> dict[str, Distribution]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import boto3
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -13,15 +16,45 @@ from tests.documents import CHECKOUT
 
 from .environments import BASE, Environment
 
-# What decides and what translates it: each of the base packages but boto3, which handlers bring themselves, is at work.
+# What decides and what translates it: each of the base packages but boto3 is at work.
 TRIED = ("recipe/test_plan.py", "recipe/test_rules.py", "recipe/test_keys.py", "constructs/test_optimized_endpoint.py")
+PACKAGE = CHECKOUT / "constructs_optim"
 TEST_TOOLS = ("hypothesis", "pytest", "pytest-timeout", "syrupy")
+# What looks like a call of a client, or names what it paginates, in the code that calls AWS.
+CALLED = re.compile(r'[."]([a-z]+_[a-z0-9_]+)[("]')
+SERVICES = (
+    "application-autoscaling", "cloudformation", "cloudwatch", "pricing", "s3", "sagemaker", "sagemaker-runtime",
+    "stepfunctions", "sts",
+)  # fmt: skip
+MISSING = """
+import json, sys
+import boto3
+names, services = json.load(sys.stdin)
+clients = [boto3.client(service, region_name="us-west-2") for service in services]
+print(json.dumps([name for name in names if not any(hasattr(client, name) for client in clients)]))
+"""
 
 
 def lowest(requirement: Requirement) -> str:
     """The lowest release that a requirement allows."""
     (bound,) = [bound.version for bound in requirement.specifier if bound.operator == ">="]
     return bound
+
+
+def operations() -> set[str]:
+    """The methods of boto3's clients, of the release that is installed here, that the package calls."""
+    clients = [boto3.client(service, region_name="us-west-2") for service in SERVICES]
+    files = [path for room in ("operations", "evaluator", "cli") for path in (PACKAGE / room).rglob("*.py")]
+    looked_at = {name for path in files for name in CALLED.findall(path.read_text())}
+    return {name for name in looked_at if any(hasattr(client, name) for client in clients)}
+
+
+def missing(environment: Environment, names: set[str]) -> list[str]:
+    """Those of the methods that the environment's boto3 does not have."""
+    asked = environment.run(
+        environment.python, "-c", MISSING, cwd=environment.folder, text=json.dumps([[*names], SERVICES])
+    )
+    return json.loads(asked.stdout)
 
 
 def try_suite(environment: Environment, tmp_path: Path) -> None:
@@ -53,6 +86,9 @@ def test_it_works_with_the_lowest_versions_that_it_allows(
     bounds = {name: lowest(requirement) for name, requirement in asked_for(oldest).items()}
     assert set(bounds) == set(BASE)
     oldest.install(*(f"{name}=={version}" for name, version in bounds.items()))
+    called = operations()
+    assert {"describe_endpoint", "get_paginator", "list_objects_v2", "list_optimization_jobs"} <= called
+    assert missing(oldest, called | {"fly_endpoint"}) == ["fly_endpoint"]
     try_suite(oldest, tmp_path)
     versions = {name: Version(oldest.distributions[name].version) for name in BASE}
     assert versions == {name: Version(bound) for name, bound in bounds.items()}, "the tools of the tests moved nothing"

@@ -1,0 +1,65 @@
+"""What others say of a template: cfn-lint by region, and a validator of the Amazon States Language."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cfnlint.api import lint
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+
+REGIONS = ("us-west-2", "us-east-1", "eu-west-3", "us-gov-west-1", "cn-north-1")
+"""Where a template that is meant for anywhere is looked at: one without the newest types, and one of each partition."""
+_NO_ERRORS = (
+    re.compile("E3006 .* does not exist in"),
+    # The remark I1022, which cfn-lint 1.58 gives the number of the rule that looks into a pipeline's actions.
+    re.compile("E3703 Prefer using Fn::Sub over Fn::Join"),
+    # A wait condition's Data, which cfn-lint takes for an object, is a string that CloudFormation's user guide has an
+    # output give ("Create wait conditions in a CloudFormation template", step 4).
+    re.compile(r"E6101 \{'Fn::GetAtt': \['\w*Ready\w+', 'Data'\]\} is not of type 'string'"),
+)
+_CHECKOUT = Path(__file__).parent.parent.parent
+_VALIDATE = """
+const validate = require("asl-validator");
+const definitions = JSON.parse(require("fs").readFileSync(0));
+console.log(JSON.stringify(definitions.map((each) => validate(each).errors)));
+"""
+
+
+def cfn_lint_errors(template: Mapping[str, Any], regions: Iterable[str] = ("us-west-2",)) -> list[str]:
+    """The errors that cfn-lint finds, but for the types that a region does not have: see :func:`lacking`."""
+    found = lint(json.dumps(template), regions=[*regions])
+    told = [f"{match.rule.id} {match.message}" for match in found if match.rule.severity == "error"]
+    return [each for each in told if not any(other.match(each) for other in _NO_ERRORS)]
+
+
+def lacking(template: Mapping[str, Any], region: str) -> set[str]:
+    """The types of a template that CloudFormation does not have in a region, by its published schemas."""
+    used = {resource["Type"] for resource in template["Resources"].values()}
+    known = PROVIDER_SCHEMA_MANAGER.get_resource_types(region)
+    return {name for name in used if not name.startswith("Custom::")} - set(known)
+
+
+def state_machine_errors(template: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the definitions of a template's state machines."""
+    found = [
+        json.dumps(resource["Properties"]["Definition"], sort_keys=True)
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::StepFunctions::StateMachine"
+    ]
+    return [error for definition in found for error in _asl_errors(definition)]
+
+
+@functools.cache
+def _asl_errors(definition: str) -> list[str]:
+    node = os.environ.get("JSII_NODE") or "node"
+    answer = subprocess.run(
+        [node, "-e", _VALIDATE], cwd=_CHECKOUT, input=f"[{definition}]", capture_output=True, text=True, check=True
+    )
+    return [f"{error['Error code']}: {error['Message']}" for error in json.loads(answer.stdout)[0]]
