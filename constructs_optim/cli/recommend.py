@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from constructs_optim.recipe import Model, RecipeError
 from constructs_optim.recipe.catalog import models
+from constructs_optim.recipe.memory import MemoryEstimate
 from constructs_optim.recipe.recommendation import recommend
 from constructs_optim.recipe.recommendation_data import (
+    AtBest,
+    Baseline,
     Benchmark,
     Candidate,
     Evidence,
@@ -135,6 +139,7 @@ def _report(
         "concurrency": wish.concurrency,
         "candidates": [_row(place, each) for place, each in enumerate(found.candidates[:limit], 1)],
         "candidate_count": len(found.candidates),
+        "baseline": _baseline(found.baseline),
         "left_out": [
             {
                 "techniques": list(each.techniques),
@@ -163,11 +168,34 @@ def _row(place: int, candidate: Candidate) -> dict[str, Any]:
         "memory": made.memory.model_dump() if made.memory is not None else None,
         "price_per_hour": candidate.price_per_hour,
         "blended_price_per_million_tokens": candidate.blended_price,
+        "at_best": _bound(candidate.at_best),
+        "tested_by_vendor": candidate.tested,
         "benchmark": _measured(measured) if measured is not None else None,
         "artifact_key": made.artifact_key,
         "jobs": list(candidate.jobs),
         "reasons": list(candidate.reasons),
         "warnings": [warning.id for warning in made.warnings],
+    }
+
+
+def _bound(bound: AtBest | None) -> dict[str, Any] | None:
+    if bound is None:
+        return None
+    return {
+        "milliseconds_a_pass": bound.milliseconds,
+        "users": bound.users,
+        "blended_price_per_million_tokens": bound.blended_price,
+    }
+
+
+def _baseline(baseline: Baseline | None) -> dict[str, Any] | None:
+    if baseline is None:
+        return None
+    return {
+        "instance_type": baseline.instance_type,
+        "memory": baseline.memory.model_dump(),
+        "price_per_hour": baseline.price_per_hour,
+        "at_best": _bound(baseline.at_best),
     }
 
 
@@ -182,17 +210,25 @@ def _measured(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _show(model: Model, region: str, found: Recommendation, notes: Sequence[str], limit: int, left_out: bool) -> None:
-    table = Table(title=f"{escape(str(model))} in {region}", show_lines=True, title_justify="left")
-    for column in ("", "recipe", "instance type", "why"):
-        table.add_column(column, overflow="fold", no_wrap=column == "instance type")
-    for place, candidate in enumerate(found.candidates[:limit], 1):
-        recipe, why = "\n".join(candidate.labels), "\n".join(candidate.reasons)
-        table.add_row(str(place), escape(recipe), candidate.plan.instance_type, escape(why))
-    if found.candidates:
-        Console().print(table)
+    shown = found.candidates[:limit]
+    said = _told_once(shown)
+    say(f"{model} in {region}, best first")
+    for reason, places in said.items():
+        if shown and len(places) == len(shown):
+            say(f"All: {reason}")
+    if shown:
+        Console().print(_table(shown, found.baseline))
+        say(
+            "GB: weights, with their draft, of what accelerators have. At best: what reading the weights from the "
+            "accelerators' memory takes, for a token of each user, and what a million tokens cost then; no server is "
+            "faster without a draft. A price without ≥ was measured."
+        )
         rest = len(found.candidates) - limit
         if rest > 0:
             say(f"{counted(rest, 'recipe')} more; --limit shows them.")
+    for reason, places in said.items():
+        if len(places) < len(shown):
+            say(f"{_places(places)}: {reason}")
     if left_out:
         _show_left_out(found)
     elif found.excluded:
@@ -205,6 +241,82 @@ def _show(model: Model, region: str, found: Recommendation, notes: Sequence[str]
         say(note)
     if found.candidates:
         say(f"What the first one comes to: {_plan_command(model, region, found.candidates[0])}")
+
+
+def _table(shown: Sequence[Candidate], baseline: Baseline | None) -> Table:
+    """A line for each recipe, and one for the model as it is."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("recipe", overflow="fold")
+    table.add_column("instance type", no_wrap=True)
+    for heading in ("$/h", "GB", "at best", "$/M"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for place, candidate in enumerate(shown, 1):
+        cost = f"{candidate.blended_price:.2f}" if candidate.blended_price is not None else _at_least(candidate.at_best)
+        table.add_row(
+            str(place),
+            escape(_short(candidate)),
+            candidate.plan.instance_type,
+            _dollars(candidate.price_per_hour),
+            _gigabytes(candidate.plan.memory),
+            _milliseconds(candidate.at_best),
+            cost,
+        )
+    if baseline is not None:
+        table.add_row(
+            "–",
+            "as it is (no recipe)",
+            baseline.instance_type,
+            _dollars(baseline.price_per_hour),
+            _gigabytes(baseline.memory),
+            _milliseconds(baseline.at_best),
+            _at_least(baseline.at_best),
+        )
+    return table
+
+
+def _short(candidate: Candidate) -> str:
+    parts = [
+        each.label if each.kind == "pre_optimized" else each.method.replace("_", " ")
+        for each in candidate.plan.techniques
+    ]
+    return " + ".join(parts)
+
+
+def _dollars(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _gigabytes(memory: MemoryEstimate | None) -> str:
+    return "" if memory is None else f"{memory.fixed_gb:.0f}/{memory.available_gb:.0f}"
+
+
+def _milliseconds(bound: AtBest | None) -> str:
+    return "" if bound is None else f"{bound.milliseconds:.1f} ms"
+
+
+def _at_least(bound: AtBest | None) -> str:
+    return "" if bound is None or bound.blended_price is None else f"≥{bound.blended_price:.2f}"
+
+
+def _told_once(shown: Sequence[Candidate]) -> dict[str, list[int]]:
+    """What the table does not say of the recipes, with the places of those that it is true of."""
+    said: dict[str, list[int]] = {}
+    for place, candidate in enumerate(shown, 1):
+        for reason in candidate.remarks:
+            said.setdefault(reason, []).append(place)
+    return said
+
+
+def _places(places: Sequence[int]) -> str:
+    """Places as people list them: ``1-3, 5``."""
+    runs: list[list[int]] = []
+    for place in places:
+        if runs and place == runs[-1][-1] + 1:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def _show_left_out(found: Recommendation) -> None:

@@ -23,6 +23,8 @@ COLORS = ("#7f7f7f", "#2ca02c")
 _INK, _FAINT, _GRID, _CARD = "#16191f", "#687078", "#e3e6e8", "#ffffff"
 _INCHES = (5.6, 3.3)
 _BOX = (0.12, 0.15, 0.85, 0.74)
+_LEGEND_ROW = 0.17
+"""Inches that a row of a legend takes."""
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 8.5,
@@ -98,24 +100,44 @@ def plots(sides: Sequence[Shown]) -> dict[str, str]:
 
 def _svg(title: str, draw: Callable[[Axes], bool]) -> str | None:
     import matplotlib as mpl
-    from matplotlib.figure import Figure
 
     with mpl.rc_context(_STYLE):
-        figure: Figure = Figure(figsize=_INCHES, facecolor=_CARD)
-        axes = figure.add_axes(_BOX, facecolor=_CARD)
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.tick_params(length=0)
-        axes.grid(color=_GRID, linewidth=0.7)
-        axes.set_axisbelow(True)
-        if not draw(axes):
+        figure = _figure(title, draw)
+        if figure is None:
             return None
-        axes.set_title(title)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(loc="best", handlelength=1.8)
         raw = io.StringIO()
         # Without a date: the same evaluation is the same report.
         figure.savefig(raw, format="svg", facecolor=_CARD, metadata={"Date": None, "Creator": None})
     return raw.getvalue()
+
+
+def _figure(title: str, draw: Callable[[Axes], bool]) -> Figure | None:
+    """A plot, with its legend below the axes, where no curve is."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=_INCHES, facecolor=_CARD)
+    axes = figure.add_axes(_BOX, facecolor=_CARD)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(length=0)
+    axes.grid(color=_GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    if not draw(axes):
+        return None
+    axes.set_title(title)
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        # As many columns as have room, by the widest label: some 14 characters an inch.
+        columns = max(1, min(len(labels), int(_INCHES[0] / (max(map(len, labels)) / 14 + 0.5))))
+        rows = math.ceil(len(labels) / columns)
+        width, height = _INCHES
+        taller = height + rows * _LEGEND_ROW
+        figure.set_size_inches(width, taller)
+        left, bottom, wide, high = _BOX
+        axes.set_position((left, (bottom * height + rows * _LEGEND_ROW) / taller, wide, high * height / taller))
+        figure.legend(
+            handles, labels, loc="lower center", ncols=columns, handlelength=1.8, columnspacing=1.2, borderaxespad=0.3
+        )
+    return figure
 
 
 def _percentiles(axes: Axes, sides: Sequence[Shown], name: str) -> bool:

@@ -1,8 +1,9 @@
 """Which recipes to try for a model, best first: what fits, what it costs, and what is known of how fast it is.
 
-Numbers come from JumpStart's published benchmarks and from evaluations of one's own; none is made up, carried over to
-another instance type or worked out for another number of users. What is not known comes after what is, by fit and
-price.
+Numbers come from JumpStart's published benchmarks and from evaluations of one's own; none is carried over to another
+instance type or worked out for another number of users. What is not measured comes after what is: what the vendor
+tested first, then by what a token costs at best. That is a bound of physics and no measurement: to generate a token,
+all weights are read from the accelerators' memory once, and accelerators wait for each other in every layer.
 
 Source of the meaning of published numbers: SageMaker developer guide, "Deploy a pre-optimized model", and the SageMaker
 Python SDK's table of them: latency is the median time to first token, throughput the median tokens a second of a user.
@@ -14,17 +15,32 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from . import pricing
 from . import recommendation_reasons as reasons
-from .catalog import instances
+from .catalog import instances, models
 from .errors import RecipeError, Violation
-from .memory import MemoryEstimate
+from .memory import DEFAULT_BATCH_SIZE, MemoryEstimate, estimate
 from .model import Model
 from .plan import plan, violations
 from .plan_data import Plan
-from .recommendation_data import Benchmark, Candidate, Evidence, Exclusion, Fit, Goal, Recommendation, Wish
-from .rules import all_rules
+from .recipe import Recipe
+from .recommendation_data import (
+    AtBest,
+    Baseline,
+    Benchmark,
+    Candidate,
+    Evidence,
+    Exclusion,
+    Fit,
+    Goal,
+    Recommendation,
+    Wish,
+)
+from .rules import all_rules, check
 from .techniques import PreOptimized, Technique
 from .techniques.parsing import parse
 
+# Tensor parallelism adds up what accelerators computed twice a layer (Shoeybi et al., "Megatron-LM", section 3), and
+# the fastest such reduction between H100s was seen to take 3.7 microseconds (SGLang, pull request 2904).
+_REDUCTIONS_A_LAYER, _REDUCTION_SECONDS = 2, 3.7e-6
 DEFAULT_CONFIGURATION = "lmi-optimized"
 PRICE = "price"
 HUB = "hub"
@@ -89,7 +105,7 @@ def recommend(
                 left_out.add(techniques, name, {HUB: "the model's hub document does not offer it on that type"})
             else:
                 made = plan(model=model, techniques=given, instance_type=name, region=region)
-                found.append(_candidate(techniques, made, evidence, wish))
+                found.append(_candidate(model, techniques, made, evidence, wish))
     found.sort(key=lambda candidate: _rank(candidate, wish))
     tried = {(_configuration(each.techniques), each.plan.instance_type) for each in found}
     elsewhere = [
@@ -97,7 +113,8 @@ def recommend(
         for each in evidence.benchmarks
         if each.configuration is not None and (each.configuration, each.instance_type) not in tried
     ]
-    return Recommendation(tuple(found), left_out.grouped(), tuple(elsewhere))
+    baseline = _baseline(model, types, region, evidence, wish)
+    return Recommendation(tuple(found), left_out.grouped(), tuple(elsewhere), baseline)
 
 
 def _hosting_types() -> tuple[str, ...]:
@@ -143,7 +160,7 @@ def _refuse_what_no_recipe_mends(model: Model, types: Iterable[str], region: str
         raise RecipeError(broken.values())
 
 
-def _candidate(techniques: tuple[str, ...], made: Plan, evidence: Evidence, wish: Wish) -> Candidate:
+def _candidate(model: Model, techniques: tuple[str, ...], made: Plan, evidence: Evidence, wish: Wish) -> Candidate:
     price = evidence.prices.get(made.instance_type)
     measured, ambiguous = _benchmarks(techniques, made, evidence)
     usable = [found for found in measured if wish.concurrency in (None, found.concurrency)]
@@ -153,16 +170,71 @@ def _candidate(techniques: tuple[str, ...], made: Plan, evidence: Evidence, wish
     shown = best or min(usable, key=lambda found: found.concurrency, default=None)
     jobs = tuple(job.name for job in made.jobs if job.artifact_key not in evidence.artifacts)
     blended = shown.blended_price(price, wish.discount) if shown is not None else None
+    at_best = _at_best(model, made.memory, made.instance_type, made.tensor_parallel_degree, price, wish)
+    tested = not any(warning.id.endswith(":OPT013") for warning in made.warnings)
     fit = _fit(made.memory)
-    why = [
-        reasons.performance(shown, blended),
-        *reasons.unranked(measured, usable, ambiguous, wish),
+    speed = [reasons.performance(shown, blended), *reasons.unranked(measured, usable, ambiguous, wish)]
+    hosted = [
+        reasons.at_best_in_words(at_best),
         reasons.fit_in_words(fit, made.memory),
         f"${price:.2f} an hour" if price is not None else "its price is not known",
-        reasons.jobs_in_words(made, jobs),
-        *reasons.warnings(made),
     ]
-    return Candidate(techniques, made, fit, price, shown, blended, jobs, tuple(filter(None, why)))
+    rest = [reasons.jobs_in_words(made, jobs), *reasons.warnings(made)]
+    tight = [reasons.tight_in_words()] if fit is Fit.tight else []
+    why, remarks = filter(None, [*speed, *hosted, *rest]), filter(None, [*speed, *tight, *rest])
+    return Candidate(
+        techniques, made, fit, price, shown, blended, jobs, tuple(why), tuple(remarks), at_best=at_best, tested=tested
+    )
+
+
+def _at_best(
+    model: Model, memory: MemoryEstimate | None, instance_type: str, degree: int, price: float | None, wish: Wish
+) -> AtBest | None:
+    """What memory bandwidth allows: of a mixture of experts, one token reads its own experts alone."""
+    row, instance = models.find(model.model_id or ""), instances.by_name()[instance_type]
+    if memory is None or row is None or not row.parameters_billion:
+        return None
+    read = memory.weights_gb * (row.active_parameters_billion or row.parameters_billion) / row.parameters_billion
+    speed = instance.memory_bandwidth * instance.accelerator_count * degree / instance.parallel_units
+    users, seconds = wish.concurrency or DEFAULT_BATCH_SIZE, (read + memory.draft_gb) / speed
+    if degree > 1:
+        seconds += _REDUCTIONS_A_LAYER * (row.layers or 0) * _REDUCTION_SECONDS
+    blended = (
+        pricing.blended_price_per_million_tokens(
+            instance_price_per_hour=price, total_throughput=users / seconds, discount=wish.discount
+        )
+        if price is not None
+        else None
+    )
+    return AtBest(milliseconds=seconds * 1000, users=users, blended_price=blended)
+
+
+def _baseline(model: Model, types: Iterable[str], region: str, evidence: Evidence, wish: Wish) -> Baseline | None:
+    """The model without techniques, which no recipe declares, where it would start."""
+    found: list[Baseline] = []
+    for name in types:
+        unmodified = Recipe(model, [], name, region)
+        if unmodified.instance is None or unmodified.instance.kind != "gpu":
+            # Neuron devices take what was compiled for them.
+            continue
+        memory, price = estimate(unmodified), evidence.prices.get(name)
+        # Of all rules, one asks for a technique.
+        starts = not {broken.rule for broken in check(unmodified)} - {"OPT020"}
+        if memory is None or not starts or _fit(memory) is not Fit.fits or unmodified.tensor_parallel_degree is None:
+            continue
+        if wish.max_price is not None and (price is None or price > wish.max_price):
+            continue
+        bound = _at_best(model, memory, name, unmodified.tensor_parallel_degree, price, wish)
+        found.append(Baseline(name, memory, price, bound))
+    return min(
+        found, key=lambda each: (*_bound(each.at_best, each.price_per_hour, wish), each.instance_type), default=None
+    )
+
+
+def _bound(at_best: AtBest | None, price: float | None, wish: Wish) -> tuple[object, ...]:
+    """What is ranked by where nothing is measured: the less the better."""
+    figure = None if at_best is None else at_best.blended_price if wish.goal is Goal.cost else at_best.milliseconds
+    return figure is None, figure or 0.0, price is None, price or 0.0
 
 
 def _benchmarks(techniques: tuple[str, ...], made: Plan, evidence: Evidence) -> tuple[list[Benchmark], bool]:
@@ -206,13 +278,14 @@ def _rank(candidate: Candidate, wish: Wish) -> tuple[object, ...]:
     return (
         figure is None,
         figure if figure is not None else 0.0,
+        not candidate.tested,
         _FITS[candidate.fit],
-        candidate.price_per_hour is None,
-        candidate.price_per_hour or 0.0,
+        # Heads are trained for days before anything is served.
+        trains and bool(candidate.jobs),
+        *_bound(candidate.at_best, candidate.price_per_hour, wish),
         # Without a price, what has less of everything costs less.
         instance.total_accelerator_memory_gb,
         instance.vcpu,
-        trains and bool(candidate.jobs),
         len(candidate.jobs),
         made.memory.fixed_gb if made.memory is not None else 0.0,
         candidate.techniques,

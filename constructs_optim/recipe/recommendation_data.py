@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from . import pricing
+from .memory import MemoryEstimate
 from .plan_data import Plan
 
 
@@ -64,6 +65,38 @@ class Benchmark:
 
 
 @dataclass(frozen=True)
+class AtBest:
+    """What no server does better than: each pass of the model reads all its weights from the accelerators' memory.
+
+    Without a draft, a pass brings one token for each user. Attributes:
+        milliseconds: of a pass, at least.
+        users: at the same time, for whom the price is.
+        blended_price: dollars for 1,000,000 tokens, at least; None without a price.
+    """
+
+    milliseconds: float
+    users: int
+    blended_price: float | None
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The model as it is, on the instance type where it costs least at best: what recipes are compared with.
+
+    Attributes:
+        instance_type: on what.
+        memory: what it takes.
+        price_per_hour: of one instance, in dollars; None where it is not known.
+        at_best: None where the memory's speed does not tell.
+    """
+
+    instance_type: str
+    memory: MemoryEstimate
+    price_per_hour: float | None
+    at_best: AtBest | None
+
+
+@dataclass(frozen=True)
 class Wish:
     """What the user wants.
 
@@ -112,6 +145,9 @@ class Candidate:
         blended_price: dollars for 1,000,000 tokens by that benchmark.
         jobs: that have to run; those whose artifacts exist do not.
         reasons: why it is where it is, in words.
+        remarks: those of them that are more than fit, price and what is possible at best.
+        at_best: what memory bandwidth allows; None where the model's size is not known.
+        tested: whether the vendor tested the instance family with all of its techniques.
     """
 
     techniques: tuple[str, ...]
@@ -122,6 +158,9 @@ class Candidate:
     blended_price: float | None
     jobs: tuple[str, ...]
     reasons: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+    at_best: AtBest | None = None
+    tested: bool = True
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -143,10 +182,12 @@ class Exclusion:
 class Recommendation:
     """Candidates, best first, and what was left out.
 
-    ``elsewhere`` are published benchmarks of configurations and instance types that are no candidates: what the model
-    does there, optimized or not, is worth a look all the same.
+    ``baseline`` is the model without any technique; None where it fits nowhere. ``elsewhere`` are published benchmarks
+    of configurations and instance types that are no candidates: what the model does there, optimized or not, is worth a
+    look all the same.
     """
 
     candidates: tuple[Candidate, ...]
     excluded: tuple[Exclusion, ...]
     elsewhere: tuple[Benchmark, ...] = ()
+    baseline: Baseline | None = None

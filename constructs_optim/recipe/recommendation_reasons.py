@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .memory import MemoryEstimate
 from .plan_data import Plan
-from .recommendation_data import Benchmark, Fit, Wish
+from .recommendation_data import AtBest, Benchmark, Fit, Wish
 
 # Said in other words: that the KV cache does not fit, and that no version is pinned.
 _SAID = ("OPT006", "OPT051")
@@ -38,6 +38,15 @@ def unranked(measured: Sequence[Benchmark], usable: Sequence[Benchmark], ambiguo
     return found
 
 
+def at_best_in_words(bound: AtBest | None) -> str:
+    """What memory bandwidth allows."""
+    if bound is None:
+        return ""
+    users = f"{bound.users} user{'' if bound.users == 1 else 's'}"
+    price = f", ${bound.blended_price:.2f} or more for a million tokens" if bound.blended_price is not None else ""
+    return f"at best {bound.milliseconds:.1f} ms to read its weights once, for a token of each of {users}{price}"
+
+
 def fit_in_words(fit: Fit, memory: MemoryEstimate | None) -> str:
     """Whether the accelerators hold it."""
     if memory is None:
@@ -47,6 +56,11 @@ def fit_in_words(fit: Fit, memory: MemoryEstimate | None) -> str:
     if fit is Fit.fits:
         return f"fits: {needs} in {memory.available_gb:.0f} GB"
     return f"tight: {needs} do not fit {memory.available_gb:.0f} GB together, so requests wait for each other"
+
+
+def tight_in_words() -> str:
+    """The same of what is tight, whatever the figures."""
+    return "tight: its usual requests do not fit the KV cache together, and wait for each other"
 
 
 def jobs_in_words(made: Plan, jobs: Sequence[str]) -> str:

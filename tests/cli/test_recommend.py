@@ -89,6 +89,35 @@ def test_the_table_says_why_in_words_and_how_to_go_on(store: Store) -> None:
     assert "The model is gated" in result.stdout
 
 
+def test_at_80_columns_each_recipe_has_a_line_and_what_is_true_of_all_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    prices = tmp_path / "prices.json"
+    prices.write_text('{"ml.g5.12xlarge": 7.09}')
+    result = run(
+        MODEL, "--offline", "--prices", str(prices), "--instance-type", "ml.g5.12xlarge", "--version", "2.16.2"
+    )
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("no benchmark of it is") == 1
+    lines = result.stdout.splitlines()
+    rows = [line for line in lines if "ml.g5.12xlarge" in line and not line.startswith(("What", "constructs"))]
+    assert max(map(len, rows)) <= 80
+    assert [row.split()[0] for row in rows] == [str(place) for place in range(1, len(rows) + 1)]
+    (first,) = [row.split() for row in rows if row.split()[0] == "1"]
+    assert first[1:] == ["awq", "ml.g5.12xlarge", "7.09", "39/86", "17.0", "ms", "≥1.05"]
+    assert "1-2: 1 job (awq)" in result.stdout
+
+
+def test_the_model_as_it_is_has_a_line(store: Store) -> None:
+    result = run(MODEL, *TYPES, "--offline", "--version", "2.16.2")
+    assert "as it is (no recipe)" in result.stdout
+    document = recommended(*TYPES, "--offline", "--version", "2.16.2")
+    assert document["baseline"]["instance_type"] in TYPES
+    assert document["candidates"][0]["at_best"]["milliseconds_a_pass"] > 0
+    assert document["candidates"][0]["tested_by_vendor"] is True
+
+
 def test_what_is_left_out_is_listed_with_its_rule(store: Store) -> None:
     result = run(MODEL, "--instance-type", "ml.g5.2xlarge", "--left-out")
     assert result.exit_code == 2

@@ -84,7 +84,7 @@ def test_concurrency_is_tracked_by_the_high_resolution_metric() -> None:
         (
             [Quantization.awq(tensor_parallel_degree=2), Sharding.fast_load(tensor_parallel_degree=2)],
             "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution",
-            4.2,
+            1.4,
         ),
     ],
 )

@@ -18,7 +18,7 @@ from constructs_optim.evaluator.targets import UrlTarget
 from constructs_optim.evaluator.tokens import count
 from constructs_optim.recipe.evaluation import ErrorKind, errors_by_kind, summarize
 
-from .conftest import FIRST_TOKEN, INTER_TOKEN, TOKENS, ModelServer, asked, sender, sent
+from .conftest import FIRST_TOKEN, TOKENS, ModelServer, asked, sender, sent
 
 KINDS = {
     "400": ErrorKind.CLIENT_ERROR,
@@ -137,7 +137,7 @@ def test_what_servers_send_beside_an_answer_does_not_spoil_it(server: ModelServe
     assert record.text.removeprefix("look_up") == "".join(f"w{number} " for number in range(TOKENS))
     assert record.first_token is not None
     assert record.last_token is not None
-    assert record.last_token - record.first_token == pytest.approx((TOKENS - 1) * INTER_TOKEN, abs=0.01)
+    assert record.first_token < record.last_token <= record.end
 
 
 def test_an_answer_that_arrives_whole_has_no_inter_token_latency(server: ModelServer) -> None:
@@ -165,8 +165,8 @@ def test_tokens_of_the_first_piece_are_not_timed(server: ModelServer) -> None:
     records, _ = sent(sender(server, prompts), Load(concurrency=1, requests=1, warm_up=0))
     count(records, prompts, Words(), chat=True)  # pyright: ignore[reportArgumentType]
     assert records[0].first_tokens == TOKENS // 2
-    # The next token after half of them comes when that half would have been said.
-    assert records[0].request.inter_token_latency == pytest.approx(20 * 7 / 4, rel=0.1)
+    # The next token after half of them comes when that half would have been said: 35 ms a token, and not 20.
+    assert (records[0].request.inter_token_latency or 0) > 25
 
 
 def test_a_count_of_nothing_is_not_taken_for_an_empty_answer(server: ModelServer) -> None:

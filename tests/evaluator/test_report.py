@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from constructs_optim.evaluator import report_plots
 from constructs_optim.evaluator.evaluation import level
 from constructs_optim.evaluator.load import Segment
 from constructs_optim.evaluator.outputs import REPORT, write_outputs
@@ -37,6 +38,33 @@ PLOTS = [
     "Price",
     "Cost against latency",
 ]
+
+
+@pytest.mark.parametrize("labels", [("p50", "p90"), tuple(f"meta-llama-3-70b-{n}: p{n}" for n in range(6))])
+def test_a_legend_lies_over_no_curve_and_within_the_plot(labels: tuple[str, ...]) -> None:
+    import matplotlib as mpl
+    from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    def draw(axes: Axes) -> bool:
+        for place, label in enumerate(labels):
+            axes.plot([1, 2], [place, place + 1], label=label)
+        axes.set_xlabel("concurrency")
+        return True
+
+    with mpl.rc_context(report_plots._STYLE):
+        figure = report_plots._figure("Time to first token", draw)
+        assert figure is not None
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        figure.draw(renderer)
+        (legend,), (axes,) = figure.legends, figure.axes
+        below = axes.get_tightbbox(renderer)
+        box = legend.get_window_extent(renderer)
+        assert below is not None
+        assert box.y1 <= below.y0 + 1, "below the axes, with their labels"
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.width
+        assert box.y0 >= 0
 
 
 class MadeSide:

@@ -28,6 +28,7 @@ REGION = "us-west-2"
 G5, P4D, P5 = "ml.g5.48xlarge", "ml.p4d.24xlarge", "ml.p5.48xlarge"
 PRICES = {G5: 20.0, P4D: 30.0, P5: 90.0}
 AWQ, AWQ_AND_DRAFT = ("quantization=awq",), ("quantization=awq", "speculative_decoding=sagemaker_draft")
+EAGLE = ("speculative_decoding=eagle",)
 PRE_OPTIMIZED = ("pre_optimized,config=lmi-optimized",)
 
 
@@ -74,13 +75,62 @@ def of(found: Recommendation, techniques: tuple[str, ...], instance_type: str) -
     return each
 
 
-def test_without_benchmarks_what_fits_for_the_least_money_comes_first() -> None:
-    found = recommended()
+def test_without_benchmarks_what_a_token_costs_at_best_ranks_and_not_what_an_hour_does() -> None:
+    """4 T4 (320 GB/s each) cost less an hour than 4 A10G (600 GB/s), and more a token."""
+    prices = {"ml.g4dn.12xlarge": 4.89, "ml.g6.12xlarge": 5.752, "ml.g5.12xlarge": 7.09}
+    found = recommended(prices=prices, types=tuple(prices))
     first = found.candidates[0]
-    assert (first.plan.instance_type, first.fit, first.benchmark) == (G5, Fit.fits, None)
-    prices = [each.price_per_hour for each in found.candidates if each.fit is Fit.fits]
-    assert prices == sorted(prices)
+    assert (first.techniques, first.plan.instance_type, first.benchmark) == (AWQ, "ml.g5.12xlarge", None)
+    assert first.at_best is not None
+    # 39.478 GB from four times 600 GB/s, and twice 80 reductions of 3.7 microseconds.
+    assert first.at_best.milliseconds == pytest.approx(39.478 / 2.4 + 160 * 0.0037, rel=1e-3)
+    tokens_a_second = 8 / (first.at_best.milliseconds / 1000)
+    assert first.at_best.blended_price == pytest.approx(7.09 / (tokens_a_second * 3600 / 1e6) / 4)
     assert "how fast it is is not known: no benchmark of it is" in first.reasons
+    roomy = [each for each in found.candidates if each.tested and each.fit is Fit.fits and each.techniques != EAGLE]
+    bounds = [each.at_best.blended_price or 0 for each in roomy if each.at_best]
+    assert bounds == sorted(bounds)
+
+
+def test_what_the_vendor_tested_comes_before_what_it_did_not() -> None:
+    prices = {"ml.g6e.12xlarge": 0.01, "ml.g5.12xlarge": 7.09}
+    found = recommended(prices=prices, types=tuple(prices))
+    tested = [each.tested for each in found.candidates]
+    assert tested == sorted(tested, reverse=True)
+    assert {each.plan.instance_type for each in found.candidates if not each.tested} == {"ml.g6e.12xlarge"}
+    drafted = of(found, AWQ_AND_DRAFT, "ml.g6e.12xlarge")
+    assert sum("OPT013" in reason for reason in drafted.reasons) == 1, "said once of both techniques"
+
+
+def test_goals_other_than_cost_are_ranked_by_the_time_of_a_pass() -> None:
+    for goal in (Goal.latency, Goal.throughput):
+        found = recommended(wish=Wish(goal=goal))
+        assert places(found)[0] == (AWQ, P5)
+
+
+def test_a_mixture_of_experts_reads_the_experts_of_a_token_alone() -> None:
+    model = Model.jumpstart("huggingface-llm-mixtral-8x7b", version="1.0.0", accept_eula=True)
+    found = recommend(model, region=REGION, instance_types=(P4D,))
+    awq = of(found, AWQ, P4D)
+    assert awq.at_best is not None
+    assert awq.plan.memory is not None
+    read = awq.plan.memory.weights_gb * 12.9 / 47
+    assert awq.at_best.milliseconds == pytest.approx(read / (8 * 1.555) + 2 * 32 * 0.0037, rel=1e-3)
+
+
+def test_the_model_as_it_is_is_told_beside_where_it_costs_least() -> None:
+    baseline = recommended(prices={**PRICES, "ml.g5.2xlarge": 0.1}, types=("ml.g5.2xlarge", G5, P4D, P5)).baseline
+    assert baseline is not None
+    assert (baseline.instance_type, baseline.memory.weights_gb) == (P4D, 140.0)
+    assert baseline.at_best is not None
+    assert recommended(types=("ml.g5.2xlarge",), prices={}).baseline is None
+
+
+def test_types_over_which_heads_cannot_be_spread_are_left_out() -> None:
+    falcon = Model.jumpstart("huggingface-llm-falcon-7b-instruct-bf16", version="1.0.0", accept_eula=True)
+    found = recommend(falcon, region=REGION, instance_types=("ml.g5.xlarge", "ml.g5.12xlarge", G5))
+    assert {each.plan.instance_type for each in found.candidates} == {"ml.g5.xlarge"}
+    assert "OPT054" in {each.rule for each in found.excluded}
 
 
 def test_what_is_measured_comes_before_what_is_not_however_dear() -> None:
@@ -170,16 +220,18 @@ def test_an_evaluation_on_several_instances_is_charged_for_all_of_them() -> None
 
 def test_an_artifact_that_exists_needs_no_job_and_goes_before_one_that_does() -> None:
     types = (G5,)
-    fp8 = plan(model=LLAMA, techniques=[parse("quantization=fp8")], instance_type=G5, region=REGION)
-    key = fp8.artifact_key
-    assert key is not None
+    compiled = ("quantization=fp8", "compilation=tensorrt_llm")
+    made = plan(model=LLAMA, techniques=[_parsed(each) for each in compiled], instance_type=G5, region=REGION)
+    assert made.artifact_key is not None
     before = recommended(types=types)
-    after = recommended(types=types, artifacts={key})
-    assert of(before, ("quantization=fp8",), G5).jobs == ("fp8",)
-    assert of(after, ("quantization=fp8",), G5).jobs == ()
-    assert "no job: the artifact exists" in of(after, ("quantization=fp8",), G5).reasons
-    assert places(after).index((("quantization=fp8",), G5)) < places(after).index((AWQ, G5))
-    assert places(before).index((AWQ, G5)) < places(before).index((("quantization=fp8",), G5))
+    after = recommended(types=types, artifacts={made.artifact_key})
+    assert of(before, compiled, G5).jobs == ("fp8-tensorrt-llm",)
+    assert of(after, compiled, G5).jobs == ()
+    assert "no job: the artifact exists" in of(after, compiled, G5).reasons
+    # Both read as many bytes for a token.
+    fp8 = ("quantization=fp8",)
+    assert places(after).index((compiled, G5)) < places(after).index((fp8, G5))
+    assert places(before).index((fp8, G5)) < places(before).index((compiled, G5))
 
 
 def test_training_heads_comes_after_other_jobs_on_the_same_instance() -> None:

@@ -14,6 +14,8 @@ from .files import load
 class InstanceRow:
     """An accelerated instance type. Memory is in MiB, for one accelerator where it says so; NVMe in GB.
 
+    ``memory_bandwidth`` is that of one accelerator, in GB a second, as its maker says it at most.
+
     ``hosts_endpoints``, ``runs_optimization`` and ``runs_training`` tell whether the API accepts it for an endpoint's
     variant, as the deployment instance type of an optimization job, and for a training job.
     """
@@ -30,6 +32,7 @@ class InstanceRow:
     hosts_endpoints: bool
     runs_optimization: bool
     runs_training: bool
+    memory_bandwidth: float
     cores_per_accelerator: int = 1
 
     @property
@@ -46,7 +49,11 @@ class InstanceRow:
 @cache
 def by_name() -> MappingProxyType[str, InstanceRow]:
     """Every catalogued accelerated instance type."""
-    return MappingProxyType({row["name"]: InstanceRow(**row) for row in load("instances")["accelerated"]})
+    data = load("instances")
+    speeds = data["memory_bandwidth"]
+    return MappingProxyType(
+        {row["name"]: InstanceRow(**row, memory_bandwidth=speeds[row["family"]]) for row in data["accelerated"]}
+    )
 
 
 @cache

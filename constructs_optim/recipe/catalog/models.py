@@ -30,7 +30,8 @@ class ModelRow:
     ``full_attention_layers`` keep all tokens of a request, the others those of a short window. ``hidden_size`` and
     ``vocabulary_size`` give that of prediction heads and of embeddings: one matrix where they are tied, two otherwise.
     ``attention_heads`` are those of queries, ``max_position`` is the longest request that the model is configured for,
-    in tokens. ``trainable``: whether the training code of this library is for it.
+    in tokens. ``active_parameters_billion`` are those that one token takes, of a mixture of experts. ``trainable``:
+    whether the training code of this library is for it.
     """
 
     model_id: str
@@ -61,6 +62,7 @@ class ModelRow:
     max_position: int | None = None
     full_attention_layers: int | None = None
     stored_gb: float | None = None
+    active_parameters_billion: float | None = None
 
     def supports(self, column: str) -> bool | None:
         """What the source says of a technique's column."""

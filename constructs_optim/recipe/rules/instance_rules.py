@@ -87,10 +87,13 @@ def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
     advisory=True,
 )
 def _family_is_tested(recipe: Recipe) -> Iterator[Finding]:
-    for _, technique in recipe.known_techniques:
-        if recipe.instance is not None and recipe.instance.family in technique.other_families:
-            tested = ", ".join(sorted(technique.tested_families))
-            yield Finding("instance_type", recipe.instance_type, f"Tested families: {tested}")
+    instance = recipe.instance
+    untested = [t for _, t in recipe.known_techniques if instance is not None and instance.family in t.other_families]
+    if untested:
+        tested = {
+            family for family in untested[0].tested_families if all(family in t.tested_families for t in untested)
+        }
+        yield Finding("instance_type", recipe.instance_type, f"Tested families: {', '.join(sorted(tested)) or 'none'}")
 
 
 @rule(
