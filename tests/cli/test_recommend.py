@@ -50,7 +50,7 @@ def run(*arguments: str) -> Result:
 
 
 def recommended(*arguments: str) -> dict[str, Any]:
-    result = run(MODEL, "--format", "json", *arguments)
+    result = run("--model", MODEL, "--format", "json", *arguments)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -79,7 +79,7 @@ def test_published_benchmarks_and_listed_prices_rank_what_the_hub_offers(store: 
 
 
 def test_the_table_says_why_in_words_and_how_to_go_on(store: Store) -> None:
-    result = run(MODEL, *TYPES, "--limit", "2")
+    result = run("--model", MODEL, *TYPES, "--limit", "2")
     assert result.exit_code == 0, result.output
     assert "pre-optimized (lmi)" in result.stdout
     assert "for a million tokens" in result.stdout
@@ -90,7 +90,7 @@ def test_the_table_says_why_in_words_and_how_to_go_on(store: Store) -> None:
 
 
 def test_what_is_left_out_is_listed_with_its_rule(store: Store) -> None:
-    result = run(MODEL, "--instance-type", "ml.g5.2xlarge", "--left-out")
+    result = run("--model", MODEL, "--instance-type", "ml.g5.2xlarge", "--left-out")
     assert result.exit_code == 2
     assert "OPT050" in result.stdout
     assert "Published by JumpStart, of what is no candidate" in result.stdout
@@ -143,7 +143,7 @@ def test_offline_nothing_is_asked_and_prices_may_be_stated(tmp_path: Path, monke
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     prices = tmp_path / "prices.json"
     prices.write_text('{"ml.g5.48xlarge": 16.5}')
-    found = recommended(*TYPES, "--offline", "--prices", str(prices), "--version", "2.16.2", "--max-price", "17")
+    found = recommended(*TYPES, "--offline", "--prices", str(prices), "--model-version", "2.16.2", "--max-price", "17")
     assert {each["price_per_hour"] for each in found["candidates"]} == {16.5}
     assert any("--offline" in note for note in found["notes"])
     assert any("prices" in note for note in recommended(*TYPES, "--offline")["notes"])
@@ -158,7 +158,7 @@ def test_offline_nothing_is_asked_and_prices_may_be_stated(tmp_path: Path, monke
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...], said: str) -> None:
-    result = run(MODEL, *arguments)
+    result = run("--model", MODEL, *arguments)
     assert result.exit_code == 2
     assert said in result.stderr
 
@@ -167,7 +167,7 @@ def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...], said: str) -
 def test_a_file_that_states_no_prices_is_refused(tmp_path: Path, content: str) -> None:
     prices = tmp_path / "prices.json"
     prices.write_text(content)
-    result = run(MODEL, "--offline", "--prices", str(prices))
+    result = run("--model", MODEL, "--offline", "--prices", str(prices))
     assert result.exit_code == 2
     assert "prices.json" in result.stderr
 
@@ -182,11 +182,11 @@ def test_where_aws_denies_prices_or_documents_the_rest_is_told(store: Store) -> 
 
 
 def test_an_unknown_model_or_version_is_refused_with_what_would_work(store: Store) -> None:
-    result = run("meta-textgeneration-lama-3-70b", "--format", "json")
+    result = run("--model", "meta-textgeneration-lama-3-70b", "--format", "json")
     assert result.exit_code == 2
     (violation,) = json.loads(result.stdout)["violations"]
     assert violation["rule"] == "OPT002"
     assert "did you mean" in violation["suggestion"]
-    result = run(MODEL, "--version", "9.9.9")
+    result = run("--model", MODEL, "--model-version", "9.9.9")
     assert result.exit_code == 2
     assert "in version 9.9.9" in result.stderr
