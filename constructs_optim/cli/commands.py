@@ -1,4 +1,4 @@
-"""Commands whose help names values as command lines do, ``--bucket NAME``, and not as Python does."""
+"""Commands whose help names values as command lines do, ``--store BUCKET``, and not as Python does."""
 
 from __future__ import annotations
 
