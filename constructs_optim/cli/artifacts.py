@@ -15,6 +15,7 @@ from constructs_optim.operations.stacks import Stacks
 from constructs_optim.operations.verification import Verification, verify
 
 from .aws import Account, Bucket, Profile, Region, errors_explained, failed
+from .commands import Commands
 from .presentation import (
     Format,
     confirmed,
@@ -29,7 +30,7 @@ from .presentation import (
     size,
 )
 
-artifacts_app = typer.Typer(no_args_is_help=True)
+artifacts_app = Commands()
 
 _SHORT = 12
 _DAMAGED = 1
@@ -73,7 +74,7 @@ def list_command(
         # Rows rather than artifacts: of a large store, those take up hundreds of megabytes.
         rows = [_row(artifact) for artifact in inventory.all() if not artifact.is_cleared]
     if rows:
-        print_table(["key", "description", "state", "size", "made at (UTC)", "owners"], rows)
+        print_table(["key", "size", "made at (UTC)", "owners", "state", "description"], rows, long=2)
         say_what_is_hidden(inventory)
     else:
         say(f"{bucket} holds no artifacts.")
@@ -99,8 +100,8 @@ def show_command(
         return
     print_fields(_fields(artifact))
     if artifact.files:
-        rows = [[str(file.attempt), file.name, size(file.size), file.etag] for file in artifact.files]
-        print_table(["attempt", "file", "size", "ETag"], rows)
+        rows = [[str(file.attempt), size(file.size), file.etag, file.name] for file in artifact.files]
+        print_table(["attempt", "size", "ETag", "file"], rows)
     say_what_is_hidden(inventory)
     _warn(inventory.warnings)
 
@@ -196,7 +197,7 @@ def _whole(inventory: ArtifactInventory, prefix: str) -> str:
     if not found:
         raise failed(
             f"{inventory.bucket} has no artifact whose key begins with {prefix}: "
-            f"`constructs-optim artifacts list --bucket {inventory.bucket}` lists them."
+            f"`constructs-optim artifacts list --store {inventory.bucket}` lists them."
         )
     raise failed("\n  ".join([f"{len(found)} keys begin with {prefix}; give more of the one you mean:", *found]))
 
@@ -204,11 +205,11 @@ def _whole(inventory: ArtifactInventory, prefix: str) -> str:
 def _row(artifact: Artifact) -> list[str]:
     return [
         artifact.key[:_SHORT],
-        description(artifact.description),
-        artifact.state if artifact.state is State.ready else f"{artifact.state}: {artifact.detail}",
         size(artifact.size_bytes),
         (artifact.made_at or "")[:16].replace("T", " "),
         str(len(artifact.owners)),
+        artifact.state if artifact.state is State.ready else f"{artifact.state}: {artifact.detail}",
+        description(artifact.description),
     ]
 
 
@@ -251,14 +252,14 @@ def _tell_pruning(pruning: Pruning, *, versioned: bool | None) -> None:
         rows = [
             [
                 removal.artifact.key[:_SHORT],
-                description(removal.artifact.description),
                 removal.artifact.state,
                 size(removal.artifact.size_bytes),
                 removal.unused_since.isoformat(sep=" ", timespec="minutes")[:16],
+                description(removal.artifact.description),
             ]
             for removal in pruning.removals
         ]
-        print_table(["key", "description", "state", "size", "unused since (UTC)"], rows)
+        print_table(["key", "state", "size", "unused since (UTC)", "description"], rows)
     for gone in pruning.gone_owners:
         of = f" of {', '.join(key[:_SHORT] for key in gone.keys)}" if gone.keys else ""
         say(f"gone: {owner_name(gone.owner)}{of}" + (", with its record" if gone.record else ""))

@@ -51,8 +51,12 @@ def bucket_name(value: str | None) -> str | None:
 
 Region = Annotated[str | None, typer.Option(help="The AWS region; by default the profile's or AWS_REGION.")]
 Profile = Annotated[str | None, typer.Option(help="The profile of ~/.aws/config; by default AWS_PROFILE.")]
-Bucket = Annotated[str, typer.Option(help="The artifact store's bucket.", callback=bucket_name)]
-OptionalBucket = Annotated[str | None, typer.Option(help="The artifact store's bucket.", callback=bucket_name)]
+Bucket = Annotated[
+    str, typer.Option("--store", metavar="BUCKET", help="The artifact store's bucket.", callback=bucket_name)
+]
+OptionalBucket = Annotated[
+    str | None, typer.Option("--store", metavar="BUCKET", help="The artifact store's bucket.", callback=bucket_name)
+]
 
 
 class Account:

@@ -18,9 +18,10 @@ from constructs_optim.operations.dashboard_preview_data import (
 from constructs_optim.operations.dashboard_preview_graph import graph_of
 from constructs_optim.recipe.metrics import by_name
 
+from .commands import Commands
 from .presentation import say
 
-dashboard_app = typer.Typer(no_args_is_help=True)
+dashboard_app = Commands()
 _NOTHING = 2
 
 _Assembly = Annotated[Path, typer.Argument(help="The folder that `cdk synth` wrote.")]

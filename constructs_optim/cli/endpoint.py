@@ -9,9 +9,10 @@ import typer
 from constructs_optim.operations.capacity import Component, Endpoint, EndpointCapacity, ScalingRange, Variant
 
 from .aws import Account, Profile, Region, errors_explained, failed
+from .commands import Commands
 from .presentation import Format, confirmed, counted, print_fields, print_json, print_table, say
 
-endpoint_app = typer.Typer(no_args_is_help=True)
+endpoint_app = Commands()
 
 Name = Annotated[str, typer.Argument(help="The endpoint's name, as the stack's output or the console has it.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -45,11 +45,15 @@ def explain_command(
     assembly: Annotated[Path, typer.Argument(help="The folder that `cdk synth` wrote.")] = Path("cdk.out"),
     against: Annotated[
         str | None,
-        typer.Option(help="What to compare with: another such folder, or `deployed` for what CloudFormation has."),
+        typer.Option(
+            metavar="FOLDER",
+            help="What to compare with: another such folder, or `deployed` for what CloudFormation has.",
+        ),
     ] = None,
     store: Annotated[
         str | None,
         typer.Option(
+            metavar="BUCKET",
             help="Where to look artifacts up: a bucket, or `deployed` for the store that each job names.",
             callback=_store,
         ),
@@ -57,7 +61,8 @@ def explain_command(
     prices: Annotated[
         str | None,
         typer.Option(
-            help='A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}, or `aws` to ask the AWS Price List.'
+            metavar="FILE|aws",
+            help='A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}, or `aws` to ask the AWS Price List.',
         ),
     ] = None,
     stack: Annotated[
@@ -67,8 +72,9 @@ def explain_command(
     fail_on: Annotated[
         list[FailOn] | None,
         typer.Option(
-            help="Exit status 1 where something changes, an endpoint or component is interrupted, a job may run, or "
-            "somebody may do more. Repeatable."
+            metavar="EVENT",
+            help="Exit status 1 on a `change`; on an `interruption` of an endpoint or component; where a `job` may "
+            "run; where `permissions` grow. Repeatable.",
         ),
     ] = None,
     permissions: Annotated[

@@ -14,9 +14,10 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from constructs_optim.operations.jobs import Job, JobStatus, describe_job, list_jobs, stop_job, watch_job
 
 from .aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
+from .commands import Commands
 from .presentation import Format, confirmed, duration, owner_name, print_json, print_table, say, say_what_is_hidden
 
-jobs_app = typer.Typer(no_args_is_help=True)
+jobs_app = Commands()
 
 _INTERRUPTED = 130
 # What SageMaker gives a job that names no limit (API reference, StoppingCondition).
@@ -28,7 +29,8 @@ Name = Annotated[str, typer.Argument(help="The job's name, as `jobs list` prints
 @jobs_app.command("list")
 def list_command(
     status: Annotated[
-        list[JobStatus] | None, typer.Option(case_sensitive=False, help="Only jobs of this status. Repeatable.")
+        list[JobStatus] | None,
+        typer.Option(case_sensitive=False, help="Only jobs of this status: " + ", ".join(JobStatus) + ". Repeatable."),
     ] = None,
     bucket: OptionalBucket = None,
     region: Region = None,
@@ -37,7 +39,7 @@ def list_command(
 ) -> None:
     """List the optimization and training jobs that this library started, newest first.
 
-    With --bucket, those of that store show their artifact and who waits for it; a job that runs for nobody is marked.
+    With --store, those of that store show their artifact and who waits for it; a job that runs for nobody is marked.
     """
     with errors_explained():
         account = Account(profile, region)
@@ -50,8 +52,9 @@ def list_command(
     if not jobs:
         say("There are no jobs of this library" + (" in that status." if status else "."))
         return
-    columns = ["job", "kind", "status", "instance type", "attempt", "age", "ran for", *(["owners"] if bucket else [])]
-    print_table(columns, [_row(job, now, with_owners=bucket is not None) for job in jobs])
+    columns = ["status", "age", "ran for", "kind", "instance type", "attempt", "job", *(["owners"] if bucket else [])]
+    rows = [_row(job, now, with_owners=bucket is not None) for job in jobs]
+    print_table(columns, rows, long=2 if bucket else 1)
     if inventory is not None:
         with errors_explained():
             say_what_is_hidden(inventory)
@@ -89,7 +92,7 @@ def stop_command(
     region: Region = None,
     profile: Profile = None,
 ) -> None:
-    """Stop a job. With --bucket, say first who waits for what it makes."""
+    """Stop a job. With --store, say first who waits for what it makes."""
     with errors_explained():
         account = Account(profile, region)
         inventory = account.inventory(bucket) if bucket else None
@@ -112,13 +115,13 @@ def stop_command(
 
 def _row(job: Job, now: dt.datetime, *, with_owners: bool) -> list[str]:
     return [
-        job.name,
-        job.kind.removesuffix(" job"),
         job.status,
-        job.instance_type or "",
-        str(job.attempt),
         duration((now - job.created_at).total_seconds()),
         duration(job.running_seconds(now)) if job.started_at else "",
+        job.kind.removesuffix(" job"),
+        job.instance_type or "",
+        str(job.attempt),
+        job.name,
         *([_owners(job)] if with_owners else []),
     ]
 

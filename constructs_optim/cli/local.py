@@ -19,7 +19,9 @@ from constructs_optim.local.cloud import DEFAULT_REGION, IN_THE_WAY, LocalCloud,
 from constructs_optim.local.demo import DemoFailed, run_demo
 from constructs_optim.local.ministack_bridge import UntestedMinistack
 
-local_app = typer.Typer(no_args_is_help=True)
+from .commands import Commands
+
+local_app = Commands()
 _console = Console(stderr=True)
 _INTERRUPTED = 130
 

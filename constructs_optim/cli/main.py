@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import metadata
+from typing import Annotated
+
 import typer
 
 from .artifacts import artifacts_app
 from .catalog import catalog_command
+from .commands import Commands
 from .dashboard import dashboard_app
 from .endpoint import endpoint_app
 from .evaluate import evaluate_command
@@ -15,12 +19,23 @@ from .medusa import medusa_app
 from .plan import plan_command
 from .recommend import recommend_command
 
-app = typer.Typer(
-    name="constructs-optim",
-    help="Optimized LLM endpoints on Amazon SageMaker.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = Commands(name="constructs-optim", help="Optimized LLM endpoints on Amazon SageMaker.", add_completion=False)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"constructs-optim {metadata.version('constructs-optim')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the release and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None: ...
+
 
 try:
     from .local import local_app
@@ -30,19 +45,17 @@ except ModuleNotFoundError as missing:
     local_app = None
 
 
-app.command("plan")(plan_command)
-app.command("recommend")(recommend_command)
-app.command("catalog")(catalog_command)
-app.command("explain")(explain_command)
-app.command("evaluate")(evaluate_command)
-app.add_typer(jobs_app, name="jobs", help="The account's optimization and training jobs: list, watch, stop.")
-app.add_typer(artifacts_app, name="artifacts", help="A store's artifacts: list, show, verify, prune.")
-app.add_typer(
-    dashboard_app, name="dashboard", help="A synthesized app's dashboards: preview them, record their metrics."
-)
-app.add_typer(endpoint_app, name="endpoint", help="An endpoint's capacity: show, stop, start.")
-app.add_typer(medusa_app, name="medusa", help="Medusa heads: verify their speed-up, and that outputs stay the same.")
-_LOCAL = "A local cloud to try the library on, without an AWS account."
+app.command("plan", short_help="Preview a recipe: jobs, artifact keys, container, memory.")(plan_command)
+app.command("recommend", short_help="Rank the recipes that work for a model.")(recommend_command)
+app.command("catalog", short_help="List supported models, instances, images, rules.")(catalog_command)
+app.command("explain", short_help="Explain what a deployment does to each endpoint.")(explain_command)
+app.command("evaluate", short_help="Measure latency, throughput and price.")(evaluate_command)
+app.add_typer(jobs_app, name="jobs", help="List, watch and stop the account's jobs.")
+app.add_typer(artifacts_app, name="artifacts", help="List, show, verify and prune a store's artifacts.")
+app.add_typer(dashboard_app, name="dashboard", help="Preview a synthesized app's dashboards.")
+app.add_typer(endpoint_app, name="endpoint", help="Show, stop and start an endpoint's capacity.")
+app.add_typer(medusa_app, name="medusa", help="Verify Medusa heads.")
+_LOCAL = "Run a local cloud, without an AWS account."
 if local_app is not None:
     app.add_typer(local_app, name="local", help=_LOCAL)
 else:

@@ -11,12 +11,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from .commands import Commands
 from .presentation import Format, print_fields, print_json, say
 
 if TYPE_CHECKING:
     from constructs_optim.medusa.verification import Verification
 
-medusa_app = typer.Typer(no_args_is_help=True)
+medusa_app = Commands()
 _NOTHING = 2
 _EXTRA = ("torch", "transformers", "safetensors")
 

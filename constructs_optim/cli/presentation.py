@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from constructs_optim.operations.artifacts import ArtifactInventory
 
 
+_GAP = "  "
+
+
 class Format(StrEnum):
     """How a command prints."""
 
@@ -32,14 +38,48 @@ def print_json(content: Any) -> None:
     typer.echo(json.dumps(content, indent=2, default=str))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows for people. The first column names them; it is never broken, so that it can be copied."""
-    table = Table()
-    for place, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=place == 0)
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    Console().print(table)
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: int = 1) -> None:
+    """Print rows for people, with no value broken.
+
+    Args:
+        columns: their headings.
+        rows: a value for each column. Only a long one may have several lines.
+        long: how many of the last columns may be long. Where the terminal is too narrow for them, each row has them on
+            lines of their own.
+    """
+    console = Console()
+    listed = [[cell.splitlines() or [""] for cell in row] for row in rows]
+    # Nothing limits the width of a file or a pipe.
+    limit = console.width if console.is_terminal or "COLUMNS" in os.environ else sys.maxsize
+    cells = [max((len(line) for row in listed for line in row[place]), default=0) for place in range(len(columns))]
+    widths = [max(width, len(heading)) for width, heading in zip(cells, columns, strict=True)]
+    # Headings may have several lines where that makes room.
+    narrow = [max(width, *map(len, heading.split())) for width, heading in zip(cells, columns, strict=True)]
+    if _width(widths) > limit:
+        widths = narrow
+    beside = len(columns) if _width(widths) <= limit else len(columns) - long
+    headings = [textwrap.wrap(heading, width) for heading, width in zip(columns, widths, strict=True)]
+    _print_row(console, headings[:beside], widths, style="bold")
+    for row in listed:
+        _print_row(console, row[:beside], widths)
+        for line in (line for cell in row[beside:] for line in cell if line):
+            _print_text(console, wrapped(line, limit, indent="    ", then="    "))
+
+
+def _width(columns: Sequence[int]) -> int:
+    return sum(columns) + len(_GAP) * (len(columns) - 1)
+
+
+def _print_row(
+    console: Console, cells: Sequence[Sequence[str]], widths: Sequence[int], *, style: str | None = None
+) -> None:
+    for line in zip_longest(*cells, fillvalue=""):
+        padded = (part.ljust(width) for part, width in zip(line, widths, strict=False))
+        _print_text(console, _GAP.join(padded).rstrip(), style=style)
+
+
+def _print_text(console: Console, text: str, *, style: str | None = None) -> None:
+    console.print(escape(text), style=style, highlight=False, soft_wrap=True)
 
 
 def print_fields(rows: Iterable[tuple[str, str]]) -> None:

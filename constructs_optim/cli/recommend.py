@@ -31,6 +31,7 @@ from constructs_optim.recipe.recommendation_data import (
 from constructs_optim.recipe.report import refusal_report
 
 from .aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
+from .explanation_evidence import LISTED
 from .presentation import Format, counted, print_json, print_table, say
 from .recommendation_evidence import artifacts_of, listed_prices, of_jumpstart, of_store, published_of
 
@@ -38,8 +39,10 @@ _DEFAULT_REGION = "us-west-2"
 
 
 def recommend_command(
-    model: Annotated[str, typer.Argument(help="A JumpStart model id.")],
-    version: Annotated[str | None, typer.Option(help="Its version; the hub's newest by default.")] = None,
+    model: Annotated[str, typer.Option(help="A JumpStart model id.")],
+    version: Annotated[
+        str | None, typer.Option("--model-version", help="Its version; the hub's newest by default.")
+    ] = None,
     region: Region = None,
     instance_type: Annotated[
         list[str] | None, typer.Option(help="An instance type to choose from. Repeatable; all by default.")
@@ -53,7 +56,10 @@ def recommend_command(
     store: OptionalBucket = None,
     prices: Annotated[
         Path | None,
-        typer.Option(help='A JSON file of prices, {"ml.g5.12xlarge": 7.09}, instead of the AWS Price List.'),
+        typer.Option(
+            metavar="FILE|aws",
+            help='A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}, or `aws`, the default: the AWS Price List.',
+        ),
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Ask AWS nothing.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = 10,
@@ -81,7 +87,7 @@ def recommend_command(
         )
     chosen = version or (published.version if published is not None else None)
     if chosen is None and store is not None:
-        notes.append("Artifacts and evaluations are known by the model's version: pin one with --version.")
+        notes.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
     wanted = Model.jumpstart(model, version=chosen, accept_eula=True)
     try:
         wish = Wish(goal=optimize_for, concurrency=concurrency, max_price=max_price, discount=discount)
@@ -107,7 +113,7 @@ def recommend_command(
 
 def _stated_prices(path: Path | None) -> dict[str, float] | None:
     """The prices of a file."""
-    if path is None:
+    if path is None or str(path) == LISTED:
         return None
     try:
         given = json.loads(path.read_text(encoding="utf-8"))

@@ -171,7 +171,11 @@ _KINDS: dict[str, Kind] = {
         ),
     ),
     **_alike(_ACTIONS, ("alarm_actions", "ok_actions")),
-    "alarms": Kind("an Alarms", _is(Alarms), lambda _: "Alarms(latency=AlarmSettings(threshold=20))"),
+    "alarms": Kind(
+        "Alarms(...)",
+        _is(Alarms),
+        lambda given: "Alarms.none()" if given is False else "Alarms(latency=AlarmSettings(threshold=20))",
+    ),
     "artifact_store": Kind("an ArtifactStore", _has("read_only"), _store),
     "async_inference": Kind(
         "an AsyncInference", _has("max_concurrent_invocations_per_instance"), lambda _: "AsyncInference(bucket)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,9 @@ from .stack_facts import PSEUDO, TOKEN
 _START = "-PT3H"
 
 
-def dashboard_body(segments: Iterable[Segment], names: Mapping[str, str]) -> dict[str, Any]:
+def dashboard_body(
+    segments: Iterable[Segment], names: Mapping[str, str], texts: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """The body of an ``AWS::CloudWatch::Dashboard``, as ``Fn::Sub``.
 
     Graphs are drawn at the period that suits the time range the viewer chose.
@@ -20,13 +23,14 @@ def dashboard_body(segments: Iterable[Segment], names: Mapping[str, str]) -> dic
     Args:
         segments: what it shows, from top to bottom.
         names: what a placeholder is called, by the token that stands in it; others are numbered.
+        texts: the same of texts that are known, and change with a recipe: a diff shows them, and not the whole body.
 
     Raises:
         ValueError: for more than CloudWatch shows, or two widgets of one name.
     """
     widgets = [_shortened(widget) for widget in arranged(segments)]
     body = {"start": _START, "periodOverride": "auto", "widgets": widgets}
-    return substituted(json.dumps(body, separators=(",", ":")), names)
+    return substituted(json.dumps(body, separators=(",", ":")), names, texts or {})
 
 
 def _shortened(widget: dict[str, Any]) -> dict[str, Any]:
@@ -61,8 +65,8 @@ def short_rows(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     return short
 
 
-def substituted(text: str, names: Mapping[str, str]) -> dict[str, Any]:
-    """``text`` with a named placeholder for each token in it, as ``Fn::Sub``."""
+def substituted(text: str, names: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, Any]:
+    """JSON with a named placeholder for each token in it, and for each of ``texts``, as ``Fn::Sub``."""
     pseudo = {
         PSEUDO.account: "AWS::AccountId",
         PSEUDO.partition: "AWS::Partition",
@@ -70,17 +74,21 @@ def substituted(text: str, names: Mapping[str, str]) -> dict[str, Any]:
         PSEUDO.stack_id: "AWS::StackId",
     }
     variables: dict[str, str] = {}
+    written = {json.dumps(known)[1:-1]: name for known, name in texts.items() if known}
+    # Of two texts that begin alike, the longer.
+    literals = [re.escape(known) for known in sorted(written, key=len, reverse=True)]
+    replaced = re.compile("|".join([TOKEN.pattern, *literals]))
 
     def placeholder(token: str) -> str:
         if token in pseudo:
             return f"${{{pseudo[token]}}}"
-        name = names.get(token) or f"Value{len(variables) + 1}"
+        name = written.get(token) or names.get(token) or f"Value{len(variables.keys() - texts.values()) + 1}"
         variables[name] = token
         return f"${{{name}}}"
 
     parts: list[str] = []
     end = 0
-    for found in TOKEN.finditer(text):
+    for found in replaced.finditer(text):
         parts += [text[end : found.start()].replace("${", "${!"), placeholder(found[0])]
         end = found.end()
     parts.append(text[end:].replace("${", "${!"))

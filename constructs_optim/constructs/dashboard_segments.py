@@ -45,6 +45,13 @@ class ScalingRange:
     targets: tuple[tuple[str, float], ...] = ()
 
 
+def recipe_text(plan: Plan | None, instance_types: Sequence[str]) -> str:
+    """What is served, and on what, in a line."""
+    described = plan.description if plan is not None else {}
+    facts = [described.get("Model"), ", ".join(described.get("Techniques", ())), ", ".join(instance_types)]
+    return " · ".join(str(fact) for fact in facts if fact)
+
+
 def heading(
     served: ServedModel,
     place: Place,
@@ -56,12 +63,10 @@ def heading(
 ) -> Segment:
     """What is served on what, and where to look further. The console's host follows from ``stack_region``."""
     console = next((host for start, host in _CONSOLES.items() if stack_region.startswith(start)), _CONSOLE)
-    described = plan.description if plan is not None else {}
-    facts = [described.get("Model"), ", ".join(described.get("Techniques", ())), ", ".join(instance_types)]
     name = (
         f"{served.endpoint_name} / {served.inference_component_name}" if served.is_component else served.endpoint_name
     )
-    lines = [f"# {name}", " · ".join(str(fact) for fact in facts if fact)]
+    lines = [f"# {name}", recipe_text(plan, instance_types)]
     if served.artifact_key is not None and (plan is None or plan.jobs):
         lines.append(f"artifact `{served.artifact_key}`")
     lines.append(" · ".join(f"[{label}]({link})" for label, link in _links(served, place.region, console, bucket)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from aws_cdk import ArnFormat, Resource, Stack, Token
@@ -11,6 +12,7 @@ from constructs import Construct
 
 from .argument_kinds import refuse_wrong_kinds
 from .endpoint_metrics import EndpointMetrics, resolved
+from .invocation_grants import grant_invocation
 from .served_model import ServedModel
 
 INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
@@ -88,21 +90,26 @@ class EndpointBase(Resource):
         return iam.Grant.add_to_principal(grantee=grantee, actions=list(actions), resource_arns=[self.endpoint_arn])
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` invoke this endpoint and its own inference component, with or without response streaming."""
-        refuse_wrong_kinds(grantee=grantee)
-        return iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=list(INVOKE_ACTIONS),
-            resource_arns=[self.endpoint_arn, *self._component_arns],
-        )
+        """Let ``grantee`` invoke this endpoint and its own inference component, with or without response streaming.
+
+        Raises:
+            ValueError: for a principal of another account, whose requests cannot name this endpoint.
+        """
+        return self._grant_by_name(grantee, INVOKE_ACTIONS, self._component_arns)
 
     def grant_invoke_async(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` queue requests for this endpoint (``async_inference``)."""
-        return self.grant(grantee, "sagemaker:InvokeEndpointAsync")
+        return self._grant_by_name(grantee, ["sagemaker:InvokeEndpointAsync"])
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` see the endpoint's state."""
-        return self.grant(grantee, *_READ_ACTIONS)
+        return self._grant_by_name(grantee, _READ_ACTIONS)
+
+    def _grant_by_name(
+        self, grantee: iam.IGrantable, actions: Sequence[str], components: Sequence[str] = ()
+    ) -> iam.Grant:
+        refuse_wrong_kinds(grantee=grantee)
+        return grant_invocation(self, self.env.account, grantee, actions, [self.endpoint_arn, *components])
 
     @staticmethod
     def from_endpoint_name(scope: Construct, id: str, endpoint_name: str) -> IOptimizedEndpoint:

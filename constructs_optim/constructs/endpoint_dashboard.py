@@ -297,13 +297,19 @@ class EndpointDashboard(Construct):
         for number, component in enumerate(self._components.values(), 1):
             if component.inference_component_name is not None:
                 names[component.inference_component_name] = f"InferenceComponentName{number}"
+        texts = {segments.recipe_text(self._plan, self._instance_types): "Recipe"}
+        history = self._history
+        for number, key in enumerate(history.artifact_keys if history is not None else (), 1):
+            texts[key] = f"ArtifactKey{number}"
         if served.artifact_key is not None:
-            names[served.artifact_key] = "ArtifactKey"
+            names[served.artifact_key] = texts[served.artifact_key] = "ArtifactKey"
         if self._artifact is not None:
             names[self._artifact.artifact_store.bucket_name] = "ArtifactBucket"
         if self._history is not None:
             names |= {group: f"LogGroup{number}" for number, group in enumerate(self._history.log_groups, 1)}
-        return dashboard_body(self.segments, names)
+        # Tokens are found as such; they stand in no text.
+        known = {text: name for text, name in texts.items() if not is_token(text)}
+        return dashboard_body(self.segments, names, known)
 
 
 def _history(artifact: OptimizationJob | OptimizedArtifact | None) -> JobHistory | None:

@@ -25,6 +25,7 @@ from .endpoint_metrics import EndpointMetrics
 from .endpoint_scaling import EndpointScaling
 from .evaluated_endpoint import EvaluatedEndpoint
 from .hosted_model import HostedModel
+from .invocation_grants import grant_invocation
 from .model_source import object_arn
 from .permissions import Statement
 from .physical_names import physical_name
@@ -264,10 +265,8 @@ class InferenceComponent(EvaluatedEndpoint, EndpointMetrics, Resource):
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` invoke this component of the endpoint."""
-        return iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=list(INVOKE_ACTIONS),
-            resource_arns=[self._host.endpoint_arn, self.inference_component_arn],
+        return grant_invocation(
+            self, self.env.account, grantee, INVOKE_ACTIONS, [self._host.endpoint_arn, self.inference_component_arn]
         )
 
 
@@ -310,10 +309,8 @@ class LoraAdapter(Resource):
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` invoke the model with this adapter."""
-        return iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=list(INVOKE_ACTIONS),
-            resource_arns=[self._host.endpoint_arn, self.inference_component_arn],
+        return grant_invocation(
+            self, self.env.account, grantee, INVOKE_ACTIONS, [self._host.endpoint_arn, self.inference_component_arn]
         )
 
 

@@ -7,7 +7,6 @@ environment-agnostic stack gets a CloudFormation mapping, so that one template c
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from aws_cdk import Aws, CfnMapping, Stack, Token
 from constructs import Construct
@@ -35,23 +34,17 @@ _MAPPING_ID = "PowertoolsLayers"
 _ACCOUNT = "Account"
 
 
-def telemetry_properties(scope: Construct, entry_point: str) -> dict[str, Any]:
-    """The properties of an ``AWS::Lambda::Function`` whose code is ``entry_point`` (``runtime.<module>.<function>``).
+def telemetry_variables(scope: Construct, entry_point: str) -> dict[str, str]:
+    """The environment variables of a function whose code is ``entry_point`` (``runtime.<module>.<function>``).
 
     Raises:
-        ValueError: for a context key that does not hold what it should, or a region without the layer.
+        ValueError: for a context key that does not hold what it should.
     """
     return {
-        "Environment": {
-            "Variables": {
-                "POWERTOOLS_LOG_LEVEL": _log_level(scope),
-                "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
-                # The metrics' only dimension: one value a handler, however many stacks there are.
-                "POWERTOOLS_SERVICE_NAME": entry_point.split(".")[-2],
-            }
-        },
-        "Layers": [powertools_layer(scope)],
-        "TracingConfig": {"Mode": "Active"},
+        "POWERTOOLS_LOG_LEVEL": _log_level(scope),
+        "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
+        # The metrics' only dimension: one value a handler, however many stacks there are.
+        "POWERTOOLS_SERVICE_NAME": entry_point.split(".")[-2],
     }
 
 

@@ -15,6 +15,15 @@ _ADDRESS = re.compile(r"<(?P<name>[\w.<>]+) object at 0x[0-9a-f]+>")
 _LONGEST = 200
 
 
+class Described(str):
+    """What was given, in words: shown without quotation marks, as nobody wrote it so."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class Violation(BaseModel):
     """One broken rule.
 

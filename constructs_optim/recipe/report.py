@@ -121,13 +121,11 @@ def rules_page() -> str:
         'warning is acknowledged with `Annotations.of(scope).acknowledge_warning("constructs-optim:<id>")`.',
         "",
         "This page is generated: `constructs-optim catalog rules --format markdown > docs/rules.md`.",
-        "",
-        "| id | rule | why | |",
-        "| --- | --- | --- | --- |",
     ]
     for rule in all_rules():
-        kind = "advisory" if rule.advisory else "refuses"
-        lines.append(f"| {rule.id} | {rule.title} | {rule.reason} ([source]({rule.link})) | {kind} |")
+        advisory = " Advisory: it warns." if rule.advisory else ""
+        reason = f"{rule.reason[:1].upper()}{rule.reason[1:].rstrip('.')}."
+        lines += ["", f"## {rule.id}", "", f"**{rule.title}.**{advisory} {reason} ([Source]({rule.link}))"]
     return "\n".join(lines) + "\n"
 
 

@@ -81,7 +81,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (("jobs", "list"), "No AWS region is set"),
         (("jobs", "list", "--region", "us-west-2"), "There are no AWS credentials"),
-        (("artifacts", "list", "--bucket", "artifacts"), "There are no AWS credentials"),
+        (("artifacts", "list", "--store", "artifacts"), "There are no AWS credentials"),
         (("jobs", "watch", "optim-x", "--profile", "team"), "aws configure list-profiles"),
         (("jobs", "list", "--region", "nowhere!"), "nowhere!"),
     ],

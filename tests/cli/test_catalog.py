@@ -45,21 +45,35 @@ def test_each_part_of_the_catalog_is_listed_as_data(what: str, columns: set[str]
     assert all(columns <= set(row) for row in rows)
 
 
+@pytest.mark.parametrize("width", [80, 100, 240])
 @pytest.mark.parametrize("what", ["models", "instances", "images", "metrics", "rules"])
-def test_each_part_of_the_catalog_is_listed_as_a_table(what: str) -> None:
+def test_each_part_of_the_catalog_fits_the_terminal_and_breaks_no_word(
+    what: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = {"models": "model_id", "instances": "name", "images": "tag", "metrics": "title", "rules": "link"}
+    words = {
+        word for row in json.loads(run(what, "--format", "json").stdout) for word in str(row[columns[what]]).split()
+    }
+    monkeypatch.setenv("COLUMNS", str(width))
     result = run(what)
     assert result.exit_code == 0, result.output
-    assert "┃" in result.stdout
+    assert words <= set(result.stdout.split())
+    for line in result.stdout.splitlines():
+        assert len(line) <= width or line.strip().startswith("https://"), line
 
 
-def test_a_part_with_many_columns_can_be_read_in_a_terminal_of_80_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    narrow = run("instances").stdout
-    assert "ml.g5.12xlarge" in narrow
-    assert "accelerator memory mib 22888" in " ".join(narrow.replace("│", " ").split())
-    monkeypatch.setenv("COLUMNS", "240")
-    wide = run("instances").stdout
-    assert "what is known of it" not in wide, "each has a column of its own where there is room"
+def test_models_are_chosen_by_family_and_by_what_they_support() -> None:
+    rows = json.loads(run("models", "--family", "llama", "--supports", "eagle", "--format", "json").stdout)
+    assert rows
+    assert all(row["family"] == "LLaMA" and row["eagle"] for row in rows)
+    assert "meta-textgeneration-llama-3-70b-instruct" in {row["model_id"] for row in rows}
+    types = json.loads(run("instances", "--family", "g6", "--format", "json").stdout)
+    assert {row["family"] for row in types} == {"g6"}
+
+
+@pytest.mark.parametrize("arguments", [("rules", "--family", "g5"), ("instances", "--supports", "fp8")])
+def test_a_filter_that_a_part_has_not_is_refused(arguments: tuple[str, ...]) -> None:
+    assert run(*arguments).exit_code == 2
 
 
 @pytest.mark.parametrize("what", ["metrics", "rules"])

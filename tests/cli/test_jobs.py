@@ -57,7 +57,7 @@ def test_jobs_are_listed_as_data(store: Store) -> None:
 
 def test_a_store_adds_artifact_and_owners(store: Store) -> None:
     name = store.running(KEY, by=owner())
-    job = listed("--bucket", store.bucket)[name]
+    job = listed("--store", store.bucket)[name]
     assert job["artifact_key"] == KEY
     assert job["owners"] == [{"stack_id": owner().stack_id, "logical_id": "Llama70BJob"}]
     assert job["orphaned"] is False
@@ -65,18 +65,33 @@ def test_a_store_adds_artifact_and_owners(store: Store) -> None:
 
 def test_a_job_that_runs_for_nobody_is_marked(store: Store) -> None:
     name = store.running(KEY)
-    assert listed("--bucket", store.bucket)[name]["orphaned"] is True
-    result = run("list", "--bucket", store.bucket)
+    assert listed("--store", store.bucket)[name]["orphaned"] is True
+    result = run("list", "--store", store.bucket)
     assert "nobody: orphaned" in next(line for line in result.stdout.splitlines() if name in line)
 
 
 def test_jobs_are_listed_as_a_table(store: Store) -> None:
     name = store.running(KEY, by=owner("Chat"))
-    result = run("list", "--bucket", store.bucket, "--status", "STARTING", "--status", "inprogress")
+    result = run("list", "--store", store.bucket, "--status", "STARTING", "--status", "inprogress")
     assert result.exit_code == 0, result.output
     row = next(line for line in result.stdout.splitlines() if name in line)
     assert "Chat / Llama70BJob (000000000000, us-west-2)" in row
     assert "ml.g5.12xlarge" in row
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_no_value_of_the_table_is_broken_in_a_narrow_terminal(
+    store: Store, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    name = store.running(KEY, by=owner("Chat"))
+    for arguments in ((), ("--store", store.bucket)):
+        lines = run("list", *arguments).stdout.splitlines()
+        assert all(len(line) <= width for line in lines)
+        place = next(place for place, line in enumerate(lines) if line.split()[-1] == name)
+        shown = lines[place] if lines[place].startswith("INPROGRESS") else lines[place - 1]
+        assert shown.startswith("INPROGRESS  ")
+        assert "optimization  ml.g5.12xlarge" in shown
 
 
 def test_only_the_statuses_asked_for_are_listed(store: Store) -> None:
@@ -152,12 +167,12 @@ def test_an_unknown_job_is_an_error_that_says_where_the_names_are(store: Store, 
 
 def test_a_stop_names_the_owners_and_asks(store: Store) -> None:
     name = store.running(KEY, by=owner("Chat"))
-    refused = run("stop", name, "--bucket", store.bucket, answer="n\n")
+    refused = run("stop", name, "--store", store.bucket, answer="n\n")
     assert refused.exit_code == 1
     assert "Chat / Llama70BJob" in refused.stdout
     assert "rolled back" in refused.stdout
     assert store.sagemaker.describe_optimization_job(OptimizationJobName=name)["OptimizationJobStatus"] == "INPROGRESS"
-    stopped = run("stop", name, "--bucket", store.bucket, answer="y\n")
+    stopped = run("stop", name, "--store", store.bucket, answer="y\n")
     assert stopped.exit_code == 0, stopped.output
     assert f"{name} is STOPPING" in stopped.stdout
 
@@ -172,7 +187,7 @@ def test_a_stop_that_nobody_can_confirm_stops_nothing(store: Store) -> None:
 
 def test_a_job_that_has_ended_is_not_stopped_and_that_is_no_error(store: Store) -> None:
     store.made(KEY, by=owner())
-    (name,) = [job["name"] for job in listed("--bucket", store.bucket).values() if job["artifact_key"] == KEY]
+    (name,) = [job["name"] for job in listed("--store", store.bucket).values() if job["artifact_key"] == KEY]
     result = run("stop", name)
     assert result.exit_code == 0
     assert "COMPLETED already" in result.stdout

@@ -1,11 +1,60 @@
-"""The command where what it needs is not installed."""
+"""The command as a whole: its help, its release, its options, and what it says where an extra is not installed."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Any
 
 import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from constructs_optim.cli.main import app
+
+
+def commands(found: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every group and command, with the words that call it."""
+    yield path, found
+    for name, command in getattr(found, "commands", {}).items():
+        yield from commands(command, (*path, name))
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize(("path", "found"), COMMANDS.items(), ids=[" ".join(path) for path in COMMANDS])
+def test_the_help_fits_80_columns_and_names_values_as_command_lines_do(
+    path: tuple[str, ...], found: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    result = CliRunner().invoke(app, [*path, "--help"])
+    assert result.exit_code == 0, result.output
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    assert not re.search(r"\w\.\.\.$", result.stdout, flags=re.MULTILINE), "a summary is cut off"
+    assert not re.search(r"<(str|bool|int|float|path|list|enum)", result.stdout)
+    for option in (name for param in found.params for name in param.opts if name.startswith("--")):
+        assert f"  {option}" in result.stdout or f", {option}" in result.stdout
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"constructs-optim {metadata.version('constructs-optim')}\n")
+
+
+def test_a_store_a_model_and_prices_have_the_same_option_everywhere() -> None:
+    options = {
+        path: {name for param in found.params for name in param.opts if name.startswith("--")}
+        for path, found in COMMANDS.items()
+    }
+    named = set[str]().union(*(found for path, found in options.items() if path))
+    assert not named & {"--bucket", "--version"}
+    assert {"--model", "--model-version"} <= options[("plan",)] & options[("recommend",)]
+    for path in (("recommend",), ("explain",), ("jobs", "list"), ("artifacts", "list"), ("artifacts", "prune")):
+        assert "--store" in options[path]
 
 
 def ran_without(*absent: str, words: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:

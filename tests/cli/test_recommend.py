@@ -25,7 +25,7 @@ pytestmark = pytest.mark.local
 MODEL = "meta-textgeneration-llama-3-70b-instruct"
 SPEC = (
     Path(__file__).parent.parent
-    / "conformance/jumpstart/community_models/meta-textgeneration-llama-3-1-70b/specs_v2.16.2.json"
+    / "conformance/jumpstart/community_models/meta-textgeneration-llama-3-1-70b/specs_v2.25.0.json"
 )
 TYPES = ("--instance-type", "ml.g5.48xlarge", "--instance-type", "ml.p4d.24xlarge")
 
@@ -50,7 +50,7 @@ def run(*arguments: str) -> Result:
 
 
 def recommended(*arguments: str) -> dict[str, Any]:
-    result = run(MODEL, "--format", "json", *arguments)
+    result = run("--model", MODEL, "--format", "json", *arguments)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -79,7 +79,7 @@ def test_published_benchmarks_and_listed_prices_rank_what_the_hub_offers(store: 
 
 
 def test_the_table_says_why_in_words_and_how_to_go_on(store: Store) -> None:
-    result = run(MODEL, *TYPES, "--limit", "2")
+    result = run("--model", MODEL, *TYPES, "--limit", "2")
     assert result.exit_code == 0, result.output
     assert "pre-optimized (lmi)" in result.stdout
     assert "for a million tokens" in result.stdout
@@ -96,7 +96,15 @@ def test_at_80_columns_each_recipe_has_a_line_and_what_is_true_of_all_is_said_on
     prices = tmp_path / "prices.json"
     prices.write_text('{"ml.g5.12xlarge": 7.09}')
     result = run(
-        MODEL, "--offline", "--prices", str(prices), "--instance-type", "ml.g5.12xlarge", "--version", "2.16.2"
+        "--model",
+        MODEL,
+        "--offline",
+        "--prices",
+        str(prices),
+        "--instance-type",
+        "ml.g5.12xlarge",
+        "--model-version",
+        "2.25.0",
     )
     assert result.exit_code == 0, result.output
     assert result.stdout.count("no benchmark of it is") == 1
@@ -110,16 +118,16 @@ def test_at_80_columns_each_recipe_has_a_line_and_what_is_true_of_all_is_said_on
 
 
 def test_the_model_as_it_is_has_a_line(store: Store) -> None:
-    result = run(MODEL, *TYPES, "--offline", "--version", "2.16.2")
+    result = run("--model", MODEL, *TYPES, "--offline", "--model-version", "2.25.0")
     assert "as it is (no recipe)" in result.stdout
-    document = recommended(*TYPES, "--offline", "--version", "2.16.2")
+    document = recommended(*TYPES, "--offline", "--model-version", "2.25.0")
     assert document["baseline"]["instance_type"] in TYPES
     assert document["candidates"][0]["at_best"]["milliseconds_a_pass"] > 0
     assert document["candidates"][0]["tested_by_vendor"] is True
 
 
 def test_what_is_left_out_is_listed_with_its_rule(store: Store) -> None:
-    result = run(MODEL, "--instance-type", "ml.g5.2xlarge", "--left-out")
+    result = run("--model", MODEL, "--instance-type", "ml.g5.2xlarge", "--left-out")
     assert result.exit_code == 2
     assert "OPT050" in result.stdout
     assert "Published by JumpStart, of what is no candidate" in result.stdout
@@ -172,7 +180,7 @@ def test_offline_nothing_is_asked_and_prices_may_be_stated(tmp_path: Path, monke
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     prices = tmp_path / "prices.json"
     prices.write_text('{"ml.g5.48xlarge": 16.5}')
-    found = recommended(*TYPES, "--offline", "--prices", str(prices), "--version", "2.25.0", "--max-price", "17")
+    found = recommended(*TYPES, "--offline", "--prices", str(prices), "--model-version", "2.25.0", "--max-price", "17")
     assert {each["price_per_hour"] for each in found["candidates"]} == {16.5}
     assert any("--offline" in note for note in found["notes"])
     assert any("prices" in note for note in recommended(*TYPES, "--offline")["notes"])
@@ -187,7 +195,7 @@ def test_offline_nothing_is_asked_and_prices_may_be_stated(tmp_path: Path, monke
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...], said: str) -> None:
-    result = run(MODEL, *arguments)
+    result = run("--model", MODEL, *arguments)
     assert result.exit_code == 2
     assert said in result.stderr
 
@@ -196,7 +204,7 @@ def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...], said: str) -
 def test_a_file_that_states_no_prices_is_refused(tmp_path: Path, content: str) -> None:
     prices = tmp_path / "prices.json"
     prices.write_text(content)
-    result = run(MODEL, "--offline", "--prices", str(prices))
+    result = run("--model", MODEL, "--offline", "--prices", str(prices))
     assert result.exit_code == 2
     assert "prices.json" in result.stderr
 
@@ -211,11 +219,11 @@ def test_where_aws_denies_prices_or_documents_the_rest_is_told(store: Store) -> 
 
 
 def test_an_unknown_model_or_version_is_refused_with_what_would_work(store: Store) -> None:
-    result = run("meta-textgeneration-lama-3-70b", "--format", "json")
+    result = run("--model", "meta-textgeneration-lama-3-70b", "--format", "json")
     assert result.exit_code == 2
     (violation,) = json.loads(result.stdout)["violations"]
     assert violation["rule"] == "OPT002"
     assert "did you mean" in violation["suggestion"]
-    result = run(MODEL, "--version", "9.9.9")
+    result = run("--model", MODEL, "--model-version", "9.9.9")
     assert result.exit_code == 2
     assert "in version 9.9.9" in result.stderr

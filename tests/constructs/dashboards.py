@@ -16,6 +16,9 @@ def bodies(template: dict[str, Any]) -> list[tuple[Body, dict[str, Any]]]:
     for properties in resources(template, "AWS::CloudWatch::Dashboard"):
         substituted = properties["DashboardBody"]["Fn::Sub"]
         text, variables = substituted if isinstance(substituted, list) else (substituted, {})
+        for name, value in variables.items():
+            if isinstance(value, str):
+                text = text.replace(f"${{{name}}}", value)
         body = json.loads(text)
         for graph in graphs(body):
             if "metrics" in graph:

@@ -16,7 +16,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 from constructs import Construct
 
-from constructs_optim import IOptimizedEndpoint, OptimizedEndpoint, Pool, Quantization, SpeculativeDecoding
+from constructs_optim import IOptimizedEndpoint, Model, OptimizedEndpoint, Pool, Quantization, SpeculativeDecoding
 
 from .stacks import ENVIRONMENT, endpoint, llama, resource, resources, stack, template_of
 
@@ -49,7 +49,7 @@ def test_an_endpoint_of_another_account_is_imported_by_its_arn() -> None:
     scope = stack()
     arn = "arn:aws:sagemaker:eu-west-1:444455556666:endpoint/chat"
     imported = OptimizedEndpoint.from_endpoint_arn(scope, "Chat", arn)
-    imported.grant_read(caller(scope))
+    imported.grant(caller(scope), "sagemaker:DescribeEndpoint")
     assert imported.endpoint_name == "chat"
     assert granted(template_of(scope)) == [("sagemaker:DescribeEndpoint", json.dumps(arn))]  # type: ignore[comparison-overlap]
 
@@ -59,11 +59,11 @@ def test_an_imported_component_is_granted_as_well_in_the_endpoints_own_region() 
     OptimizedEndpoint.from_endpoint_attributes(
         scope,
         "Chat",
-        endpoint_arn="arn:aws:sagemaker:eu-west-1:444455556666:endpoint/chat",
+        endpoint_arn="arn:aws:sagemaker:eu-west-1:111122223333:endpoint/chat",
         inference_component_name="Small",
     ).grant_invoke(caller(scope))
     ((_, on),) = granted(template_of(scope))
-    assert "sagemaker:eu-west-1:444455556666:inference-component/small" in on
+    assert "sagemaker:eu-west-1:111122223333:inference-component/small" in on
 
 
 def test_an_endpoint_known_only_when_the_stack_is_deployed_can_be_imported() -> None:
@@ -187,10 +187,37 @@ def test_another_account_refers_to_the_endpoint_by_its_name() -> None:
     )  # fmt: skip
 
 
-def test_another_account_is_granted_the_endpoint_by_its_arn() -> None:
+@pytest.mark.parametrize("grant", ["grant_invoke", "grant_invoke_async", "grant_read"])
+def test_a_principal_of_another_account_is_refused_with_what_works(grant: str) -> None:
     app = App()
     serving = Stack(app, "Serving", env=ENVIRONMENT)
-    consuming = Stack(app, "Consuming", env=Environment(account="444455556666", region="eu-west-1"))
+    consuming = Stack(app, "Consuming", env=Environment(account="444455556666", region="us-west-2"))
+    made = endpoint(serving)
+    for principal in (caller(consuming), iam.AccountPrincipal("444455556666")):
+        with pytest.raises(ValueError, match=r"account 111122223333, and the principal.* of account 444455556666") as e:
+            getattr(made, grant)(principal)
+        assert 'assumed_by=iam.AccountPrincipal("444455556666")' in str(e.value)
+
+
+def test_a_role_of_the_endpoints_account_that_another_account_assumes_may_invoke_it() -> None:
+    serving = stack()
+    invoker = iam.Role(serving, "Invoker", assumed_by=iam.AccountPrincipal("444455556666"))
+    assert endpoint(serving).grant_invoke(invoker).success
+    assert [action for action, _ in granted(template_of(serving))]
+
+
+def test_a_component_refuses_a_principal_of_another_account_as_well() -> None:
+    serving = stack()
+    shared = OptimizedEndpoint(serving, "Shared", instance_type="ml.g5.12xlarge")
+    component = shared.add_component("Chat", model=Model.s3("s3://models/chat/"), techniques=[Quantization.awq()])
+    with pytest.raises(ValueError, match="a request names an endpoint of the caller's own account"):
+        component.grant_invoke(iam.AccountPrincipal("444455556666"))
+
+
+def test_another_region_is_granted_the_endpoint_by_its_arn() -> None:
+    app = App()
+    serving = Stack(app, "Serving", env=ENVIRONMENT)
+    consuming = Stack(app, "Consuming", env=Environment(account="111122223333", region="eu-west-1"))
     endpoint(serving).grant_invoke(caller(consuming))
     statement = resource(template_of(consuming), "AWS::IAM::Policy")["PolicyDocument"]["Statement"][0]
     assert re.search(r":sagemaker:us-west-2:111122223333:endpoint/serving-llama70b-", json.dumps(statement["Resource"]))

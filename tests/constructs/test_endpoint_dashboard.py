@@ -120,6 +120,22 @@ def test_the_heading_says_what_is_served_on_what() -> None:
     assert "region=${AWS::Region}#/endpoints/${EndpointName}" in heading
 
 
+@pytest.mark.parametrize("changed", [{"group_size": 64}, {"ignored_layers": ["lm_head"]}], ids=str)
+def test_a_changed_recipe_changes_short_variables_and_not_the_text_of_the_body(changed: dict[str, Any]) -> None:
+    found: list[tuple[str, dict[str, Any]]] = []
+    for settings in ({}, changed):
+        scope = stack()
+        endpoint(scope, techniques=[Quantization.awq(**settings)])
+        (properties,) = resources(template_of(scope), "AWS::CloudWatch::Dashboard")
+        found.append(tuple(properties["DashboardBody"]["Fn::Sub"]))
+    (old_text, old), (new_text, new) = found
+    assert old_text == new_text
+    differing = {name for name in old if old[name] != new[name]}
+    assert "ArtifactKey" in differing
+    assert differing <= {"Recipe", "ArtifactKey"}
+    assert all(len(new[name]) < 200 for name in differing)
+
+
 def test_a_console_of_another_partition_has_its_own_address() -> None:
     scope = Stack(App(), "Chat", env={"account": "111122223333", "region": "cn-north-1"})
     EndpointDashboard(scope, "Dashboard", endpoint_name="chat", variant_name="AllTraffic")
@@ -364,4 +380,4 @@ def test_text_that_looks_like_a_placeholder_stays_what_it_is() -> None:
     scope, made = alone()
     made.add_segment("own", "Ours", text("notes", "${PROP('Dim.VariantName')}"))
     (properties,) = Template.from_stack(scope).find_resources("AWS::CloudWatch::Dashboard").values()
-    assert "${!PROP('Dim.VariantName')}" in properties["Properties"]["DashboardBody"]["Fn::Sub"]
+    assert "${!PROP('Dim.VariantName')}" in properties["Properties"]["DashboardBody"]["Fn::Sub"][0]

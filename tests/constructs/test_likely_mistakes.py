@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,12 +211,66 @@ def test_the_rule_about_kinds_is_a_rule_like_any_other() -> None:
         (lambda: Pool("ml.g5.12xlarge", technique=[]), "did you mean techniques?"),
         (lambda: AlarmSettings(treshold=1), "did you mean threshold?"),
         (lambda: OptimizationJob(stack(), "Job", modell=llama()), "OptimizationJob(...) has no argument 'modell' (did"),
+        (lambda: endpoint(stack(), tags={"team": "nlp"}), 'Tags.of(construct).add("team", "nlp")'),
+        (
+            lambda: OptimizedEndpoint(stack(), "Chat", llama(), [Quantization.awq()], "ml.g5.12xlarge"),
+            "OptimizedEndpoint(...) takes its arguments by name, and 3 arguments had none: write model=...",
+        ),
+        (lambda: endpoint(stack()).auto_scale(4), "takes its arguments by name, and 1 argument had none"),
     ],
 )  # fmt: skip
 def test_an_argument_with_a_wrong_name_is_told_the_right_one(call: Callable[[], Any], told: str) -> None:
     with pytest.raises(TypeError) as caught:
         call()
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("int4", "Quantization has no 'int4' (did you mean awq?); it has awq, fp8, smoothquant"),
+        ("fp_8", "Quantization has no 'fp_8' (did you mean fp8?)"),
+        ("other", "Quantization has no 'other'; it has awq, fp8, smoothquant"),
+    ],
+)
+def test_a_technique_that_there_is_not_names_those_there_are(name: str, told: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(Quantization, name)
+    assert str(caught.value).startswith(told)
+    assert not hasattr(Quantization, "other")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"alarms": False}, "what works: Alarms.none()"),
+        ({"initial_instance_count": "2"}, "a count is a number, and this is text"),
+        ({"techniques": None}, "OPT020 techniques = none"),
+        (
+            {"model": Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", accept_eula="true")},
+            "by the value True and not by str 'true'",
+        ),
+    ],
+)
+def test_a_value_of_another_kind_is_told_what_is_wrong_with_it(given: dict[str, Any], told: str, chat: Stack) -> None:
+    with pytest.raises(RecipeError) as caught:
+        endpoint(chat, **given)
+    assert told in str(caught.value)
+
+
+def test_a_key_on_an_instance_with_disks_is_shown_as_what_it_is(chat: Stack) -> None:
+    key = kms.Key.from_key_arn(stack(), "Key", "arn:aws:kms:us-west-2:111122223333:key/0a1b2c3d")
+    with pytest.raises(RecipeError, match=r"OPT107 encryption_key = a KMS key\n"):
+        endpoint(chat, encryption_key=key)
+
+
+def test_a_refused_recipe_shows_no_frames_of_the_planning(chat: Stack) -> None:
+    with pytest.raises(RecipeError) as caught:
+        endpoint(chat, instance_type="ml.g5.12xlage")
+    files = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert [Path(file).name for file in files[-2:]] == ["_runtime.py", "named_arguments.py"]
+    assert not [file for file in files if "rules" in file or "optimized_endpoint" in file]
+    assert caught.value.__cause__ is None
 
 
 def test_an_option_of_scaling_with_a_wrong_name_is_not_left_out_in_silence() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import jsii
 import pytest
-from aws_cdk import App, Environment, Stack
+from aws_cdk import App, Aspects, Environment, IAspect, Stack, Tags
+from aws_cdk import aws_lambda as lambda_
+from constructs import IConstruct
 
-from constructs_optim import Model
+from constructs_optim import Model, Quantization, SpeculativeDecoding
 from constructs_optim.constructs.telemetry import LAYER_CONTEXT, LOG_LEVEL_CONTEXT
 from constructs_optim.recipe.catalog import layers
 
@@ -126,3 +129,32 @@ def test_the_log_level_is_the_context_s() -> None:
 def test_a_log_level_that_is_none_is_refused_with_those_that_are() -> None:
     with pytest.raises(ValueError, match="'verbose': use one of DEBUG, INFO"):
         template(context={LOG_LEVEL_CONTEXT: "verbose"})
+
+
+@jsii.implements(IAspect)
+class Functions:
+    """What an aspect for functions comes to see."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.invocations: list[str] = []
+
+    def visit(self, node: IConstruct) -> None:
+        if isinstance(node, lambda_.CfnFunction):
+            self.seen.append(node.node.path)
+        if isinstance(node, lambda_.CfnEventInvokeConfig):
+            self.invocations.append(node.node.path)
+
+
+def test_tags_and_aspects_for_functions_reach_the_functions() -> None:
+    app = App()
+    scope = Stack(app, "Chat", env=Environment(account="111122223333", region="us-west-2"))
+    endpoint(scope, techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()])
+    Tags.of(app).add("team", "nlp")
+    aspect = Functions()
+    Aspects.of(app).add(aspect)
+    found = template_of(scope)
+    declared = functions(found)
+    assert len(declared) == len(aspect.seen) == 3
+    assert all({"Key": "team", "Value": "nlp"} in function["Tags"] for function in declared)
+    assert len(aspect.invocations) == len(resources(found, "AWS::Lambda::EventInvokeConfig")) > 0

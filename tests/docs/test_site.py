@@ -37,7 +37,7 @@ def test_each_document_is_in_the_navigation() -> None:
 
 
 def test_rules_that_the_pages_name_are_rules() -> None:
-    known = set(re.findall(r"^\| (OPT\d{3}) ", (DOCUMENTS / "rules.md").read_text(), flags=re.MULTILINE))
+    known = set(re.findall(r"^## (OPT\d{3})$", (DOCUMENTS / "rules.md").read_text(), flags=re.MULTILINE))
     for page in pages():
         assert set(re.findall(r"OPT\d{3}", page.read_text())) <= known, page.name
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ..errors import Described
 from ..hosting import CapacityReservation, Hosting, Observability, Routing
 from ..model import is_token
 from .registry import Finding, rule
@@ -64,7 +65,9 @@ def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
 def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
     least = 0 if hosting.serves_components and hosting.minimum_instance_count == 0 else 1
     if not in_range(hosting.initial_instance_count, least):
-        yield Finding("initial_instance_count", hosting.initial_instance_count, f"a whole number from {least} on")
+        count = hosting.initial_instance_count
+        reason = "a count is a number, and this is text" if isinstance(count, str) else None
+        yield Finding("initial_instance_count", count, f"a whole number from {least} on", reason=reason)
 
 
 @rule(
@@ -174,10 +177,12 @@ def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
 )
 def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
     with_disks = sorted({row.name for row in hosting.rows if row.nvme_gb})
-    for place, given in (("volume_size", hosting.volume_gib is not None), ("encryption_key", hosting.encrypted_volume)):
-        if given and with_disks:
-            on_them = f"given, on {', '.join(with_disks)}"
-            yield Finding(place, on_them, f"leave {place} out, or a type without NVMe disks")
+    size = Described(f"{hosting.volume_gib} GiB") if hosting.volume_gib is not None else None
+    key = Described("a KMS key") if hosting.encrypted_volume else None
+    for place, given in (("volume_size", size), ("encryption_key", key)):
+        if given is not None and with_disks:
+            types = ", ".join(with_disks)
+            yield Finding(place, given, f"leave {place} out, or choose a type without NVMe disks instead of {types}")
     if hosting.volume_gib is not None and not in_range(hosting.volume_gib, 1, 512):
         yield Finding("volume_size", f"{hosting.volume_gib} GiB", "1 to 512 GiB", reason="a volume has 1 to 512 GiB")
 

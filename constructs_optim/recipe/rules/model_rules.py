@@ -26,7 +26,7 @@ _LONGEST_URI = 1024
 
 @rule(
     "OPT001",
-    title="The model is one of the library's",
+    title="The model is a Model",
     reason="a model says where its weights come from, and that is a Model",
     link=_MATRIX,
 )
@@ -95,11 +95,13 @@ def _licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
         return
     name, url = (row.license.name, row.license.url) if row.license else ("end-user licence agreement", _LICENCES)
     version = f'version="{recipe.model.version}", ' if isinstance(recipe.model.version, str) else ""
+    given = recipe.model.accept_eula
+    kind = "" if isinstance(given, bool) else f", by the value True and not by {type(given).__name__} {given!r}"
     yield Finding(
         "model.accept_eula",
-        recipe.model.accept_eula,
+        given,
         f'read the {name} ({url}), then declare Model.jumpstart("{row.model_id}", {version}accept_eula=True)',
-        reason=f"{row.model_id} is gated by the {name}, which only you can accept",
+        reason=f"{row.model_id} is gated by the {name}, which only you can accept{kind}",
     )
 
 

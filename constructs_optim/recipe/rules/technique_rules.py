@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ..errors import Described
 from ..given import is_sequence
 from ..recipe import Recipe
 from ..techniques import CATALOG_COLUMNS, REGISTRY, Technique, settings
@@ -33,7 +34,7 @@ def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("techniques", given, _as_list(given), reason="techniques are given as a list")
         return
     if not given:
-        yield Finding("techniques", list(given), example)
+        yield Finding("techniques", Described("none"), example)
     for number, technique in enumerate(given):
         place = f"techniques[{number}]"
         if isinstance(technique, str):
@@ -78,7 +79,7 @@ def _settings_are_valid(recipe: Recipe) -> Iterator[Finding]:
                     f"{place}.{'.'.join(path)}",
                     problem["input"],
                     what_works(problem),
-                    reason=f"the container that carries {technique.method} out knows no such value of {path[0]}",
+                    reason=f"the container for {technique.method} does not support this {path[0]}",
                 )
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ..named_arguments import knows_its_arguments
+from ..named_arguments import NamesItsFactories, knows_its_arguments
 from .base import Stage, Technique
 
 
@@ -107,7 +107,7 @@ class TensorRtLlmCompilation(_Compilation):
         return self.maximum_input_length + self.maximum_output_length
 
 
-class Compilation:
+class Compilation(metaclass=NamesItsFactories):
     """The model compiled ahead of time: faster starts, on hardware that compiles."""
 
     @staticmethod

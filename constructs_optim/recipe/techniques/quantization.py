@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ..named_arguments import knows_its_arguments
+from ..named_arguments import NamesItsFactories, knows_its_arguments
 from .base import Stage, Technique, names
 
 _TESTED = frozenset({"p4d", "p4de", "p5", "g5", "g6"})
@@ -126,7 +126,7 @@ class SmoothQuantization(_Quantization):
         }
 
 
-class Quantization:
+class Quantization(metaclass=NamesItsFactories):
     """Less precise weights: less accelerator memory, and more of it for the KV cache."""
 
     # Nothing is validated in these factories: planning reports a bad setting together with all else that is wrong.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ..named_arguments import knows_its_arguments
+from ..named_arguments import NamesItsFactories, knows_its_arguments
 from .base import Stage, Technique
 
 
@@ -32,7 +32,7 @@ class FastLoadSharding(Technique):
         return "fast load shards"
 
 
-class Sharding:
+class Sharding(metaclass=NamesItsFactories):
     """The weights cut up as the accelerators will load them: instances that start in less time."""
 
     @staticmethod

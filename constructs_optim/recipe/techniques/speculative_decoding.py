@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from ..named_arguments import knows_its_arguments
+from ..named_arguments import NamesItsFactories, knows_its_arguments
 from .base import Channel, Stage, Technique
 
 _CHANNELS = "/opt/ml/additional-model-data-sources"
@@ -149,7 +149,7 @@ class EagleHeads(Technique):
         return {}
 
 
-class SpeculativeDecoding:
+class SpeculativeDecoding(metaclass=NamesItsFactories):
     """A cheap draft proposes tokens and the model verifies them: less latency, the same output."""
 
     @staticmethod
