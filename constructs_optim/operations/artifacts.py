@@ -18,6 +18,7 @@ from constructs_optim.runtime.artifact_store import ArtifactStore, Claim, Owner
 from constructs_optim.runtime.concurrency import in_threads
 from constructs_optim.runtime.errors import DeploymentError, code_of
 from constructs_optim.runtime.owner_records import OwnerRecord, OwnerRecords, UnreadableRecord
+from constructs_optim.runtime.record_schema import NewerRecord
 from constructs_optim.runtime.sagemaker_jobs import job_name
 
 from .jobs import Job, JobStatus, describe_job, owner_to_json
@@ -61,8 +62,8 @@ class Artifact:
 
     ``detail`` says why it is in its state. ``is_complete``: its manifest is of the claim's attempt, whose job is
     therefore over. ``files`` are those of all attempts. ``unreadable`` are those of its records that are there and no
-    JSON of their kind. ``changed_at`` is when anything of it was last written: also when a stack came to refer to it,
-    or ceased to.
+    JSON of their kind. ``is_newer``: a newer release wrote its manifest. ``changed_at`` is when anything of it was last
+    written: also when a stack came to refer to it, or ceased to.
     """
 
     key: str
@@ -76,6 +77,7 @@ class Artifact:
     job: Job | None
     unreadable: tuple[str, ...]
     changed_at: dt.datetime
+    is_newer: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -193,13 +195,6 @@ class ArtifactInventory:
         except (DeploymentError, KeyError, TypeError):
             return None
 
-    def _manifest(self, key: str) -> dict[str, Any] | None:
-        """The manifest whatever became of its files; None also where it cannot be read."""
-        try:
-            return self.store.written_manifest(key)
-        except DeploymentError:
-            return None
-
     def owners(self, key: str, claim: Claim | None) -> tuple[Owner, ...]:
         """Who refers to the artifact, as far as this account may know: by the claim, or by a record of its own."""
         recorded = self._owners_by_key.get(key, ())
@@ -273,7 +268,11 @@ class ArtifactInventory:
     def _artifact(self, key: str, objects: list[dict[str, Any]]) -> Artifact:
         names = {item["Key"].removeprefix(f"artifacts/{key}/") for item in objects}
         claim = self.claim(key) if "claim.json" in names else None
-        manifest = self._manifest(key) if "manifest.json" in names else None
+        is_newer = False
+        try:
+            manifest = self.store.written_manifest(key) if "manifest.json" in names else None
+        except NewerRecord:
+            manifest, is_newer = None, True
         records = {"claim.json": claim, "manifest.json": manifest}
         unreadable = tuple(name for name, record in records.items() if name in names and record is None)
         facts = _Facts(self.account, claim, manifest, unreadable, tuple(_files(key, objects)))
@@ -292,6 +291,7 @@ class ArtifactInventory:
             job=facts.job,
             unreadable=unreadable,
             changed_at=max(item["LastModified"] for item in objects),
+            is_newer=is_newer,
         )
 
 

@@ -210,6 +210,8 @@ class Pruner:
 
     def _reason_to_keep(self, artifact: Artifact) -> str | None:
         alive = [owner for owner in artifact.owners if not self._stacks.fate(owner).gone]
+        if artifact.is_newer:
+            return "a newer release of constructs-optim wrote its manifest: upgrade, then prune"
         if artifact.claim is None:
             return "its claim is missing or cannot be read: look at it by hand"
         if alive:

@@ -38,6 +38,7 @@ def main() -> int:
         _say(f"seed {seed}: {'; '.join(violations)}")
         _say(f"  its trace: python -m tests.explore --seed {seed} --lives 1 --trace")
     rate = found.calls / found.processor_seconds if found.processor_seconds else 0.0
+    _say(", ".join(f"{count:,} {what}" for what, count in sorted(found.happened.items())))
     _say(
         f"{found.calls:,} calls interleaved in {found.lives:,} lives: {len(found.violations)} with violations, "
         f"{sum(found.exempted.values())} exempted {dict(found.exempted) or ''}; {time.monotonic() - began:.0f} s, "

@@ -56,7 +56,6 @@ class Stack:
         self.waits = self.rng.random() < 0.8
         self.waiting: str | None = None
         self.timed_out = False
-        self.rolling_back = False
         self.violations: list[str] = []
         self.sent: list[tuple[str, int]] = []
         self._deleted_at = 0.0
@@ -129,7 +128,7 @@ class Stack:
         self.physical_id = answer["PhysicalResourceId"] if answer else f"{self.name}-Job-MADEUP"
         if self.has_succeeded(answer) and self.takes(answer, properties):
             self.status = "CREATE_COMPLETE"
-            self.scheduler.note(f"-- {self.name} is {self.status}")
+            self._rests()
             return
         self.delete()
 
@@ -151,7 +150,7 @@ class Stack:
                 if self.physical_id != before:
                     self.clean_up(old, before)
                 self.status = "UPDATE_COMPLETE"
-                self.scheduler.note(f"-- {self.name} is {self.status}")
+                self._rests()
                 return
         self.roll_back(properties, old, before, was_answered=succeeded)
 
@@ -168,23 +167,22 @@ class Stack:
             replaced, self.physical_id = self.physical_id, before
             self.clean_up(new, replaced)
             self.status = "UPDATE_ROLLBACK_COMPLETE"
+            self._rests()
             return
-        self.rolling_back = True
         for _ in range(_TRIES):
             answer = self.send("Update", old=new)
             if answer and self.has_succeeded(answer):
                 back, replaced = answer["PhysicalResourceId"], self.physical_id
                 if back != before:
                     self.violate("got another artifact by its rollback")
-                self.rolling_back = False
                 self.physical_id = back
                 if back != replaced:
                     self.clean_up(new, replaced)
                 self.status = "UPDATE_ROLLBACK_COMPLETE"
-                self.scheduler.note(f"-- {self.name} is {self.status}")
+                self._rests()
                 return
-        self.rolling_back = False
         self.status = "UPDATE_ROLLBACK_FAILED"
+        self._rests()
 
     def clean_up(self, properties: dict[str, Any], physical_id: str | None) -> None:
         """Delete what was replaced; CloudFormation takes no notice of how that ends."""
@@ -200,9 +198,14 @@ class Stack:
         for _ in range(_TRIES):
             if self.has_succeeded(self.send("Delete")):
                 self.status, self._deleted_at = "DELETE_COMPLETE", self.scheduler.now
-                self.scheduler.note(f"-- {self.name} is {self.status}")
+                self._rests()
                 return
         self.status = "DELETE_FAILED"
+        self._rests()
+
+    def _rests(self) -> None:
+        self.scheduler.happened[self.status] += 1
+        self.scheduler.note(f"-- {self.name} is {self.status}")
 
     def has_succeeded(self, answer: Answer | None) -> bool:
         return answer is not None and answer["Status"] == "SUCCESS"
@@ -228,6 +231,7 @@ class Stack:
         self.scheduler.note(f"-- {self.name} sends {request} of {self.physical_id}")
         deliveries = [self.scheduler.spawn(request, self.account, lambda: self.deliver(event, request))]
         if self.rng.random() < self.chances.duplicate:
+            self.scheduler.happened["requests delivered twice"] += 1
             again = self.scheduler.spawn(f"{request}'", self.account, lambda: self.deliver(event, f"{request}'"))
             if self.rng.random() < 0.5:
                 # It comes late, when CloudFormation may have sent later ones.
@@ -244,7 +248,9 @@ class Stack:
                 or (cancels and self.scheduler.calls >= patience)
             )
         )
-        return self.world.answers.get(url)
+        answer = self.world.answers.get(url)
+        self.scheduler.happened["requests without an answer"] += answer is None
+        return answer
 
     def deliver(self, event: dict[str, Any], name: str) -> None:
         """Lambda's asynchronous invocation: again after a death."""
@@ -326,7 +332,9 @@ def prune(world: World) -> None:
         try:
             one = pruner(world, ACCOUNTS[0])
             done = one.carry_out(one.survey())
-            world.scheduler.note(f"-- prune removed {[each.artifact.key for each in done.removals if each.removed]}")
+            removed = [each.artifact.key for each in done.removals if each.removed]
+            world.scheduler.happened["artifacts pruned"] += len(removed)
+            world.scheduler.note(f"-- prune removed {removed}")
         except Died:
             continue
         except DeploymentError as error:

@@ -21,6 +21,7 @@ class Found:
     processor_seconds: float = 0.0
     violations: list[tuple[int, tuple[str, ...]]] = field(default_factory=list[tuple[int, tuple[str, ...]]])
     exempted: collections.Counter[str] = field(default_factory=collections.Counter[str])
+    happened: collections.Counter[str] = field(default_factory=collections.Counter[str])
 
     def add(self, other: Found) -> None:
         """Count those of another process as well."""
@@ -29,6 +30,7 @@ class Found:
         self.processor_seconds += other.processor_seconds
         self.violations += other.violations
         self.exempted += other.exempted
+        self.happened += other.happened
 
 
 def explore(
@@ -53,6 +55,7 @@ def explore(
             life = live(seed, binding, chances=chances, trace=trace)
             found.lives += 1
             found.calls += life.calls
+            found.happened.update(life.happened)
             if life.violations and life.exempted:
                 found.exempted[life.exempted] += 1
             elif life.violations:

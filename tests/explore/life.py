@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from . import actors, invariants
@@ -21,6 +21,7 @@ class Life:
     calls: int
     violations: tuple[str, ...]
     exempted: str | None
+    happened: Mapping[str, int]
     lines: Sequence[str]
 
 
@@ -79,7 +80,7 @@ def live(seed: int, binding: Bound, *, chances: Chances | None = None, trace: bo
     if not rests:
         found.append("there is no end to it")
     exempted = invariants.exemption(world) if found else None
-    return Life(seed, scheduler.calls, tuple(found), exempted, scheduler.lines or ())
+    return Life(seed, scheduler.calls, tuple(found), exempted, scheduler.happened, scheduler.lines or ())
 
 
 def _drawn(rng: random.Random) -> Chances:

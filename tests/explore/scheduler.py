@@ -5,6 +5,7 @@ Between two calls a handler touches nothing that others see, so these are all th
 
 from __future__ import annotations
 
+import collections
 import random
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -65,6 +66,8 @@ class Scheduler:
         self.now = 1_800_000_000.0
         self.calls = 0
         self.changes = 0
+        self.happened = collections.Counter[str]()
+        """What has happened how often, for the summary: what never happens is not explored."""
         self.tasks: list[Task] = []
         self.lines: list[str] | None = [] if trace else None
         self.current: Task
@@ -162,6 +165,7 @@ class Scheduler:
     def _die(self, task: Task, what: str) -> None:
         self.note(f"{task.name}: dies {task.dies} {what}")
         task.dies = ""
+        self.happened["deaths"] += 1
         raise Died
 
 

@@ -194,6 +194,7 @@ class SageMaker:
 
         def act() -> dict[str, Any]:
             if self.quota_is_used_up and self._scheduler.rng.random() < 0.3:
+                self._scheduler.happened["jobs refused"] += 1
                 raise refused("CreateOptimizationJob", "ResourceLimitExceeded")
             if (self._account, name) in self.jobs:
                 raise refused("CreateOptimizationJob", "ResourceInUse")
@@ -250,6 +251,7 @@ class SageMaker:
             output = job["OutputConfig"]["S3OutputLocation"].removeprefix(f"s3://{STORE}/")
             s3.put(f"{output}model.safetensors", job["OptimizationJobArn"].encode())
             job["OptimizationJobStatus"] = "COMPLETED"
+        self._scheduler.happened[f"jobs {job['OptimizationJobStatus']}"] += 1
         job["LastModifiedTime"] = dt.datetime.fromtimestamp(self._scheduler.now, dt.UTC)
         self._scheduler.note(f"** {job['OptimizationJobName']} is {job['OptimizationJobStatus']}")
         self._scheduler.changed()
@@ -288,6 +290,7 @@ class World:
     def change_the_models_files(self) -> None:
         """Somebody uploads other weights under the same name, or, seldom, deletes them."""
         self._versions += 1
+        self.scheduler.happened["changes of model files"] += self._versions > 1
         if self._versions > 1 and self.scheduler.rng.random() < 0.1:
             self.s3.objects.pop(f"{MODEL}model.safetensors", None)
             self.scheduler.note("** the model's files are gone")
@@ -310,6 +313,7 @@ class World:
             if (account, name) in self.executions:
                 raise refused("StartExecution", "ExecutionAlreadyExists")
             lost = self.scheduler.rng.random() < self._losing
+            self.scheduler.happened["lost watchers"] += lost
             execution = Execution(json.loads(input), account, name, lost)
             self.executions[account, name] = execution
             self.started.append(execution)

@@ -64,6 +64,16 @@ def test_what_nothing_refers_to_goes_and_its_claim_numbers_the_next_attempt(stor
     assert store.claimed(KEY, owner("New")).attempt == 2
 
 
+def test_an_artifact_whose_manifest_a_newer_release_wrote_is_kept(store: Store) -> None:
+    store.made(KEY)
+    name = f"artifacts/{KEY}/manifest.json"
+    manifest = json.loads(store.s3.get_object(Bucket=store.bucket, Key=name)["Body"].read())
+    store.put(name, json.dumps({**manifest, "schema": 2}).encode())
+    result = pruned(store)
+    assert removed(result) == []
+    assert result.kept == {KEY: "a newer release of constructs-optim wrote its manifest: upgrade, then prune"}
+
+
 def test_a_survey_changes_nothing(store: Store) -> None:
     store.made(KEY, by=owner("Gone"))
     OwnerRecords(store.s3, store.bucket).begin(owner("Gone"), "request")

@@ -9,6 +9,7 @@ from constructs_optim.runtime.owner_records import (
     ANSWERED,
     BEGUN,
     CARRIED_OUT,
+    LEAVING,
     Owner,
     OwnerRecord,
     OwnerRecords,
@@ -20,7 +21,7 @@ from constructs_optim.runtime.owner_records import (
 from .conftest import BUCKET
 
 OWNER = Owner("arn:aws:cloudformation:us-west-2:111122223333:stack/Chat/1", "Job")
-A, B = "a" * 64, "b" * 64
+A, B, C = "a" * 64, "b" * 64, "c" * 64
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"x": 1}', b'{"keys": 5}', b"x" * 1_000_001])
@@ -102,6 +103,52 @@ def test_forgetting_one_reference_keeps_the_others(records: OwnerRecords) -> Non
     records.settle(OWNER, "create", B)
     assert set(records.forget(OWNER, A).keys) == {B}
     assert set(records.get(OWNER).keys) == {B}
+
+
+def test_a_deletion_takes_out_only_what_it_has_given_up_itself(records: OwnerRecords) -> None:
+    records.begin(OWNER, "create")
+    records.settle(OWNER, "create", A)
+    given_up = records.begin(OWNER, "delete", gives_up=lambda record: record.keys.keys())
+    assert given_up.keys == {A: Reference("delete", LEAVING)}
+    assert not given_up.wants(A)
+    records.begin(OWNER, "update")
+    assert records.refer(OWNER, "update", A).wants(A), "the update has come back to it"
+    assert set(records.left(OWNER, "delete", A).keys) == {A}
+    records.begin(OWNER, "delete-again", gives_up=lambda record: record.keys.keys())
+    assert set(records.left(OWNER, "delete", A).keys) == {A}
+    assert set(records.left(OWNER, "delete-again", A).keys) == set()
+
+
+def test_a_request_that_was_carried_out_gives_up_all_but_the_artifact_before(records: OwnerRecords) -> None:
+    records.begin(OWNER, "create")
+    records.settle(OWNER, "create", A)
+    records.begin(OWNER, "died", physical_id=A)
+    records.refer(OWNER, "died", B)
+    records.begin(OWNER, "update", physical_id=A)
+    assert records.settle(OWNER, "update", C, before=A).keys_in(LEAVING) == {B}
+
+
+def test_a_failed_request_gives_up_only_what_no_other_has_made_its_own(records: OwnerRecords) -> None:
+    records.begin(OWNER, "create")
+    records.refer(OWNER, "create", A)
+    records.begin(OWNER, "update")
+    records.refer(OWNER, "update", A)
+    assert records.withdraw(OWNER, "create", A).wants(A)
+    assert not records.withdraw(OWNER, "update", A).wants(A)
+
+
+def test_a_repeated_request_keeps_the_artifact_it_chose(records: OwnerRecords) -> None:
+    records.begin(OWNER, "create")
+    records.refer(OWNER, "create", A)
+    again = records.refer(OWNER, "create", B)
+    assert (again.chosen, set(again.keys)) == ({"create": A}, {A})
+
+
+def test_an_artifact_is_found_by_the_properties_it_was_last_carried_out_with(records: OwnerRecords) -> None:
+    records.begin(OWNER, "create")
+    for properties in ("first", "second", "third"):
+        record = records.settle(OWNER, "create", A, properties=properties)
+    assert [record.made_with(each) for each in ("first", "second", "third")] == [set(), {A}, {A}]
 
 
 def test_the_records_of_all_owners_are_found_below_their_accounts(records: OwnerRecords, s3: Any) -> None:
