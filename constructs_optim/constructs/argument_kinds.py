@@ -184,6 +184,7 @@ _KINDS: dict[str, Kind] = {
     "data_capture": Kind("a DataCapture", _has("sampling_percentage"), lambda _: "DataCapture(bucket)"),
     "encryption_key": _KEY,
     "grantee": _GRANTEE,
+    "job_role": _ROLE,
     "removal_policy": Kind("a RemovalPolicy", _is(RemovalPolicy), lambda _: "RemovalPolicy.RETAIN"),
     "role": _ROLE,
     "rollback_alarms": _ALARMS,

@@ -87,12 +87,15 @@ class AsyncInference:
             answer(topic, "topic_arn") for topic in (self.success_topic, self.error_topic) if topic is not None
         )
         return [
+            # Source of the actions: Amazon SageMaker developer guide, "Asynchronous inference", prerequisites.
             Statement(
                 "WriteAnswers",
-                ("s3:PutObject",),
+                ("s3:AbortMultipartUpload", "s3:PutObject"),
                 tuple(f"{answer(self.bucket, 'bucket_arn')}/{self.prefix}{end}/*" for end in ("", "-failures")),
                 wildcard="SageMaker names answers after their requests",
             ),
+            *([self._listing()] if self.input_bucket is not None else []),
+            Statement("ListRequests", ("s3:ListBucket",), (answer(source, "bucket_arn"),)),
             Statement(
                 "ReadRequests",
                 ("s3:GetObject",),
@@ -102,3 +105,11 @@ class AsyncInference:
             *([Statement("EncryptAnswers", ("kms:Decrypt", "kms:GenerateDataKey"), arns)] if arns else []),
             *([Statement("NotifyOfAnswers", ("sns:Publish",), topics)] if topics else []),
         ]
+
+    def _listing(self) -> Statement:
+        return Statement(
+            "ListAnswers",
+            ("s3:ListBucket",),
+            (answer(self.bucket, "bucket_arn"),),
+            prefixes=tuple(f"{self.prefix}{end}/*" for end in ("", "-failures")),
+        )

@@ -24,7 +24,7 @@ from .endpoint_configuration import EndpointOptions, configuration_properties, v
 from .endpoint_evaluation import EndpointEvaluation, EvaluationTarget
 from .endpoint_recipes import listed, pool_scope, pools_of_component, recipes_of
 from .execution_role import GrantedRole
-from .hosted_model import HostedModel, Surroundings, host
+from .hosted_model import HostedModel, ModelRecipe, Surroundings, host
 from .inference_component import InferenceComponent, Needs
 from .instance_pool import Pool
 from .network import Network
@@ -46,6 +46,7 @@ class EndpointComponents:
     endpoint_arn: Any
     endpoint_name: Any
     _around: Surroundings
+    _added: list[HostedModel]
     _components: ComponentHosting
     _config: sagemaker.CfnEndpointConfig
     _dashboard: EndpointDashboard
@@ -113,9 +114,12 @@ class EndpointComponents:
             adapter_settings=adapters,
         )
         refuse([*(violation for recipe in recipes for violation in recipe.violations(scope)), *check(asked)])
+        self._isolate(f"add_component({id!r})", recipes)
         place = Construct(scope, id)
         models = [host(pool_scope(place, recipe), recipe, self._around) for recipe in recipes]
         needs = [Needs.of(one, accelerators, memory, copies) for one in models]
+        self._added += models
+        self._config.enable_network_isolation = self._isolated
         component = self._add(place, "Component", f"add_component({id!r})", models, needs, adapters)
         self._keep(component)
         self._dashboard.show_component(id, component.served).add_alarms(*component.alarms.arns_within_stack)
@@ -189,16 +193,41 @@ class EndpointComponents:
         return configuration_properties(
             self._options,
             self._variant((self._hosting.initial_instance_count, self._hosting.initial_instance_count)),
-            role_arn=self._role.arn if components else None,
+            role_arn=self._role.role_arn if components else None,
             isolated=self._isolated if components else None,
             network=self._network if components else None,
         )
 
     @property
     def _isolated(self) -> bool | None:
-        """Whether the instances of components are cut off: as was said, or as their own model's plan has it."""
+        """Whether the containers of components are cut off: as was said, or as the plans of their models have it.
+
+        EnableNetworkIsolation of the configuration "sets whether all model containers deployed to the endpoint are
+        isolated" (Amazon SageMaker API reference, CreateEndpointConfig): what the models say of themselves agrees.
+        """
         said = self._around.network_isolation
-        return self._models[0].plan.container.network_isolation if said is None and self._models else said
+        found = {model.plan.container.network_isolation for model in self._hosted()}
+        return all(found) if said is None and found else said
+
+    def _hosted(self) -> list[HostedModel]:
+        """The models of all components that there are."""
+        return [*self._models, *self._added]
+
+    def _isolate(self, label: str, recipes: Sequence[ModelRecipe]) -> None:
+        """Refuse models whose containers are not as the endpoint's others are.
+
+        Raises:
+            ValueError: where isolated containers would meet others.
+        """
+        isolated = {all(technique.network_isolation for technique in recipe.techniques) for recipe in recipes}
+        isolated |= {model.plan.container.network_isolation for model in self._hosted()}
+        if self._around.network_isolation is None and len(isolated) > 1:
+            raise ValueError(
+                f"{label}: some of the endpoint's models are cut off from the network, and others cannot be, such as "
+                "those of Sharding.fast_load(); of an endpoint with inference components, all containers are cut off "
+                "or none is (CreateEndpointConfig, EnableNetworkIsolation). Give the endpoint network_isolation=False, "
+                "or serve the models on two endpoints"
+            )
 
     def _variant(self, managed: tuple[int, int]) -> dict[str, Any]:
         range_ = managed if self._hosting.serves_components else None

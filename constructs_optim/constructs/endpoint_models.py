@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 
 from constructs_optim.recipe import Plan
 
-from .execution_role import GrantedRole
+from .execution_role import GrantedRole, SeveralRoles
 from .hosted_model import HostedModel, Surroundings
 from .optimization_job import OptimizationJob
 from .optimized_artifact import OptimizedArtifact
@@ -85,8 +85,12 @@ class EndpointModels:
 
     @property
     def grant_principal(self) -> iam.IPrincipal:
-        """What SageMaker assumes for jobs and models: grants to the endpoint are grants to its role."""
-        return self._role.role.grant_principal
+        """What SageMaker assumes for models and jobs: grants to the endpoint are grants to the roles of both."""
+        of_jobs = [model.artifact.job_role for model in self._models if isinstance(model.artifact, OptimizationJob)]
+        roles = dict.fromkeys([self._role, *(role for role in of_jobs if role is not None)])
+        if len(roles) == 1:
+            return self._role.role.grant_principal
+        return SeveralRoles([role.role for role in roles])
 
     @property
     def connections(self) -> ec2.Connections:

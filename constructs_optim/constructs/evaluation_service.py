@@ -12,11 +12,13 @@ from constructs_optim.recipe.benchmark import QualityRequirement, Workload
 from constructs_optim.recipe.metric_definition import EVALUATION_NAMESPACE
 
 from .artifact_store import IArtifactStore
+from .endpoint_base import INVOKE_ACTIONS
 from .execution_role import ExecutionRole, telling_statements
 from .handler import Handler
+from .inference_optimization import passing_statement, training_statements
 from .model_source import channel_statements, object_arn
 from .optimization_service import OptimizationService
-from .permissions import NO_RESOURCES, Arn, PolicyBuilder, Statement, sub, trust_policy
+from .permissions import NO_RESOURCES, Arn, PolicyBuilder, Statement, document, sub, trust_policy
 from .stack_facts import answer, facts_of
 from .watching_state_machine import watching_state_machine
 from .workload_config import workload_config, workload_hash
@@ -71,7 +73,11 @@ class EvaluationService(Construct):
                 ),
             ],
         )
-        self.state_machine_arn: str = watching_state_machine(self, self._watcher, watches="evaluation").ref
+        state_machine = watching_state_machine(self, self._watcher, watches="evaluation")
+        # A role does not exist yet when its own inline policy is written. What evaluates starts this state machine, and
+        # so has a role that may pass itself on.
+        state_machine.add_resource_dependency(self._let_pass_itself())
+        self.state_machine_arn: str = state_machine.ref
         self._handler = Handler(
             self,
             "Handler",
@@ -92,6 +98,15 @@ class EvaluationService(Construct):
         self.service_token: str = self._handler.arn
         self._schedule_role: iam.CfnRole | None = None
         self._workloads: dict[str, sagemaker.CfnAIWorkloadConfig] = {}
+
+    def _let_pass_itself(self) -> iam.CfnPolicy:
+        return iam.CfnPolicy(
+            self.role,
+            "PassItself",
+            policy_document=document([passing_statement(self.role.role_arn)]),
+            policy_name="PassItself",
+            roles=[self.role.role_name],
+        )
 
     @staticmethod
     def of(scope: Construct) -> EvaluationService:
@@ -134,26 +149,23 @@ class EvaluationService(Construct):
         targets = (endpoint_arn, *((component_arn,) if component_arn is not None else ()))
         self.role.permit(
             [
-                Statement("SendRequests", (_invoking(workload),), targets),
+                Statement("SendRequests", INVOKE_ACTIONS, targets),
                 *_describing(endpoint_arn, component_arn),
+                *training_statements(),
                 *(channel_statements(workload.prompts) if workload.prompts is not None else ()),
                 *_secret(workload.token_secret_arn),
-                *_records(store, ("s3:AbortMultipartUpload", "s3:PutObject")),
+                *_records(store, ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")),
+                _listing(store),
+                Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,)),
                 *telling_statements(in_vpc=in_vpc),
             ]
         )
         kept = _records(store, ("s3:GetObject", "s3:PutObject"))
-        listed = Statement(
-            "ListEvaluations",
-            ("s3:ListBucket",),
-            (store.bucket_arn,),
-            {"StringLikeIfExists": {"s3:prefix": f"{_PREFIX}/*"}},
-        )
-        self._handler.permit([*kept, listed])
+        self._handler.permit([*kept, _listing(store)])
         self._watcher.permit(
             [
                 *kept,
-                listed,
+                _listing(store),
                 *_describing(endpoint_arn, component_arn),
                 Statement("UseWorkloads", ("sagemaker:CreateAIBenchmarkJob",), (workload_config_arn,)),
             ]
@@ -170,16 +182,15 @@ class EvaluationService(Construct):
         )
 
 
-def _invoking(workload: Workload) -> str:
-    streams = workload.spec["parameters"]["streaming"]
-    return "sagemaker:InvokeEndpointWithResponseStream" if streams else "sagemaker:InvokeEndpoint"
-
-
 def _describing(endpoint_arn: Arn, component_arn: Arn | None) -> Sequence[Statement]:
     found = [Statement("DescribeEndpoints", ("sagemaker:DescribeEndpoint",), (endpoint_arn,))]
     if component_arn is not None:
         found.append(Statement("DescribeComponents", ("sagemaker:DescribeInferenceComponent",), (component_arn,)))
     return found
+
+
+def _listing(store: IArtifactStore) -> Statement:
+    return Statement("ListEvaluations", ("s3:ListBucket",), (store.bucket_arn,), prefixes=(f"{_PREFIX}/*",))
 
 
 def _secret(arn: str | None) -> Sequence[Statement]:

@@ -1,26 +1,42 @@
-"""What SageMaker may do for a job and for the model it yields.
+"""What SageMaker may do for jobs, and for the models that they yield: a role for each.
 
-Source of the action lists: Amazon SageMaker developer guide, "How to use SageMaker execution roles" (CreateModel and
-job permissions), narrowed to what a plan names.
+A job writes its output; what serves it only reads. Source of the action lists: Amazon SageMaker developer guide, "How
+to use SageMaker execution roles" (CreateModel and job permissions), narrowed to what a plan names.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import cast
 
-from aws_cdk import RemovalPolicy, Token
+import jsii
+from aws_cdk import Annotations, RemovalPolicy
 from aws_cdk import aws_iam as iam
-from constructs import Construct
+from constructs import Construct, DependencyGroup
 
 from constructs_optim.recipe.plan_data import Plan
 
 from . import model_source
 from .artifact_store import IArtifactStore
 from .container_registry import ContainerRegistry
-from .permissions import NO_RESOURCES, PolicyBuilder, Statement, acknowledge_wildcards, sub, trust_policy
-from .stack_facts import PSEUDO
+from .late_value import late_value
+from .permissions import (
+    MOST_INLINE_CHARACTERS,
+    NO_RESOURCES,
+    PolicyBuilder,
+    Statement,
+    characters_of,
+    document,
+    sub,
+    trust_policy,
+)
+from .stack_facts import PSEUDO, facts_of, path_of
 
 _ACCOUNT_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:*"
+# API reference, OutputDataConfig.KmsKeyId: "the SageMaker execution role must include permissions to call kms:Encrypt".
+SERVICE_KEY_ACTIONS = ("kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey")
+"""What SageMaker needs of a key with which a job's output is encrypted."""
 _ARTIFACT_KEYS = "artifact keys are known only when the stack is deployed"
 # Where a hub's configuration names the image, it is one of these.
 _HUB_REPOSITORIES = frozenset({"djl-inference", "huggingface-pytorch-tgi-inference"})
@@ -37,18 +53,18 @@ _NETWORK_ACTIONS = (
 )
 
 
-def artifact_statements(store: IArtifactStore, *, in_parts: bool = False) -> list[Statement]:
-    """Read and write below ``artifacts/`` of a store; ``in_parts`` where files are large enough to be uploaded so."""
-    statements = [
+def record_keeping_statements(store: IArtifactStore) -> list[Statement]:
+    """Read below ``artifacts/`` of a store, and write claims and manifests there: what handlers do."""
+    return [
         Statement(
             "Artifacts",
-            ("s3:GetObject", "s3:PutObject", *(("s3:AbortMultipartUpload",) if in_parts else ())),
+            ("s3:GetObject", "s3:PutObject"),
             (f"{store.bucket_arn}/artifacts/*",),
             wildcard=_ARTIFACT_KEYS,
         ),
         _list_statement(store),
+        *_encryption_statements(store),
     ]
-    return [*statements, *_encryption_statements(store)]
 
 
 def reader_statements(store: IArtifactStore) -> list[Statement]:
@@ -62,17 +78,31 @@ def reader_statements(store: IArtifactStore) -> list[Statement]:
     return statements
 
 
+def _output_statements(store: IArtifactStore, *, trains: bool) -> list[Statement]:
+    """Write what jobs make: neither a claim nor a manifest, which say what is deployed."""
+    below = ("model", "tensorboard") if trains else ("model",)
+    return [
+        Statement("ReadArtifacts", ("s3:GetObject",), (f"{store.bucket_arn}/artifacts/*",), wildcard=_ARTIFACT_KEYS),
+        Statement(
+            "WriteArtifacts",
+            ("s3:PutObject", "s3:AbortMultipartUpload"),
+            tuple(f"{store.bucket_arn}/artifacts/*/{folder}/*" for folder in below),
+            wildcard=_ARTIFACT_KEYS,
+        ),
+        _list_statement(store),
+        *_encryption_statements(store, by_service=True),
+    ]
+
+
 def _list_statement(store: IArtifactStore) -> Statement:
-    # A GetObject of what is not there answers 403 instead of 404 to whoever may not list it. S3 takes the key for the
-    # prefix then (ceph/ceph#68577, kopia/kopia#3072), but documents it nowhere: hence IfExists.
-    condition = {"StringLikeIfExists": {"s3:prefix": "artifacts/*"}}
-    return Statement("ListArtifacts", ("s3:ListBucket",), (store.bucket_arn,), condition)
+    return Statement("ListArtifacts", ("s3:ListBucket",), (store.bucket_arn,), prefixes=("artifacts/*",))
 
 
-def _encryption_statements(store: IArtifactStore) -> list[Statement]:
+def _encryption_statements(store: IArtifactStore, *, by_service: bool = False) -> list[Statement]:
     if store.encryption_key_arn is None:
         return []
-    return [Statement("EncryptArtifacts", ("kms:Decrypt", "kms:GenerateDataKey"), (store.encryption_key_arn,))]
+    actions = SERVICE_KEY_ACTIONS if by_service else ("kms:Decrypt", "kms:GenerateDataKey")
+    return [Statement("EncryptArtifacts", actions, (store.encryption_key_arn,))]
 
 
 def _checkpoint_statements(store: IArtifactStore) -> list[Statement]:
@@ -84,9 +114,7 @@ def _checkpoint_statements(store: IArtifactStore) -> list[Statement]:
             (f"{store.bucket_arn}/checkpoints/*",),
             wildcard=_ARTIFACT_KEYS,
         ),
-        Statement(
-            "ListCheckpoints", ("s3:ListBucket",), (store.bucket_arn,), {"StringLike": {"s3:prefix": "checkpoints/*"}}
-        ),
+        Statement("ListCheckpoints", ("s3:ListBucket",), (store.bucket_arn,), prefixes=("checkpoints/*",)),
     ]
 
 
@@ -99,36 +127,49 @@ def owner_statements(store: IArtifactStore) -> list[Statement]:
             (f"{store.bucket_arn}/owners/{PSEUDO.account}/*",),
             wildcard="an owner's record is named after its stack, known when the stack is deployed",
         ),
-        Statement(
-            "ListOwners",
-            ("s3:ListBucket",),
-            (store.bucket_arn,),
-            {"StringLike": {"s3:prefix": f"owners/{PSEUDO.account}/*"}},
-        ),
+        Statement("ListOwners", ("s3:ListBucket",), (store.bucket_arn,), prefixes=(f"owners/{PSEUDO.account}/*",)),
         Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,)),
         *_encryption_statements(store),
     ]
 
 
-def execution_statements(
-    plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool, runs_jobs: bool = True
+def job_statements(plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool) -> list[Statement]:
+    """All that a plan's jobs need of their role."""
+    keeps_checkpoints = any(job.keeps_checkpoints for job in plan.jobs)
+    return [
+        *(statement for source in plan.job_sources for statement in model_source.read_statements(source)),
+        *_output_statements(store, trains=any(job.kind == "TrainingJob" for job in plan.jobs)),
+        *(_checkpoint_statements(store) if keeps_checkpoints else ()),
+        *_image_statements([job.image for job in plan.jobs], registry),
+        *telling_statements(in_vpc=in_vpc),
+    ]
+
+
+def serving_statements(
+    plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool
 ) -> list[Statement]:
-    """All that a plan's jobs and model need of their execution role; ``runs_jobs=False``: the model alone."""
-    images = [*(job.image for job in plan.jobs if runs_jobs), plan.container.image]
+    """All that a plan's model needs of its role; it writes nothing."""
+    # An artifact whose job recommends the image is served with one of the repository that the job's own is of.
+    images = [plan.container.image] if plan.container.image is not None else [job.image for job in plan.jobs]
+    serves_artifacts = bool(plan.container.artifacts)
+    return [
+        *(statement for source in plan.container.sources for statement in model_source.read_statements(source)),
+        *(reader_statements(store) if serves_artifacts else ()),
+        *_image_statements(images, registry),
+        *telling_statements(in_vpc=in_vpc),
+    ]
+
+
+def _image_statements(images: Sequence[str | None], registry: ContainerRegistry) -> list[Statement]:
     named = {image.rpartition("/")[2].partition(":")[0] for image in images if image is not None}
     repositories = sorted(named or _HUB_REPOSITORIES)
-    sources = plan.sources if runs_jobs else plan.container.sources
     return [
-        *(statement for source in sources for statement in model_source.read_statements(source)),
-        *(artifact_statements(store, in_parts=True) if runs_jobs else reader_statements(store)),
-        *(_checkpoint_statements(store) if runs_jobs and any(job.keeps_checkpoints for job in plan.jobs) else ()),
         Statement(
             "PullImages",
             ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
             tuple(registry.repository_arn(repository) for repository in repositories),
         ),
         Statement("SignInToRegistry", ("ecr:GetAuthorizationToken",), ("*",), wildcard=NO_RESOURCES),
-        *telling_statements(in_vpc=in_vpc),
     ]
 
 
@@ -153,15 +194,9 @@ def telling_statements(*, in_vpc: bool) -> list[Statement]:
 
 
 class ExecutionRole(Construct):
-    """The stack's one role for SageMaker, which grows with the plans that use it."""
+    """A role of the stack's own for SageMaker, which grows with the plans that use it."""
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        description: str = "What SageMaker may do for optimization jobs and the models they yield",
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, *, description: str) -> None:
         super().__init__(scope, id)
         self._policy = PolicyBuilder()
         self._role = iam.CfnRole(
@@ -182,86 +217,128 @@ class ExecutionRole(Construct):
             self._imported = iam.Role.from_role_name(self, "Role", self._role.ref)
         return self._imported
 
+    @property
+    def role_name(self) -> str:
+        """The role's name (a token)."""
+        return self._role.ref
+
+    @property
+    def policy(self) -> iam.Policy | None:
+        """None: whoever names the role waits for its permissions too."""
+        return None
+
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
         """What becomes of the role when it is removed from the stack; once it is to be retained, it is."""
         if not self._retained:
             self._role.apply_removal_policy(policy)
+            self._policy.apply_removal_policy(policy)
         self._retained |= policy is RemovalPolicy.RETAIN
 
-    def permit(self, statements: list[Statement]) -> None:
-        """Add what a plan needs."""
+    def permit(self, statements: Sequence[Statement]) -> None:
+        """Add what is needed."""
         if self._policy.add(statements):
             self._policy.apply(self._role)
 
 
-@dataclass(frozen=True)
-class GrantedRole:
-    """What SageMaker assumes: the stack's own role, or one that the user brought, with the policy attached to it."""
+class GivenRole(Construct):
+    """A role that the user brought, with the one policy that a stack attaches to it."""
 
-    arn: str
-    own: ExecutionRole | None = None
-    given: iam.IRole | None = None
-    policy: iam.Policy | None = None
-    _sids: list[str] = field(default_factory=list[str])
+    def __init__(self, scope: Construct, id: str, role: iam.IRole) -> None:
+        super().__init__(scope, id)
+        self.role: iam.IRole = role
+        self.role_arn: str = role.role_arn
+        self.policy: iam.Policy | None = None
+        self._policy = PolicyBuilder()
+        self._is_too_long = False
 
-    def permit(self, statements: list[Statement]) -> None:
-        """Add what is needed besides a plan."""
-        if self.own is not None:
-            self.own.permit(statements)
-        elif self.policy is not None:
-            for statement in statements:
-                # IAM refuses a policy in which two statements have one id.
-                named = sum(statement.sid == sid for sid in self._sids)
-                self._sids.append(statement.sid)
-                told_apart = replace(statement, sid=f"{statement.sid}{named + 1}") if named else statement
-                self.policy.add_statements(_policy_statement(told_apart))
-            acknowledge_wildcards(self.policy, statements)
+    @staticmethod
+    def of(scope: Construct, role: iam.IRole) -> GivenRole:
+        """``role`` as all of ``scope``'s stack uses it."""
+        roles = facts_of(scope).once(_GivenRoles, lambda _: _GivenRoles())
+        for known in roles:
+            if known.role is role:
+                return known
+        digits = hashlib.sha256(path_of(role).encode()).hexdigest()[:8]
+        roles.append(GivenRole(facts_of(scope).stack, f"PermissionsOf{digits}", role))
+        return roles[-1]
 
-    def keep(self, policy: RemovalPolicy) -> None:
-        """What becomes of the stack's own role; one that was given is not this stack's."""
-        if self.own is not None:
-            self.own.apply_removal_policy(policy)
+    def apply_removal_policy(self, policy: RemovalPolicy) -> None:
+        """Nothing: the role is not this stack's."""
+
+    def permit(self, statements: Sequence[Statement]) -> None:
+        """Attach what is needed to the role, as a policy of its own.
+
+        An immutable imported role is left as it is; the policy then has no resource. A job depends on the policy, so
+        that its role has the permissions when it starts.
+        """
+        if not self._policy.add(statements):
+            return
+        if self.policy is None:
+            # It is written from the statements: the CDK only has to know that there are some.
+            some = iam.PolicyStatement(actions=["sts:GetCallerIdentity"], resources=["*"])
+            self.policy = iam.Policy(self, "Permissions", statements=[some])
+            resource = cast("iam.CfnPolicy", self.policy.node.default_child)
+            resource.policy_document = late_value(lambda: document(self._policy.statements.values()))
+            self.role.attach_inline_policy(self.policy)
+        self._policy.acknowledge(self.policy)
+        characters = characters_of(self._policy.statements.values())
+        if characters > MOST_INLINE_CHARACTERS and not self._is_too_long:
+            self._is_too_long = True
+            Annotations.of(self).add_error(
+                f"what this stack's models need of {path_of(self.role)} is a policy of about {characters} characters, "
+                f"and IAM allows {MOST_INLINE_CHARACTERS} in all inline policies of a role: leave role=... out, and "
+                "the stack has roles of its own that it gives as many policies as they need, or declare some of the "
+                "models in another stack with another role"
+            )
+
+
+class _GivenRoles(list[GivenRole]):
+    """The roles that a stack's users brought."""
+
+
+@jsii.implements(iam.IPrincipal)
+class SeveralRoles:
+    """Roles that are granted things together; ``iam.CompositePrincipal`` says it grants them, and adds no policy."""
+
+    def __init__(self, roles: Sequence[iam.IRole]) -> None:
+        self._roles = tuple(roles)
 
     @property
-    def role(self) -> iam.IRole:
-        """The role, to grant it things."""
-        found = self.given if self.own is None else self.own.role
-        assert found is not None  # noqa: S101 - a role that is not the stack's own was given
-        return found
+    def grant_principal(self) -> SeveralRoles:
+        """Itself."""
+        return self
+
+    @property
+    def assume_role_action(self) -> str:
+        """How a role is assumed."""
+        return "sts:AssumeRole"
+
+    @property
+    def policy_fragment(self) -> iam.PrincipalPolicyFragment:
+        """How the policy of a resource names them."""
+        return iam.PrincipalPolicyFragment({"AWS": [role.role_arn for role in self._roles]})
+
+    @property
+    def principal_account(self) -> str | None:
+        """The account of the first: they serve one endpoint."""
+        return self._roles[0].principal_account
+
+    def add_to_principal_policy(self, statement: iam.PolicyStatement) -> iam.AddToPrincipalPolicyResult:
+        """Let each role do what the statement says."""
+        added = [role.add_to_principal_policy(statement.copy()) for role in self._roles]
+        depended_on = DependencyGroup()
+        for result in added:
+            if result.policy_dependable is not None:
+                depended_on.add(result.policy_dependable)
+        return iam.AddToPrincipalPolicyResult(
+            statement_added=all(result.statement_added for result in added), policy_dependable=depended_on
+        )
 
 
-def granted_role(
-    scope: Construct, role: iam.IRole | None, statements: list[Statement], *, default: ExecutionRole
-) -> GrantedRole:
-    """Give ``role`` what a plan needs, or the stack's own execution role where none is given."""
-    if role is None:
-        default.permit(statements)
-        return GrantedRole(default.role_arn, own=default)
-    policy = attach_to_given_role(scope, "Permissions", role, statements)
-    return GrantedRole(role.role_arn, given=role, policy=policy, _sids=[statement.sid for statement in statements])
+GrantedRole = ExecutionRole | GivenRole
+"""What SageMaker assumes: a role of the stack's own, or one that the user brought."""
 
 
-def own_role(scope: Construct, role: iam.IRole | None, default: ExecutionRole) -> GrantedRole:
-    """The role of an endpoint that has no model of its own, and so no plan that needs anything."""
-    return granted_role(scope, role, [], default=default)
-
-
-def attach_to_given_role(scope: Construct, id: str, role: iam.IRole, statements: list[Statement]) -> iam.Policy:
-    """Attach what a plan needs to a role the user brought, as a policy of its own.
-
-    An immutable imported role is left as it is; the policy then has no resource. A job depends on the policy, so that
-    its role has the permissions when it starts.
-    """
-    policy = iam.Policy(scope, id, statements=[_policy_statement(statement) for statement in statements])
-    acknowledge_wildcards(policy, statements)
-    role.attach_inline_policy(policy)
-    return policy
-
-
-def _policy_statement(statement: Statement) -> iam.PolicyStatement:
-    return iam.PolicyStatement(
-        sid=statement.sid,
-        actions=list(statement.actions),
-        resources=[arn if isinstance(arn, str) else Token.as_string(arn) for arn in statement.resources],
-        conditions=statement.condition,
-    )
+def granted_role(scope: Construct, role: iam.IRole | None, own: Callable[[], ExecutionRole]) -> GrantedRole:
+    """``role`` for SageMaker, or the stack's own where none is given."""
+    return own() if role is None else GivenRole.of(scope, role)

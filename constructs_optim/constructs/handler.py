@@ -53,8 +53,9 @@ class Handler(Construct):
         self._role = iam.CfnRole(
             self,
             "Role",
-            # AWS publishes such policies for Lambda with the account (aws/agent-toolkit-for-aws), and says that Lambda
-            # sends the ARN as well, but not whether it does when it checks the role of a function it is creating.
+            # No page of Lambda's guide says that it sends account or ARN when it checks the role of a function that is
+            # being created; AWS publishes such policies (aws/agent-toolkit-for-aws). A function that could not be
+            # created would be the end of every deployment, and a function's role has to be of its own account anyway.
             assume_role_policy_document=trust_policy(
                 "lambda.amazonaws.com", source_arn=sub(_FUNCTIONS_ARN), always_sent=False
             ),
@@ -100,8 +101,8 @@ class Handler(Construct):
             self._policy.apply(self._role)
 
 
-def log_group_of(scope: Construct) -> logs.CfnLogGroup:
-    """A log group that ends with its stack."""
-    group = logs.CfnLogGroup(scope, "Logs", retention_in_days=_LOG_RETENTION_DAYS)
+def log_group_of(scope: Construct, name: str | None = None) -> logs.CfnLogGroup:
+    """A log group that ends with its stack. Default of ``name``: CloudFormation makes one up."""
+    group = logs.CfnLogGroup(scope, "Logs", log_group_name=name, retention_in_days=_LOG_RETENTION_DAYS)
     group.apply_removal_policy(RemovalPolicy.DESTROY)
     return group

@@ -29,6 +29,7 @@ class Surroundings:
 
     artifact_store: IArtifactStore | None = None
     role: iam.IRole | None = None
+    job_role: iam.IRole | None = None
     vpc: ec2.IVpc | None = None
     vpc_subnets: ec2.SubnetSelection | None = None
     security_groups: Sequence[ec2.ISecurityGroup] | None = None
@@ -129,6 +130,7 @@ def host(scope: Construct, recipe: ModelRecipe, around: Surroundings) -> HostedM
             scope,
             "Optimization",
             artifact_store=around.artifact_store,
+            job_role=around.job_role,
             max_runtime=around.max_runtime,
             timeout=around.timeout,
             **given,
@@ -143,7 +145,7 @@ def host(scope: Construct, recipe: ModelRecipe, around: Surroundings) -> HostedM
 
 def _store_of_reference(artifact_key: str, around: Surroundings) -> IArtifactStore:
     """The store of an artifact that no job makes; what only a job could use is refused."""
-    for_jobs = (("max_runtime", around.max_runtime), ("timeout", around.timeout))
+    for_jobs = (("job_role", around.job_role), ("max_runtime", around.max_runtime), ("timeout", around.timeout))
     unused = [name for name, value in for_jobs if value is not None]
     if unused:
         raise ValueError(

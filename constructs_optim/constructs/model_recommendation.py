@@ -21,9 +21,10 @@ from constructs_optim.recipe.rules import check
 from . import model_source
 from .argument_kinds import wrong_kinds
 from .artifact_store import ArtifactStore, IArtifactStore
-from .execution_role import attach_to_given_role, telling_statements
+from .execution_role import GivenRole, telling_statements
+from .inference_optimization import passing_statement, training_statements, trying_statements
 from .permissions import Statement
-from .recommendation_service import RecommendationService, record_statements
+from .recommendation_service import RecommendationService, output_statements
 from .refusal import refuse
 from .stack_facts import facts_of
 from .stack_plan import region_of, shown
@@ -73,10 +74,11 @@ class ModelRecommendation(Construct):
             id: its id in that scope.
             model: ``Model.s3(...)``: a Hugging Face checkpoint with safetensors weights.
             role: what SageMaker assumes for the job. It gets what the developer guide asks of it ("Get generative AI
-                inference deployment recommendations", prerequisites): to read the model and the workload's prompts and
-                secret, and to write results, logs and metrics. The guide names no permissions for what else a job
-                does, such as registering model packages; where one fails for want of some, its reason names them,
-                and they are yours to grant. An imported, immutable role is left as it is.
+                inference deployment recommendations", prerequisites, and "Security in SageMaker AI inference
+                optimization"): to read the model and the workload's prompts and secret, to write results, logs and
+                metrics, and to run the training jobs, optimization jobs and endpoints by which the service finds out.
+                Where a job fails for want of something else, its reason names it, and it is yours to grant. An
+                imported, immutable role is left as it is.
             workload: what is sent. Default: made-up prompts of 622 tokens, from 1, 8 and 32 users.
             optimize_for: ``cost``, ``latency`` (the time to the first token, the API's ``ttft-ms``) or ``throughput``.
                 Default: cost.
@@ -123,7 +125,8 @@ class ModelRecommendation(Construct):
             store=self.artifact_store,
             role_arn=role.role_arn,
         )
-        policy = attach_to_given_role(self, "Permissions", role, self._execution_statements(source))
+        given = GivenRole.of(self, role)
+        given.permit(self._execution_statements(source))
         asked = self._request(request, workload_config_name(config), optimize_model)
         seconds = int((timeout or _LONGEST_WAIT).to_seconds())
         # Neither can be updated: with all that is asked in their ids, another question has new ones.
@@ -143,7 +146,8 @@ class ModelRecommendation(Construct):
             },
         )
         # Its role has the permissions when the job starts.
-        self._resource.node.add_dependency(policy)
+        if given.policy is not None:
+            self._resource.node.add_dependency(given.policy)
         self._ready: CfnWaitCondition | None = None
         if handle is not None:
             self._ready = CfnWaitCondition(self, f"Ready{generation}", handle=handle.ref, timeout=str(seconds))
@@ -204,7 +208,10 @@ class ModelRecommendation(Construct):
             *model_source.read_statements(source),
             *(model_source.channel_statements(prompts) if prompts is not None else ()),
             *([Statement("ReadToken", ("secretsmanager:GetSecretValue",), (secret,))] if secret is not None else ()),
-            *record_statements(self.artifact_store, ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")),
+            *output_statements(self.artifact_store),
+            *trying_statements(),
+            *training_statements(),
+            passing_statement(self.role.role_arn),
             *telling_statements(in_vpc=False),
         ]
 

@@ -151,10 +151,15 @@ def read_statements(source: HubSource | HubDraftSource | S3Source) -> list[State
 
 def _list_statement(source: S3Source) -> Statement:
     bucket, prefix = _location(source)
-    # Each prefix is a condition of its own, so statements of different sources must not be merged.
-    sid = f"ListSource{hashlib.sha256(prefix.encode()).hexdigest()[:8] if prefix else ''}"
-    condition = {"StringLike": {"s3:prefix": f"{prefix}*"}} if prefix else None
-    return Statement(sid, ("s3:ListBucket",), (_s3_arn(bucket),), condition)
+    return _listing("ListSource", bucket, prefix)
+
+
+def _listing(sid: str, bucket: str, prefix: str) -> Statement:
+    """List what begins with ``prefix``; without one, all of the bucket."""
+    if not prefix:
+        return Statement(sid, ("s3:ListBucket",), (_s3_arn(bucket),))
+    digits = hashlib.sha256(bucket.encode()).hexdigest()[:8]
+    return Statement(f"{sid}{digits}", ("s3:ListBucket",), (_s3_arn(bucket),), prefixes=(f"{prefix}*",))
 
 
 def _location(source: S3Source) -> tuple[str, str]:
@@ -180,11 +185,9 @@ def channel_statements(uri: str) -> list[Statement]:
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     if is_token(uri):
         bucket, key = Fn.select(2, Fn.split("/", uri)), ""
-    condition = {"StringLike": {"s3:prefix": f"{key}*"}} if key else None
-    sid = f"ListChannel{hashlib.sha256(key.encode()).hexdigest()[:8] if key else ''}"
     return [
         Statement("ReadChannels", ("s3:GetObject",), (object_arn(uri),)),
-        Statement(sid, ("s3:ListBucket",), (_s3_arn(bucket),), condition),
+        _listing("ListChannel", bucket, key),
     ]
 
 

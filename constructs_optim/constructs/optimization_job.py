@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from aws_cdk import Annotations, CfnWaitCondition, CfnWaitConditionHandle, Duration, Token
@@ -23,7 +24,7 @@ from . import model_source
 from .argument_kinds import wrong_kinds
 from .artifact_store import ArtifactStore, IArtifactStore
 from .container_registry import ContainerRegistry
-from .execution_role import GrantedRole, execution_statements, granted_role
+from .execution_role import GrantedRole, granted_role, job_statements, serving_statements
 from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
@@ -67,6 +68,7 @@ class OptimizationJob(Construct):
         environment: Mapping[str, str] | None = None,
         max_runtime: Duration | None = None,
         role: iam.IRole | None = None,
+        job_role: iam.IRole | None = None,
         timeout: Duration | None = None,
         vpc: ec2.IVpc | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
@@ -85,7 +87,9 @@ class OptimizationJob(Construct):
                 stack.
             environment: more environment variables for the model's container. Default: none.
             max_runtime: how long the job may run. Default: 10 hours.
-            role: what SageMaker assumes for job and model. Default: one execution role for the whole stack.
+            role: what SageMaker assumes for the model, and for the job unless that has a role of its own. Default: a
+                role for all models of the stack, which writes nothing, and one for all jobs.
+            job_role: what SageMaker assumes for the job. Default: ``role``.
             timeout: how long the deployment waits, at most 12 hours. Default: 12 hours.
             vpc: the VPC that job and model reach the network through. Default: none.
             vpc_subnets: which of its subnets. Default: the private ones.
@@ -101,6 +105,7 @@ class OptimizationJob(Construct):
         mistaken = wrong_kinds(
             artifact_store=artifact_store,
             max_runtime=max_runtime,
+            job_role=job_role,
             role=role,
             security_groups=security_groups,
             timeout=timeout,
@@ -145,16 +150,10 @@ class OptimizationJob(Construct):
         self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(stack)
         self.network: Network | None = Network.of(self, vpc, vpc_subnets, security_groups)
         service = OptimizationService.of(self)
-        statements = execution_statements(self.plan, self.artifact_store, registry, in_vpc=self.network is not None)
-        if any(job.code_channel is not None for job in self.plan.jobs):
-            statements += service.training_code.statements()
-        granted = granted_role(self, role, statements, default=service.execution_role)
-        self.execution_role: GrantedRole = granted
-        self.role_arn: str = granted.arn
-        service.permit(self.plan, self.artifact_store, role_arn=self.role_arn)
-
-        self._service = service
-        self._permissions = granted.policy
+        self._service, self._registry, self._role = service, registry, role
+        self.job_role: GrantedRole | None = None
+        if self.plan.jobs:
+            self.job_role = self._permitted_job_role(job_role if job_role is not None else role)
         self._artifacts: list[Artifact] = []
         self.startup_timeouts: StartupTimeouts = StartupTimeouts.of(self.plan.container)
         for place, job in enumerate(self.plan.jobs):
@@ -162,6 +161,28 @@ class OptimizationJob(Construct):
             # CloudFormation never changes a resource's type: another kind of job has ids of its own.
             prefix = job.name.title().replace("-", "") if place or job.kind != "OptimizationJob" else ""
             self._artifacts.append(self._run(job, prefix, wait_seconds if wait else None))
+
+    def _permitted_job_role(self, given: iam.IRole | None) -> GrantedRole:
+        granted = granted_role(self, given, lambda: self._service.job_role)
+        in_vpc = self.network is not None
+        granted.permit(job_statements(self.plan, self.artifact_store, self._registry, in_vpc=in_vpc))
+        if any(job.code_channel is not None for job in self.plan.jobs):
+            granted.permit(self._service.training_code.statements())
+        self._service.permit(self.plan, self.artifact_store, role_arn=granted.role_arn)
+        return granted
+
+    @cached_property
+    def execution_role(self) -> GrantedRole:
+        """What SageMaker assumes for the model, allowed to read what is served."""
+        granted = granted_role(self, self._role, lambda: self._service.execution_role)
+        in_vpc = self.network is not None
+        granted.permit(serving_statements(self.plan, self.artifact_store, self._registry, in_vpc=in_vpc))
+        return granted
+
+    @property
+    def role_arn(self) -> str:
+        """The ARN of the model's role."""
+        return self.execution_role.role_arn
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
@@ -211,8 +232,8 @@ class OptimizationJob(Construct):
             resource.add_metadata("cfn-lint", SIGNALLED_VALUES)
         if isinstance(job.source, HubSource):
             self.startup_timeouts = StartupTimeouts.of_hub(resource)
-        if self._permissions is not None:
-            resource.node.add_dependency(self._permissions)
+        if self.job_role is not None and self.job_role.policy is not None:
+            resource.node.add_dependency(self.job_role.policy)
         if handle is None:
             return Artifact(
                 resource,
@@ -260,7 +281,7 @@ class OptimizationJob(Construct):
             **({"ModelChannel": job.model_channel} if job.model_channel is not None else {}),
             **({"Reads": [model_source.properties(read) for read in job.reads]} if job.reads else {}),
             "Request": request,
-            "RoleArn": self.role_arn,
+            "RoleArn": self.job_role.role_arn if self.job_role is not None else None,
             "Bucket": store.bucket_name,
             **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
             "StateMachineArn": service.jobs.state_machine_arn,

@@ -17,7 +17,7 @@ from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, Hu
 
 from . import model_source
 from .artifact_store import IArtifactStore
-from .execution_role import ExecutionRole, artifact_statements, owner_statements, reader_statements
+from .execution_role import ExecutionRole, owner_statements, reader_statements, record_keeping_statements
 from .handler import ANSWER_SECONDS, Handler
 from .permissions import Arn, Statement, sub
 from .stack_facts import facts_of
@@ -56,6 +56,7 @@ class OptimizationService(Construct):
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
         self._execution_role: ExecutionRole | None = None
+        self._job_role: ExecutionRole | None = None
         code = s3_assets.Asset(
             self,
             "Code",
@@ -73,10 +74,21 @@ class OptimizationService(Construct):
 
     @property
     def execution_role(self) -> ExecutionRole:
-        """What SageMaker assumes for jobs and models, created on first use: a stack of recommendations has none."""
+        """What SageMaker assumes for models, created on first use: a stack of jobs has none."""
         if self._execution_role is None:
-            self._execution_role = ExecutionRole(self, "ExecutionRole")
+            self._execution_role = ExecutionRole(
+                self, "ExecutionRole", description="What SageMaker may do for models and endpoints"
+            )
         return self._execution_role
+
+    @property
+    def job_role(self) -> ExecutionRole:
+        """What SageMaker assumes for jobs, created on first use: a stack that only refers to artifacts has none."""
+        if self._job_role is None:
+            self._job_role = ExecutionRole(
+                self, "JobRole", description="What SageMaker may do for optimization and training jobs"
+            )
+        return self._job_role
 
     @property
     def training_code(self) -> TrainingCode:
@@ -141,11 +153,9 @@ class OptimizationService(Construct):
 
     def permit(self, plan: Plan, store: IArtifactStore, *, role_arn: Arn) -> None:
         """Let the handlers carry out ``plan``: look its sources up, pass the job its role, use the store."""
-        artifacts = artifact_statements(store)
-        sources = [job.source for job in plan.jobs if not isinstance(job.source, ArtifactSource)]
-        sources += [read for job in plan.jobs for read in job.reads]
+        artifacts = record_keeping_statements(store)
         jobs = self._jobs_of(sorted({job.kind for job in plan.jobs}))
-        jobs.handler.permit([*_lookups(sources), *artifacts, *owner_statements(store), _pass_role(role_arn)])
+        jobs.handler.permit([*_lookups(plan.job_sources), *artifacts, *owner_statements(store), _pass_role(role_arn)])
         jobs.watcher.permit(artifacts)
 
     def artifact_service_token(self, store: IArtifactStore, plan: Plan) -> str:

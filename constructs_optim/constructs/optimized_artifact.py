@@ -19,7 +19,7 @@ from . import model_source
 from .argument_kinds import refuse_wrong_kinds
 from .artifact_store import IArtifactStore
 from .container_registry import ContainerRegistry
-from .execution_role import GrantedRole, execution_statements, granted_role
+from .execution_role import GrantedRole, granted_role, serving_statements
 from .model_source import Artifact, StartupTimeouts
 from .network import Network
 from .optimization_service import OptimizationService
@@ -70,7 +70,7 @@ class OptimizedArtifact(Construct):
                 be a token.
             artifact_store: where the artifact is; one that may only be read will do.
             environment: more environment variables for the model's container. Default: none.
-            role: what SageMaker assumes for the model. Default: one execution role for the whole stack.
+            role: what SageMaker assumes for the model. Default: one role for all models of the stack.
             vpc: the VPC that the model reaches the network through. Default: none.
             vpc_subnets: which of its subnets. Default: the private ones.
             security_groups: default: a new one without ingress.
@@ -99,12 +99,10 @@ class OptimizedArtifact(Construct):
         self.artifact_store: IArtifactStore = artifact_store
         self.network: Network | None = Network.of(self, vpc, vpc_subnets, security_groups)
         service = OptimizationService.of(self)
-        statements = execution_statements(
-            self.plan, artifact_store, registry, in_vpc=self.network is not None, runs_jobs=False
-        )
-        granted = granted_role(self, role, statements, default=service.execution_role)
+        granted = granted_role(self, role, lambda: service.execution_role)
+        granted.permit(serving_statements(self.plan, artifact_store, registry, in_vpc=self.network is not None))
         self.execution_role: GrantedRole = granted
-        self.role_arn: str = granted.arn
+        self.role_arn: str = granted.role_arn
         resource = CfnResource(
             self, "Resource", type="Custom::OptimizedArtifact", properties=self._properties(artifact_key, service)
         )

@@ -38,7 +38,7 @@ from .endpoint_models import EndpointModels
 from .endpoint_recipes import listed, pool_scope, pools_of, recipes_of
 from .endpoint_scaling import EndpointScaling
 from .evaluated_endpoint import EvaluatedEndpoint
-from .execution_role import own_role
+from .execution_role import granted_role
 from .hosted_model import Surroundings, host
 from .inference_component import InferenceComponent, Needs
 from .instance_pool import Pool
@@ -95,6 +95,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         initial_instance_count: int | None = None,
         instance_price_per_hour: float | None = None,
         instance_provision_timeout: Duration | None = None,
+        job_role: iam.IRole | None = None,
         max_instance_count: int | None = None,
         max_runtime: Duration | None = None,
         min_instance_count: int | None = None,
@@ -152,6 +153,8 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
                 Default: no live costs, and the prices that an evaluation published.
             instance_provision_timeout: how long SageMaker looks for an instance, 5 minutes to 1 hour. Default: the
                 service's own.
+            job_role: what SageMaker assumes for optimization and training jobs. Default: ``role``, and without one a
+                role for all jobs of the stack.
             max_instance_count: the most instances that SageMaker launches for inference components. Default: what
                 their copies take, and one more for updates.
             max_runtime: how long the optimization job may run. Default: 10 hours.
@@ -164,7 +167,8 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             ok_actions: what alarms do when all is right again, 5 at most. Default: nothing.
             removal_policy: what becomes of endpoint, configuration and model when they are removed from the stack.
                 Default: they are deleted.
-            role: what SageMaker assumes for job and model. Default: one execution role for the whole stack.
+            role: what SageMaker assumes for the model, and for jobs unless they have a ``job_role``. Default: one role
+                for all models of the stack, which writes nothing.
             rollback_alarms: alarms besides its own that roll an update back. Default: none.
             routing: how requests are spread. Default: to where the fewest requests wait.
             timeout: how long the deployment waits for the artifact, at most 12 hours. Default: 12 hours.
@@ -213,6 +217,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         self._around = Surroundings(
             artifact_store=artifact_store,
             role=role,
+            job_role=job_role,
             vpc=vpc,
             vpc_subnets=vpc_subnets,
             security_groups=security_groups,
@@ -225,6 +230,9 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         mistaken = wrong_kinds(**vars(self._options), **vars(self._around), **others, **more)
         broken = [violation for recipe in recipes for violation in recipe.violations(scope)]
         refuse([*mistaken, *broken, *check(self._hosting)])
+        self._models, self._added = [], []
+        if self._hosting.serves_components:
+            self._isolate(id, recipes)
         if vpc is not None:
             make_connectable(OptimizedEndpoint)
         self._literal_name = endpoint_name_of(scope, id, endpoint_name)
@@ -246,7 +254,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         self._role = (
             self._models[0].artifact.execution_role
             if self._models
-            else own_role(self, role, OptimizationService.of(self).execution_role)
+            else granted_role(self, role, lambda: OptimizationService.of(self).execution_role)
         )
         self._role.permit(self._options.statements())
         self._role.permit(watch_statements([alarm.alarm_arn for alarm in rollback_alarms]))
@@ -291,7 +299,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             # A retained endpoint launches instances from its configuration and its models, as its role.
             for kept in (self._endpoint, self._config, *(model.model.resource for model in self._models)):
                 kept.apply_removal_policy(removal_policy)
-            self._role.keep(removal_policy)
+            self._role.apply_removal_policy(removal_policy)
             self._keep(self.component)
 
         self._dashboard = EndpointDashboard(

@@ -99,7 +99,9 @@ def _custom(scope: Construct, id: str, artifact: OptimizationJob | OptimizedArti
 
 
 def _explain(model: CfnResource, artifact: OptimizationJob | OptimizedArtifact) -> None:
-    """To reviewers, and to cfn-lint."""
+    """To reviewers, and to cfn-lint; and have the model wait until its role may read it."""
+    if artifact.execution_role.policy is not None:
+        model.node.add_dependency(artifact.execution_role.policy)
     describe_recipe(model, artifact.plan, artifact.artifact_key if artifact.plan.jobs else None)
     if isinstance(artifact, OptimizationJob):
         model.add_metadata("cfn-lint", SIGNALLED_VALUES)

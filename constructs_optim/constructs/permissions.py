@@ -1,27 +1,48 @@
 """IAM policies of the deployment's own roles, as plain documents.
 
 A role's statements are collected in Python and handed to CloudFormation whole: one endpoint more adds resources to
-statements that exist, it does not add policies.
+statements that exist. They are the role's inline policy, and managed policies beside it where that has no room for all.
+
+Source of the limits: AWS Identity and Access Management user guide, "IAM and AWS STS quotas".
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
-from aws_cdk import Acknowledgment, Validations
+from aws_cdk import Acknowledgment, Annotations, RemovalPolicy, Validations
 from aws_cdk import aws_iam as iam
-from constructs import IConstruct
+from constructs import Construct, IConstruct
 
 from .late_value import late_value
-from .stack_facts import facts_of
+from .stack_facts import TOKEN, facts_of
 
 Arn = str | Mapping[str, Any]
 
 NO_RESOURCES = "the service knows no resource-level permission for it (IAM service authorization reference)"
 """The reason for ``Resource: "*"``."""
+
+MOST_INLINE_CHARACTERS = 10_240
+"""Of all inline policies of a role together; IAM does not count white space."""
+MOST_MANAGED_CHARACTERS = 6_144
+"""Of each managed policy."""
+MOST_MANAGED_POLICIES = 10
+"""Of a role, unless the account's quota was raised."""
+# What is left to the policies that grants add to the role.
+_INLINE_CHARACTERS = 9_000
+# A token's value is known when the stack is deployed: an ARN, at most about as long as this.
+_TOKEN_CHARACTERS = 128
+_PSEUDO_CHARACTERS = {
+    "AWS::AccountId": len("111122223333"),
+    "AWS::Partition": len("aws-us-gov"),
+    "AWS::Region": len("ap-southeast-1"),
+    "AWS::URLSuffix": len("amazonaws.com.cn"),
+}
+_SUBSTITUTION = re.compile(r"\$\{([A-Za-z0-9:.]+)\}")
 
 
 def sub(template: str) -> dict[str, str]:
@@ -31,72 +52,210 @@ def sub(template: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Statement:
-    """One Allow statement; statements with the same ``sid`` are merged by adding up their resources.
+    """One Allow statement; statements with the same ``sid`` are merged by adding up their resources and prefixes.
 
-    ``wildcard`` is the reason for a wildcard in its resources: none goes without one.
+    ``prefixes`` are those that ``s3:ListBucket`` may list of one bucket. ``wildcard`` is the reason for a wildcard in
+    its resources: none goes without one.
     """
 
     sid: str
     actions: tuple[str, ...]
     resources: tuple[Arn, ...]
     condition: Mapping[str, Any] | None = None
+    prefixes: tuple[str, ...] = ()
     wildcard: str | None = None
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What it depends on, prefixes included."""
+        listed = {"StringLike": {"s3:prefix": _one_or_all(self.prefixes)}} if self.prefixes else {}
+        return {**(self.condition or {}), **listed}
 
     def to_json(self) -> dict[str, Any]:
         """The statement as a policy document has it."""
-        resources: list[Arn] = list(self.resources)
         return {
             "Sid": self.sid,
             "Effect": "Allow",
             "Action": list(self.actions),
-            "Resource": resources if len(resources) > 1 else resources[0],
-            **({"Condition": self.condition} if self.condition else {}),
+            "Resource": _one_or_all(self.resources),
+            **({"Condition": self.conditions} if self.conditions else {}),
         }
 
     def joined(self, other: Statement) -> Statement:
-        """Both statements' resources under this one's actions."""
-        added = tuple(arn for arn in other.resources if arn not in self.resources)
-        return replace(self, resources=self.resources + added) if added else self
+        """Both statements' resources and prefixes under this one's actions."""
+        arns = tuple(arn for arn in other.resources if arn not in self.resources)
+        prefixes = tuple(prefix for prefix in other.prefixes if prefix not in self.prefixes)
+        if not arns and not prefixes:
+            return self
+        return replace(self, resources=self.resources + arns, prefixes=self.prefixes + prefixes)
+
+    @property
+    def characters(self) -> int:
+        """How many characters it takes of a policy, at most."""
+        return _characters(self.to_json()) + 1
+
+    def parts(self, most: int) -> tuple[Statement | None, Statement | None]:
+        """What of it takes at most ``most`` characters, and the rest: it is divided by resources, or by prefixes."""
+        if self.characters <= most:
+            return self, None
+        name = "resources" if len(self.resources) > 1 else "prefixes"
+        items: tuple[Any, ...] = getattr(self, name)
+        free = most - replace(self, **{name: items[:1]}).characters
+        if free < 0:
+            return None, self
+        taken = 1
+        while taken < len(items) and (free := free - _characters(items[taken]) - 1) >= 0:
+            taken += 1
+        return replace(self, **{name: items[:taken]}), replace(self, **{name: items[taken:]})
+
+
+def _one_or_all(items: tuple[Any, ...]) -> Any:
+    (first, *others) = items
+    return [first, *others] if others else first
+
+
+def _characters(value: Any) -> int:
+    """How long a value is at most in a policy, written without white space, when its tokens are known."""
+    match value:
+        case str():
+            tokens = sum(_token_characters(token) for token in TOKEN.findall(value))
+            return len(TOKEN.sub("", value)) + 2 + tokens
+        case {"Fn::Join": [str() as delimiter, list(items)]}:
+            parts: list[Any] = items
+            return 2 + sum(_characters(item) - 2 for item in parts) + len(delimiter) * max(0, len(parts) - 1)
+        case {"Fn::Sub": str() as template}:
+            names: list[str] = _SUBSTITUTION.findall(template)
+            known = sum(_PSEUDO_CHARACTERS.get(name, _TOKEN_CHARACTERS) for name in names)
+            return len(_SUBSTITUTION.sub("", template)) + 2 + known
+        case {"Ref": str() as name}:
+            return _PSEUDO_CHARACTERS.get(name, _TOKEN_CHARACTERS) + 2
+        case {"Fn::GetAtt": _} | {"Fn::Select": _} | {"Fn::ImportValue": _}:
+            return _TOKEN_CHARACTERS + 2
+        case Mapping():
+            members = cast("Mapping[str, Any]", value)
+            return 1 + sum(len(key) + 4 + _characters(item) for key, item in members.items())
+        case list():
+            return 1 + sum(_characters(item) + 1 for item in cast("list[Any]", value))
+        case _:
+            return len(json.dumps(value))
+
+
+def _token_characters(token: str) -> int:
+    # A pseudo parameter's token has its name: ${Token[AWS.Region.12]}.
+    name = token.removeprefix("${Token[").rpartition(".")[0].replace(".", "::")
+    return _PSEUDO_CHARACTERS.get(name, _TOKEN_CHARACTERS)
+
+
+def document(statements: Iterable[Statement]) -> dict[str, Any]:
+    """The policy document of statements."""
+    return {"Version": "2012-10-17", "Statement": [statement.to_json() for statement in statements]}
+
+
+_EMPTY_DOCUMENT = _characters(document(()))
+
+
+def characters_of(statements: Iterable[Statement]) -> int:
+    """How many characters the policy of statements has at most, as IAM counts them."""
+    return _EMPTY_DOCUMENT + sum(statement.characters for statement in statements)
 
 
 @dataclass
 class PolicyBuilder:
-    """The statements of one role, kept in the order in which they were first added."""
+    """The statements of one role, kept in the order in which they were first added.
+
+    What is too long for the role's inline policy goes on in managed policies, which the role names: they are there
+    before it is.
+    """
 
     statements: dict[str, Statement] = field(default_factory=dict[str, Statement])
-    _applied_to: list[iam.CfnRole] = field(default_factory=list[iam.CfnRole])
+    _role: iam.CfnRole | None = None
+    _managed: list[iam.CfnManagedPolicy] = field(default_factory=list[iam.CfnManagedPolicy])
+    _removal_policy: RemovalPolicy | None = None
     _to_acknowledge: list[tuple[Arn, str]] = field(default_factory=list[tuple[Arn, str]])
+    _acknowledged: list[tuple[Arn, str]] = field(default_factory=list[tuple[Arn, str]])
 
     def add(self, statements: Iterable[Statement]) -> bool:
         """Add statements; whether that changed anything."""
         changed = False
         for statement in statements:
-            known = self.statements.get(statement.sid)
-            joined = known.joined(statement) if known else statement
+            # Prefixes are about one bucket: of another one they are another statement.
+            place = f"{statement.sid} {statement.resources}" if statement.prefixes else statement.sid
+            known = self.statements.get(place)
+            joined = known.joined(statement) if known else replace(statement, sid=self._free(statement.sid))
             if joined is not known:
-                self.statements[statement.sid] = joined
+                self.statements[place] = joined
                 added = joined.resources[len(known.resources) if known else 0 :]
                 self._to_acknowledge += _wildcards(joined, added)
                 changed = True
         return changed
 
-    def to_property(self) -> list[dict[str, Any]]:
-        """The ``policies`` property of a role."""
-        document = {"Version": "2012-10-17", "Statement": [s.to_json() for s in self.statements.values()]}
-        return [{"policyName": "Permissions", "policyDocument": document}]
+    def _free(self, sid: str) -> str:
+        # IAM refuses a policy in which two statements have one id.
+        named = {statement.sid for statement in self.statements.values()}
+        return next(free for free in (sid, *(f"{sid}{n}" for n in range(2, len(named) + 3))) if free not in named)
 
     def apply(self, role: iam.CfnRole) -> None:
         """Have the statements, and those that are added later, in ``role``; give the reasons for their wildcards."""
-        if not any(role is known for known in self._applied_to):
-            role.policies = late_value(self.to_property)
-            self._applied_to.append(role)
-        _acknowledge(role, self._to_acknowledge)
+        if self._role is None:
+            self._role = role
+            role.policies = late_value(
+                lambda: [{"policyName": "Permissions", "policyDocument": document(self._documents()[0])}]
+            )
+        self.acknowledge(role, *self._managed)
+        while len(self._managed) < len(self._documents()) - 1:
+            self._continue(role)
+
+    def acknowledge(self, *policies: IConstruct) -> None:
+        """Give cdk-nag the reasons for the wildcards in what was added, for the resources that have it."""
+        for policy in policies:
+            _acknowledge(policy, self._to_acknowledge)
+        self._acknowledged += self._to_acknowledge
         self._to_acknowledge = []
 
+    def apply_removal_policy(self, policy: RemovalPolicy) -> None:
+        """What becomes of the role, and of its policies, when it is removed from the stack."""
+        self._removal_policy = policy
+        for managed in self._managed:
+            managed.apply_removal_policy(policy)
 
-def acknowledge_wildcards(construct: IConstruct, statements: Iterable[Statement]) -> None:
-    """Tell cdk-nag why the resources of an identity's policy have wildcards."""
-    _acknowledge(construct, [found for statement in statements for found in _wildcards(statement, statement.resources)])
+    def _continue(self, role: iam.CfnRole) -> None:
+        place = len(self._managed) + 1
+        managed = iam.CfnManagedPolicy(
+            cast("Construct", role.node.scope),
+            f"Permissions{place + 1}",
+            policy_document=late_value(lambda: document(self._documents()[place])),
+        )
+        _acknowledge(managed, self._acknowledged)
+        if self._removal_policy is not None:
+            managed.apply_removal_policy(self._removal_policy)
+        self._managed.append(managed)
+        role.managed_policy_arns = [policy.ref for policy in self._managed]
+        if place == MOST_MANAGED_POLICIES + 1:
+            Annotations.of(role).add_error(
+                f"{role.node.path} needs policies of about {characters_of(self.statements.values())} characters, and a "
+                f"role has {MOST_INLINE_CHARACTERS} of its own and {MOST_MANAGED_POLICIES} managed policies of "
+                f"{MOST_MANAGED_CHARACTERS}: declare some of the stack's endpoints in another stack"
+            )
+
+    def _documents(self) -> list[list[Statement]]:
+        """The statements in the order in which they were added, divided into what each policy has room for."""
+        documents: list[list[Statement]] = [[]]
+        free = _INLINE_CHARACTERS - _EMPTY_DOCUMENT
+        for statement in self.statements.values():
+            rest: Statement | None = statement
+            while rest is not None:
+                fits, rest = rest.parts(free)
+                if fits is not None:
+                    documents[-1].append(fits)
+                    free -= fits.characters
+                elif not documents[-1]:
+                    # Nothing is as long as a whole policy but a statement of one resource, which IAM itself refuses.
+                    documents[-1].append(cast("Statement", rest))
+                    rest = None
+                if rest is not None:
+                    documents.append([])
+                    free = MOST_MANAGED_CHARACTERS - _EMPTY_DOCUMENT
+        return documents
 
 
 def _wildcards(statement: Statement, arns: Iterable[Arn]) -> list[tuple[Arn, str]]:
@@ -142,10 +301,10 @@ def trust_policy(service: str, *, source_arn: Arn, always_sent: bool = True) -> 
     Args:
         service: the service's principal.
         source_arn: the resources it may act for.
-        always_sent: whether the service names the resource each time it assumes the role. Where that is not documented,
-            the ARN counts only if it is sent; the account counts always. Default: it does.
+        always_sent: whether the service names account and resource each time it assumes the role. Where that is not
+            documented, they count only if they are sent. Default: it does.
     """
-    operator = "ArnLike" if always_sent else "ArnLikeIfExists"
+    if_sent = "" if always_sent else "IfExists"
     return {
         "Version": "2012-10-17",
         "Statement": [
@@ -154,8 +313,8 @@ def trust_policy(service: str, *, source_arn: Arn, always_sent: bool = True) -> 
                 "Principal": {"Service": service},
                 "Action": "sts:AssumeRole",
                 "Condition": {
-                    "StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}},
-                    operator: {"aws:SourceArn": source_arn},
+                    f"StringEquals{if_sent}": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}},
+                    f"ArnLike{if_sent}": {"aws:SourceArn": source_arn},
                 },
             }
         ],

@@ -88,12 +88,7 @@ class RecommendationService(Construct):
                 *model_source.lookup_statements(source),
                 *record_statements(store, ("s3:GetObject", "s3:PutObject")),
                 # A GetObject of what is not there answers 403 instead of 404 to whoever may not list it.
-                Statement(
-                    "ListRecommendations",
-                    ("s3:ListBucket",),
-                    (store.bucket_arn,),
-                    {"StringLikeIfExists": {"s3:prefix": f"{_PREFIX}/*"}},
-                ),
+                Statement("ListRecommendations", ("s3:ListBucket",), (store.bucket_arn,), prefixes=(f"{_PREFIX}/*",)),
             ]
         )
         self._watcher.permit(record_statements(store, ("s3:PutObject",)))
@@ -106,3 +101,12 @@ def record_statements(store: IArtifactStore, actions: tuple[str, ...]) -> Sequen
         encrypt = ("kms:Decrypt", "kms:GenerateDataKey") if "s3:GetObject" in actions else ("kms:GenerateDataKey",)
         kept.append(Statement("EncryptRecommendations", encrypt, (store.encryption_key_arn,)))
     return kept
+
+
+def output_statements(store: IArtifactStore) -> list[Statement]:
+    """What a job's role does below ``recommendations/`` of a store."""
+    return [
+        *record_statements(store, ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")),
+        Statement("ListRecommendations", ("s3:ListBucket",), (store.bucket_arn,), prefixes=(f"{_PREFIX}/*",)),
+        Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,)),
+    ]

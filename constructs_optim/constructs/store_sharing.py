@@ -39,12 +39,12 @@ class _Grant:
 _READ = (
     _Grant(
         "FindArtifacts",
-        ("s3:GetBucketLocation", "s3:ListBucket"),
-        # A GetObject of what is not there answers 403 instead of 404 to whoever may not list it. S3 takes the key for
-        # the prefix then, but documents it nowhere: hence IfExists (see execution_role.py).
-        condition={"StringLikeIfExists": {"s3:prefix": ["artifacts/*", "checkpoints/*", f"{_OWN_RECORDS}*"]}},
+        ("s3:ListBucket",),
+        # Not IfExists: a listing without a prefix has no such key, and lists all of the bucket.
+        condition={"StringLike": {"s3:prefix": ["artifacts/*", "checkpoints/*", f"{_OWN_RECORDS}*"]}},
     ),
-    _Grant("ReadArtifacts", ("s3:GetObject",), ("/artifacts/*",)),
+    # GetBucketLocation is about the bucket, GetObject about what is in it: one statement names the consumers once.
+    _Grant("ReadArtifacts", ("s3:GetBucketLocation", "s3:GetObject"), ("", "/artifacts/*")),
     _Grant("KeepReferences", ("s3:GetObject", "s3:PutObject"), (f"/{_OWN_RECORDS}*",)),
 )
 # One statement for both: names of consumers are what fills a bucket policy.

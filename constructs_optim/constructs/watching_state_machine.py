@@ -10,6 +10,12 @@ from constructs import Construct
 
 from .handler import Handler, log_group_of
 from .permissions import NO_RESOURCES, PolicyBuilder, Statement, sub, trust_policy
+from .physical_names import physical_name
+
+# Step Functions writes each log group of another name into a resource policy of the account, which has room for 5,120
+# characters; with some 20 stacks, "The state machine IAM Role is not authorized to access the Log Destination". Source:
+# AWS Step Functions developer guide, "Logging using CloudWatch Logs" (log group resource policy size).
+_VENDED_LOGS = "/aws/vendedlogs/states/"
 
 _RETRY = [
     {
@@ -53,7 +59,7 @@ def watching_state_machine(scope: Construct, watcher: Handler, *, watches: str) 
     The watcher answers ``{"Done": false, "WaitSeconds": n}``, or ``{"Done": true}``.
     """
     scope = Construct(scope, "StateMachine")
-    log_group = log_group_of(scope)
+    log_group = log_group_of(scope, f"{_VENDED_LOGS}{physical_name(scope, 'Logs')}")
     policy = PolicyBuilder()
     policy.add(
         [

@@ -210,11 +210,10 @@ class Plan(_Data):
         return served[0] if len(served) == 1 and self.jobs else sha256("\n".join(served))[:8]
 
     @property
-    def sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
-        """All that jobs and container read, except artifacts of the plan itself; each once."""
-        of_jobs = (source for job in self.jobs for source in (job.source, *job.reads))
-        found = dict.fromkeys(source for source in of_jobs if not isinstance(source, ArtifactSource))
-        return tuple(found | dict.fromkeys(self.container.sources))
+    def job_sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
+        """All that its jobs read, except artifacts of the plan itself; each once."""
+        found = (source for job in self.jobs for source in (job.source, *job.reads))
+        return tuple(dict.fromkeys(source for source in found if not isinstance(source, ArtifactSource)))
 
     @property
     def artifact_key(self) -> str | None:

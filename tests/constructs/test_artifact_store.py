@@ -52,9 +52,9 @@ def test_a_key_of_ones_own_encrypts_what_jobs_write_and_their_roles_may_use_it()
         for role in resources(template, "AWS::IAM::Role")
         for policy in role["Policies"]
         for statement in policy["PolicyDocument"]["Statement"]
-        if statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"] and statement["Resource"] == arn
+        if {"kms:Decrypt", "kms:GenerateDataKey"} <= set(statement["Action"]) and statement["Resource"] == arn
     ]
-    assert len(users) == 3, "the execution role, the handler's and the watcher's"
+    assert len(users) == 3, "the jobs' role, the handler's and the watcher's"
 
 
 def test_a_bucket_that_exists_is_a_store_without_a_resource() -> None:

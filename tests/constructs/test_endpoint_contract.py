@@ -113,12 +113,21 @@ def test_metrics_of_an_endpoint_are_read_in_its_own_stacks_region_from_another()
     assert "us-west-2" in json.dumps(resource(template_of(other), "AWS::CloudWatch::Dashboard")["DashboardBody"])
 
 
-def test_grants_to_the_endpoint_are_grants_to_its_role() -> None:
+def test_grants_to_the_endpoint_are_grants_to_the_roles_of_its_model_and_its_jobs() -> None:
     scope = stack()
     s3.Bucket.from_bucket_name(scope, "Documents", "documents").grant_read(endpoint(scope))
-    policy = resource(template_of(scope), "AWS::IAM::Policy")
-    (role,) = policy["Roles"]
-    assert "ExecutionRole" in role["Ref"]
+    policies = resources(template_of(scope), "AWS::IAM::Policy")
+    roles = {re.sub("^OptimizationService|[0-9A-F]{8}$", "", policy["Roles"][0]["Ref"]) for policy in policies}
+    assert roles == {"ExecutionRole", "JobRole"}
+    assert policies[0]["PolicyDocument"] == policies[1]["PolicyDocument"]
+
+
+def test_grants_to_an_endpoint_whose_role_was_given_are_grants_to_that_role() -> None:
+    scope = stack()
+    role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
+    s3.Bucket.from_bucket_name(scope, "Documents", "documents").grant_read(endpoint(scope, role=role))
+    granted = [p for p in resources(template_of(scope), "AWS::IAM::Policy") if "documents" in json.dumps(p)]
+    assert [policy["Roles"] for policy in granted] == [[{"Ref": "Role1ABCC5F0"}]]
 
 
 def test_an_endpoint_in_a_vpc_is_connectable() -> None:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from aws_cdk import CfnParameter, RemovalPolicy, Size
+from aws_cdk import CfnParameter, RemovalPolicy, Size, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
@@ -19,6 +19,7 @@ from constructs_optim import (
     Pool,
     Quantization,
     RecipeError,
+    Sharding,
     SpeculativeDecoding,
     UpdatePolicy,
 )
@@ -241,6 +242,27 @@ def test_the_endpoint_of_components_is_in_the_vpc_itself_and_as_isolated_as_its_
     config, model = (resource(template, f"AWS::SageMaker::{name}") for name in ("EndpointConfig", "Model"))
     assert config["VpcConfig"] == model["VpcConfig"]
     assert config["EnableNetworkIsolation"] is model["EnableNetworkIsolation"] is True
+
+
+def test_the_endpoint_of_added_components_is_as_isolated_as_their_models() -> None:
+    made = shared()
+    made.add_component("One", model=small(), techniques=[SMALL])
+    template = template_of(Stack.of(made))
+    config, model = (resource(template, f"AWS::SageMaker::{name}") for name in ("EndpointConfig", "Model"))
+    assert config["EnableNetworkIsolation"] is model["EnableNetworkIsolation"] is True
+
+
+def test_models_that_need_the_network_and_models_that_are_cut_off_from_it_are_not_served_together() -> None:
+    made = shared()
+    made.add_component("One", model=small(), techniques=[SMALL])
+    with pytest.raises(ValueError, match=r"add_component\('Two'\): .*network_isolation=False"):
+        made.add_component("Two", model=small(), techniques=[SMALL, Sharding.fast_load()])
+    together = shared(network_isolation=False)
+    together.add_component("One", model=small(), techniques=[SMALL])
+    together.add_component("Two", model=small(), techniques=[SMALL, Sharding.fast_load()])
+    template = template_of(Stack.of(together))
+    found = [resource(template, "AWS::SageMaker::EndpointConfig"), *resources(template, "AWS::SageMaker::Model")]
+    assert [each["EnableNetworkIsolation"] for each in found] == [False, False, False]
 
 
 def test_more_instances_to_start_with_than_the_copies_take_are_within_the_managed_range() -> None:

@@ -146,7 +146,7 @@ def test_each_role_is_assumed_by_the_one_service_that_works_under_it() -> None:
         for role in resources(template_of(scope), "AWS::IAM::Role")
     }
     assert trusted == {
-        "What SageMaker may do for optimization jobs and the models they yield": "sagemaker.amazonaws.com",
+        "What SageMaker may do for optimization and training jobs": "sagemaker.amazonaws.com",
         "Looks at a running optimization job": "lambda.amazonaws.com",
         "Starts, shares and stops optimization jobs": "lambda.amazonaws.com",
         "Watches optimization jobs until they end": "states.amazonaws.com",

@@ -115,14 +115,14 @@ def test_another_store_is_waited_for_anew() -> None:
     assert conditions("One") != conditions("Two")
 
 
-def test_one_service_and_one_role_serve_all_endpoints_of_a_stack() -> None:
+def test_one_service_and_two_roles_for_sagemaker_serve_all_endpoints_of_a_stack() -> None:
     scope = stack()
     for number in range(3):
         endpoint(scope, f"Endpoint{number}")
     template = template_of(scope)
     assert len(resources(template, "AWS::Lambda::Function")) == 2
     assert len(resources(template, "AWS::StepFunctions::StateMachine")) == 1
-    assert len(resources(template, "AWS::IAM::Role")) == 4
+    assert len(resources(template, "AWS::IAM::Role")) == 5
     assert len(resources(template, "AWS::S3::Bucket")) == 1
 
 
@@ -375,7 +375,7 @@ def test_heads_are_trained_by_a_job_and_served_beside_the_model() -> None:
     (channel,) = resource(template, "Custom::OptimizedModel")["Channels"]
     assert channel["Name"] == "eagle"
     assert channel["Source"]["Suffix"] == "draft/"
-    (role,) = [r for r in resources(template, "AWS::IAM::Role") if r["Description"].startswith("What SageMaker")]
+    (role,) = [r for r in resources(template, "AWS::IAM::Role") if r["Description"].endswith("training jobs")]
     assert "prompts/mine/*" in json.dumps(role["Policies"])
 
 

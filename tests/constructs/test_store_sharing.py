@@ -75,9 +75,13 @@ def test_a_consumer_reads_artifacts_and_finds_the_store(policy: list[dict[str, A
         by(account, "s3:GetBucketLocation"),
         by(account, "s3:ListBucket", s3_prefix="artifacts/abc/model/1/"),
         by(account, "s3:ListBucket", s3_prefix="artifacts/abc/claim.json"),  # behind a GetObject of what is not there
-        by(account, "s3:ListBucket"),
     ):
         assert allows(policy, call) is True, call
+
+
+@CONSUMERS
+def test_a_consumer_cannot_list_the_whole_bucket(policy: list[dict[str, Any]], account: str) -> None:
+    assert not allows(policy, by(account, "s3:ListBucket"))
 
 
 @CONSUMERS

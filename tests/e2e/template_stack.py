@@ -167,11 +167,24 @@ def actions(statement: dict[str, Any]) -> list[str]:
 
 def allowed(template: dict[str, Any]) -> set[tuple[str, str]]:
     """What the constructs' roles are allowed: pairs of part and action."""
+    found = template["Resources"]
+    inline = [
+        (logical_id, policy["PolicyDocument"])
+        for logical_id, resource in found.items()
+        if resource["Type"] == "AWS::IAM::Role"
+        for policy in resource["Properties"].get("Policies", [])
+    ]
+    beside = [
+        (role.get("Ref", ""), resource["Properties"]["PolicyDocument"])
+        for resource in found.values()
+        if resource["Type"] == "AWS::IAM::Policy"
+        for role in resource["Properties"].get("Roles", [])
+        if isinstance(role, dict)
+    ]
     return {
         (part, action)
-        for logical_id, resource in template["Resources"].items()
-        if resource["Type"] == "AWS::IAM::Role" and (part := part_of(logical_id))
-        for policy in resource["Properties"].get("Policies", [])
-        for statement in policy["PolicyDocument"]["Statement"]
+        for logical_id, document in [*inline, *beside]
+        if (part := part_of(logical_id))
+        for statement in document["Statement"]
         for action in actions(statement)
     }

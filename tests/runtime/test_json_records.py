@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from constructs_optim.runtime.json_records import JsonRecords
+
+from .conftest import BUCKET
+
+NAME = "artifacts/abc/claim.json"
+
+
+class Reticent:
+    """S3 for whoever may list by prefixes only: it does not say that an object is not there."""
+
+    def __init__(self, s3: Any, *, readable: bool = True, listable: bool = True) -> None:
+        self._s3, self._readable, self._listable = s3, readable, listable
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._s3, name)
+
+    def get_object(self, **given: Any) -> Any:
+        try:
+            found = self._s3.get_object(**given)
+        except ClientError:
+            raise _denied("GetObject") from None
+        if not self._readable:
+            raise _denied("GetObject")
+        return found
+
+    def list_objects_v2(self, **given: Any) -> Any:
+        if not self._listable or not given.get("Prefix"):
+            raise _denied("ListObjectsV2")
+        return self._s3.list_objects_v2(**given)
+
+
+def _denied(operation: str) -> ClientError:
+    return ClientError({"Error": {"Code": "AccessDenied", "Message": "Access Denied"}}, operation)
+
+
+def test_a_record_that_is_not_there_is_none_to_a_reader_that_is_answered_403(s3: Any) -> None:
+    s3.put_object(Bucket=BUCKET, Key=f"{NAME}.bak", Body=b"{}")
+    assert JsonRecords(Reticent(s3), BUCKET).read(NAME) is None  # type: ignore[arg-type]
+
+
+def test_a_reader_that_is_answered_403_writes_the_first_record(s3: Any) -> None:
+    records = JsonRecords(Reticent(s3), BUCKET)  # type: ignore[arg-type]
+    assert records.swap(NAME, lambda _: {"attempt": 1}) == {"attempt": 1}
+    assert records.read(NAME) == {"attempt": 1}
+
+
+@pytest.mark.parametrize("listable", [True, False])
+def test_a_record_that_may_not_be_read_is_not_taken_for_a_missing_one(s3: Any, listable: bool) -> None:
+    s3.put_object(Bucket=BUCKET, Key=NAME, Body=b"{}")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        JsonRecords(Reticent(s3, readable=False, listable=listable), BUCKET).read(NAME)  # type: ignore[arg-type]
+
+
+def test_a_record_of_a_store_that_may_not_be_listed_is_not_taken_for_a_missing_one(s3: Any) -> None:
+    with pytest.raises(ClientError, match="AccessDenied"):
+        JsonRecords(Reticent(s3, listable=False), BUCKET).read(NAME)  # type: ignore[arg-type]
