@@ -37,6 +37,7 @@ RESOURCES: dict[str, Any] = {
     "Config": {
         "Type": "AWS::SageMaker::EndpointConfig",
         "Properties": {
+            "EnableNetworkIsolation": True,
             "ExecutionRoleArn": ROLE,
             "ProductionVariants": [
                 {"VariantName": "AllTraffic", "InstanceType": "ml.g5.12xlarge", "InitialInstanceCount": 1}

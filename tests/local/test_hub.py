@@ -112,3 +112,11 @@ def test_a_folder_of_ones_own_adds_models(tmp_path: Path) -> None:
     with LocalCloud(hub_folders=[tmp_path]) as cloud:
         content = cloud.client("sagemaker").describe_hub_content(**HUB, HubContentName="my-model")
     assert content["HubContentVersion"] == "1.10.0"
+
+
+def test_a_model_of_a_folder_of_ones_own_is_that_folders(tmp_path: Path) -> None:
+    (tmp_path / LLAMA).mkdir()
+    (tmp_path / LLAMA / "1.0.0.json").write_text('{"HostingArtifactUri": "s3://models/mine/"}')
+    with LocalCloud(hub_folders=[tmp_path]) as cloud:
+        content = cloud.client("sagemaker").describe_hub_content(**HUB, HubContentName=LLAMA)
+    assert content["HubContentVersion"] == "4.0.0"

@@ -281,7 +281,7 @@ def test_an_inference_component_lives_from_create_to_delete(cloud: LocalCloud, s
         made = hosting()
         (variant,) = made["Config"]["Properties"]["ProductionVariants"]
         del variant["ModelName"], variant["InitialVariantWeight"]
-        made["Config"]["Properties"]["ExecutionRoleArn"] = ROLE
+        made["Config"]["Properties"] |= {"ExecutionRoleArn": ROLE, "EnableNetworkIsolation": True}
         made["Component"] = {
             "Type": "AWS::SageMaker::InferenceComponent",
             "Properties": {

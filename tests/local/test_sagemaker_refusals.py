@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import boto3
@@ -21,6 +22,13 @@ from .test_optimization_jobs import ended, request
 
 DLC = "763104351884.dkr.ecr.{}.amazonaws.com/djl-inference:0.29.0-neuronx-sdk2.19.1"
 HAS, LACKS = "us-west-2", "us-west-1"
+
+
+@pytest.fixture(scope="module")
+def abroad() -> Iterator[LocalCloud]:
+    """A local cloud of a region that lacks an image."""
+    with LocalCloud(region=LACKS, job_seconds=(0.1, 0.1), endpoint_seconds=0.1) as running:
+        yield running
 
 
 def named(kind: str) -> str:
@@ -108,8 +116,8 @@ def test_every_image_of_the_catalog_is_known() -> None:
         assert missing_image(f"763104351884.dkr.ecr.nowhere-1.amazonaws.com/{image.repository}:{image.tag}"), image.tag
 
 
-def test_an_endpoint_whose_image_its_region_has_not_fails(cloud: LocalCloud) -> None:
-    sagemaker, name = elsewhere(cloud, "sagemaker", LACKS), named("imageless")
+def test_an_endpoint_whose_image_its_region_has_not_fails(abroad: LocalCloud) -> None:
+    sagemaker, name = abroad.client("sagemaker"), named("imageless")
     image = DLC.format(LACKS)
     sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": image})
     make_config(sagemaker, name, name)
@@ -118,8 +126,8 @@ def test_an_endpoint_whose_image_its_region_has_not_fails(cloud: LocalCloud) -> 
     assert (found["EndpointStatus"], found["FailureReason"]) == ("Failed", f"The image '{image}' does not exist.")
 
 
-def test_a_job_whose_image_its_region_has_not_fails(cloud: LocalCloud) -> None:
-    sagemaker, name = elsewhere(cloud, "sagemaker", LACKS), named("imageless")
+def test_a_job_whose_image_its_region_has_not_fails(abroad: LocalCloud) -> None:
+    sagemaker, name = abroad.client("sagemaker"), named("imageless")
     config = {
         "ModelQuantizationConfig": {"Image": DLC.format(LACKS), "OverrideEnvironment": {"OPTION_QUANTIZE": "awq"}}
     }

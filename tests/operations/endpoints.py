@@ -35,7 +35,7 @@ class Served:
     def by_components(cloud: LocalCloud, *, least_instances: int = 0) -> Served:
         made = Served(cloud, f"components-{next(_numbers)}")
         managed = {"Status": "ENABLED", "MinInstanceCount": least_instances, "MaxInstanceCount": 4}
-        made._deploy({"ManagedInstanceScaling": managed}, ExecutionRoleArn=ROLE)
+        made._deploy({"ManagedInstanceScaling": managed}, ExecutionRoleArn=ROLE, EnableNetworkIsolation=True)
         return made
 
     @staticmethod

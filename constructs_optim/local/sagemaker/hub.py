@@ -17,10 +17,15 @@ _PUBLISHED = dt.datetime(2024, 3, 1, tzinfo=dt.UTC)
 
 
 class Hub:
-    """Documents found as ``<folder>/<model id>/<version>.json``; a later folder adds to an earlier one."""
+    """Documents found as ``<folder>/<model id>/<version>.json``; a later folder adds to an earlier one.
+
+    A model that a folder has is that folder's: no stand-in is newer than its documents.
+    """
 
     def __init__(self, *folders: Path) -> None:
         self._documents: dict[str, dict[str, Path]] = {}
+        given = {path.parent.name for folder in folders for path in folder.glob("*/*.json")}
+        self._stand_ins = {name: model for name, model in known_models().items() if name not in given}
         for folder in (_BUNDLED, *folders):
             for path in sorted(folder.glob("*/*.json")):
                 self._documents.setdefault(path.parent.name, {})[path.stem] = path
@@ -31,11 +36,7 @@ class Hub:
         versions = self._versions(request)
         version = request.get("HubContentVersion") or versions[-1]
         if version not in versions:
-            raise _lacks(
-                f"version {version} of {name}; it has {', '.join(versions)}, which AWS's public metadata lists"
-                if name in known_models()
-                else f"version {version} of {name}; it has {', '.join(versions)}"
-            )
+            raise _lacks(f"version {version} of {name}; it has {', '.join(versions)}")
         return {
             **self._summary(scope, name, version),
             "HubName": PUBLIC_HUB,
@@ -52,7 +53,7 @@ class Hub:
         """ListHubContents."""
         rows = [
             self._summary(scope, name, self._versions_of(name)[-1])
-            for name in sorted({*self._documents, *known_models()})
+            for name in sorted({*self._documents, *self._stand_ins})
             if request.get("NameContains", "") in name
         ]
         return {"HubContentSummaries": rows}
@@ -69,11 +70,13 @@ class Hub:
 
     def _versions_of(self, name: str) -> list[str]:
         """The versions of a model, oldest first."""
-        return sorted({*self._documents.get(name, ()), *known_models().get(name, {}).get("versions", ())}, key=_ordered)
+        return sorted(
+            {*self._documents.get(name, ()), *self._stand_ins.get(name, {}).get("versions", ())}, key=_ordered
+        )
 
     def _document(self, scope: Scope, name: str, version: str) -> str:
         path = self._documents.get(name, {}).get(version)
-        return path.read_text(encoding="utf-8") if path is not None else stand_in(known_models()[name], scope.region)
+        return path.read_text(encoding="utf-8") if path is not None else stand_in(self._stand_ins[name], scope.region)
 
     def _summary(self, scope: Scope, name: str, version: str) -> dict[str, Any]:
         return {
