@@ -11,7 +11,9 @@ import time
 import uuid
 from pathlib import Path
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from ..processes import marked, none_left
 
@@ -105,11 +107,20 @@ boto3.client("sagemaker", **{names[name]: session[name] for name in names}).list
     assert "assumed-role/powerless/test is not authorized to perform: sagemaker:ListModels" in output
 
 
+def client_arguments(variables: dict[str, str]) -> dict[str, str]:
+    """What a client is made with in a shell that has these variables."""
+    names = {"aws_access_key_id": "AWS_ACCESS_KEY_ID", "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY"}
+    names |= {"region_name": "AWS_REGION", "endpoint_url": "AWS_ENDPOINT_URL"}
+    return {argument: variables[name] for argument, name in names.items()}
+
+
 def test_start_prints_what_to_export_and_runs_until_it_is_ended(marker: str) -> None:
     cloud = start("start")
     assert cloud.stdout is not None
     exported: dict[str, str] = {}
+    told = ""
     for line in cloud.stdout:
+        told += line
         assert not line.startswith("export AWS_PROFILE")
         if line.startswith("export "):
             name, _, value = line.removeprefix("export ").strip().partition("=")
@@ -118,6 +129,12 @@ def test_start_prints_what_to_export_and_runs_until_it_is_ended(marker: str) -> 
             break
     assert exported["AWS_ENDPOINT_URL"].startswith("http://127.0.0.1:")
     assert exported["AWS_REGION"] == "us-west-2"
+    assert len(exported["AWS_SECRET_ACCESS_KEY"]) == 40
+    assert "It runs code as you, for whoever has the secret access key above" in " ".join(told.split())
+    sts = boto3.client("sts", **client_arguments(exported))
+    assert sts.get_caller_identity()["Account"] == "000000000000"
+    with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
+        boto3.client("sts", **client_arguments(exported | {"AWS_SECRET_ACCESS_KEY": "mine"})).get_caller_identity()
     cloud.send_signal(signal.SIGTERM)
     cloud.communicate(timeout=30)
     assert cloud.returncode == 0
