@@ -11,7 +11,13 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.recipe import Violation
-from constructs_optim.recipe.hosting import Adapter, Component, Hosting, instances_for_copies
+from constructs_optim.recipe.hosting import (
+    COMPONENT_STARTUP_SECONDS,
+    Adapter,
+    Component,
+    Hosting,
+    instances_for_copies,
+)
 from constructs_optim.recipe.rules import check
 
 from .alarming import Alarming
@@ -97,7 +103,9 @@ class ComponentHosting:
             host=self,
             hosted=models,
             needs=needs,
-            startup_parameters=[startup_parameters(self.options, model) for model in models],
+            startup_parameters=[
+                startup_parameters(self.options, model, longest=COMPONENT_STARTUP_SECONDS) for model in models
+            ],
             loads_adapters=loads_adapters,
             on_scaling=lambda least, most: self._scale(label, least, most),
         )

@@ -113,7 +113,8 @@ class EndpointComponents:
             techniques=(*self._hosting.techniques, *(t for pool in pools for t in listed(pool.techniques))),
             adapter_settings=adapters,
         )
-        refuse([*(violation for recipe in recipes for violation in recipe.violations(scope)), *check(asked)])
+        broken = [each for recipe in recipes for each in recipe.violations(scope, self._around.max_runtime)]
+        refuse([*broken, *check(asked)])
         self._isolate(f"add_component({id!r})", recipes)
         place = Construct(scope, id)
         models = [host(pool_scope(place, recipe), recipe, self._around) for recipe in recipes]

@@ -150,10 +150,10 @@ def variant_properties(
     return dict(sorted(variant.items()))
 
 
-def startup_parameters(options: EndpointOptions, model: HostedModel) -> dict[str, Any]:
-    """How long a model may take to start: as given, or as its own document says."""
+def startup_parameters(options: EndpointOptions, model: HostedModel, *, longest: int | None = None) -> dict[str, Any]:
+    """How long a model may take to start: as given, or as its own document says, or ``longest`` where the plan does."""
     startup, download = options.container_startup_timeout, options.model_data_download_timeout
-    timeouts = model.model.startup_timeouts
+    timeouts = model.model.startup_timeouts.within(longest)
     return {
         "containerStartupHealthCheckTimeoutInSeconds": _seconds(startup) if startup is not None else timeouts.startup,
         "modelDataDownloadTimeoutInSeconds": _seconds(download) if download is not None else timeouts.download,

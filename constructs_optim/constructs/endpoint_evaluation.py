@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import jsii
 from aws_cdk import (
+    Annotations,
     CfnResource,
     CfnWaitCondition,
     CfnWaitConditionHandle,
@@ -30,7 +31,7 @@ from constructs_optim.recipe.benchmark import (
 )
 from constructs_optim.recipe.benchmark.requirements import REGRESSION_METRICS
 from constructs_optim.recipe.keys import sha256
-from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.rules import check, warnings
 
 from .argument_kinds import wrong_kinds
 from .artifact_store import IArtifactStore
@@ -116,6 +117,7 @@ class EndpointEvaluation(Construct):
             asynchronous=target.asynchronous,
             instance_price_per_hour=target.instance_price_per_hour,
             discount=target.discount,
+            region=facts_of(scope).known_region,
         )
         refuse([*wrong_kinds(timeout=timeout), *check(self._benchmark)])
         wait_seconds = int(timeout.to_seconds()) if timeout is not None else _DEFAULT_WAIT_SECONDS
@@ -126,6 +128,8 @@ class EndpointEvaluation(Construct):
             )
         super().__init__(scope, id)
         placed(self, scope, id)
+        for advice in warnings(self._benchmark):
+            Annotations.of(self).add_warning_v2(advice.id, advice.message)
         self.target: EvaluationTarget = target
         self.workload: Workload = workload
         self.has_schedule: bool = schedule is not None

@@ -52,14 +52,15 @@ class ModelRecipe:
     fields: tuple[str, ...] = field(default=("techniques", "instance_type", "environment"))
     """What was given at that place."""
 
-    def violations(self, scope: Construct) -> list[Violation]:
-        """All rules it breaks in the region of ``scope``."""
+    def violations(self, scope: Construct, max_runtime: Duration | None) -> list[Violation]:
+        """All rules it breaks in the region of ``scope``, with jobs that may run so long."""
         found = violations(
             model=self.model,
             techniques=self.techniques,
             instance_type=self.instance_type,
             region=region_of(scope),
             environment=self.environment,
+            max_runtime_seconds=int(max_runtime.to_seconds()) if isinstance(max_runtime, Duration) else None,
         )
         return [
             violation.model_copy(update={"location": self.place + violation.location})

@@ -76,6 +76,12 @@ class StartupTimeouts:
             container.model_data_download_timeout_seconds, container.container_startup_timeout_seconds
         )
 
+    def within(self, longest: int | None) -> StartupTimeouts:
+        """The same, shortened to ``longest``; what the hub's document says is known at deployment, and stays."""
+        if longest is None or Token.is_unresolved(self.download):
+            return self
+        return StartupTimeouts(min(self.download, longest), min(self.startup, longest))
+
 
 def properties(source: Source, artifacts: Sequence[Artifact] | Mapping[int, Artifact] = ()) -> dict[str, Any]:
     """The ``Source`` property of a custom resource; ``artifacts`` are those of the plan's jobs, by their places."""

@@ -49,7 +49,7 @@ from .recipe_metadata import describe_hosted
 from .refusal import declaring, refuse
 from .scaling_target import AsyncVariantTarget, VariantTarget
 from .served_model import ServedModel
-from .stack_facts import answer, is_token, path_of, placed
+from .stack_facts import answer, facts_of, is_token, path_of, placed
 from .update_policy import UpdatePolicy, watch_statements
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             async_inference: that requests are queued and answered in S3. Default: they are answered at once.
             capacity_reservation: a reservation that the instances are launched into. Default: none.
             container_startup_timeout: how long loading the model may take, 1 minute to 1 hour. Default: what the
-                model's JumpStart document says, and 1 hour for other models.
+                model's JumpStart document says; for other models 1 hour, and 45 minutes for an inference component.
             data_capture: that requests and responses are kept in S3. Default: they are not.
             discount: what a savings plan takes off that price, as a share. Default: 0.
             encryption_key: the KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
@@ -213,6 +213,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             endpoint_name=endpoint_name,
             rollback_alarms=len(rollback_alarms) if isinstance(rollback_alarms, Sequence) else 0,
             adapter_settings=adapters,
+            region=facts_of(scope).known_region,
         )
         self._around = Surroundings(
             artifact_store=artifact_store,
@@ -228,7 +229,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         others = {"alarm_actions": alarm_actions, "alarms": alarms, "ok_actions": ok_actions}
         more = {"removal_policy": removal_policy, "rollback_alarms": rollback_alarms}
         mistaken = wrong_kinds(**vars(self._options), **vars(self._around), **others, **more)
-        broken = [violation for recipe in recipes for violation in recipe.violations(scope)]
+        broken = [violation for recipe in recipes for violation in recipe.violations(scope, max_runtime)]
         refuse([*mistaken, *broken, *check(self._hosting)])
         self._models, self._added = [], []
         if self._hosting.serves_components:

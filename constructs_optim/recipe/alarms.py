@@ -309,7 +309,8 @@ def _zero_capacity(settings: AlarmSettings, watched: Watched) -> Alarm:
             datapoints_to_alarm=2,
             # An instance that is gone sends no zero.
             missing="breaching",
-            warm_up_minutes=60,
+            # CloudFormation waits 160 minutes for an endpoint (handlers.create.timeoutInMinutes of its schema).
+            warm_up_minutes=180,
             rolls_back=True,
         )
     waking = watched.scales_to_zero

@@ -53,9 +53,10 @@ def violations(
     instance_type: Any,
     region: Any = None,
     environment: Any = None,
+    max_runtime_seconds: Any = None,
 ) -> list[Violation]:
     """All the rules a recipe breaks, whatever it is made of; an empty list where it can be planned."""
-    return check(Recipe(model, techniques, instance_type, region, environment))
+    return check(Recipe(model, techniques, instance_type, region, environment, max_runtime_seconds))
 
 
 def plan(
@@ -78,8 +79,8 @@ def plan(
         region: where; chooses the registry of the container images.
         registry: the registry's host, instead of the region's; may hold tokens.
         environment: more variables for the model's container; they win over the plan's own. Default: none.
-        max_runtime_seconds: how long each job may run. Default: 36,000 (10 hours, as in the SageMaker SDK), and 432,000
-            for EAGLE heads; 86,400 for training jobs.
+        max_runtime_seconds: how long each job may run, 28 days at most. Default: 36,000 (10 hours, as in the SageMaker
+            SDK), and 432,000 for EAGLE heads; 86,400 for training jobs.
         identity: gives stable text for a URI that holds tokens, whose own text changes from run to run. Default: the
             URI itself.
 
@@ -87,7 +88,7 @@ def plan(
         RecipeError: with every rule the recipe breaks.
         ValueError: when neither ``region`` nor ``registry`` says where images are pulled from.
     """
-    recipe = Recipe(model, techniques, instance_type, region, environment)
+    recipe = Recipe(model, techniques, instance_type, region, environment, max_runtime_seconds)
     broken = check(recipe)
     if broken:
         raise RecipeError(broken)
@@ -207,7 +208,10 @@ class _Planner:
 
     def _training(self, stage: Stage, training: Training) -> _Particular:
         """A training job. How many processes take part decides how much is learned in a step."""
-        image, instance = images.select({"training"}), self.recipe.training_instance(training.compute)
+        image, instance = (
+            images.select({"training"}, self.recipe.region),
+            self.recipe.training_instance(training.compute),
+        )
         assert image is not None  # noqa: S101 - the catalog has one
         assert instance is not None  # noqa: S101 - OPT162 refused the recipe otherwise
         return _Particular(

@@ -22,6 +22,7 @@ class Recipe:
     instance_type: Any
     region: Any = None
     environment: Any = None
+    max_runtime_seconds: Any = None
 
     @cached_property
     def model_row(self) -> models.ModelRow | None:
@@ -71,9 +72,14 @@ class Recipe:
         return self.instance if compute.instance_type is None else instances.find(compute.instance_type)
 
     @cached_property
+    def capabilities(self) -> frozenset[str]:
+        """What the techniques need of an image."""
+        return frozenset(need for _, technique in self.known_techniques for need in technique.capabilities)
+
+    @cached_property
     def image(self) -> images.ImageRow | None:
-        """The preferred image that has what every technique needs."""
-        return images.select({need for _, technique in self.known_techniques for need in technique.capabilities})
+        """The preferred image that has what every technique needs, in the recipe's region."""
+        return images.select(self.capabilities, self.region if isinstance(self.region, str) else None)
 
     @cached_property
     def tensor_parallel_variable(self) -> str:

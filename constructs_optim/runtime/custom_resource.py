@@ -6,9 +6,11 @@ import os
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 import boto3
+import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -46,7 +48,20 @@ def client(name: Literal["sagemaker"]) -> SageMakerClient: ...
 def client(name: Literal["stepfunctions"]) -> SFNClient: ...
 def client(name: str) -> object:
     """boto3's client of a service, as patient as handlers are."""
+    if boto3.DEFAULT_SESSION is None:
+        boto3.setup_default_session(botocore_session=_knowing_newest_operations())
     return boto3.client(name, config=CLIENT)
+
+
+def _knowing_newest_operations() -> botocore.session.Session:
+    """A session that knows SageMaker's newest operations, whichever boto3 the Lambda runtime brings.
+
+    botocore adds what it finds in "sdk-extras" to its own model of a service (botocore/loaders.py); boto3 adds its own
+    folder to the same list.
+    """
+    made = botocore.session.get_session()
+    made.get_component("data_loader").search_paths.append(str(Path(__file__).with_name("botocore_data")))
+    return made
 
 
 def not_created(request: str) -> str:

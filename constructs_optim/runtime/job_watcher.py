@@ -21,7 +21,7 @@ from .sagemaker_jobs import SageMakerJobs, job_name
 from .serving_properties import remove_setting
 from .telemetry import count, entry_point, log
 from .value_shapes import list_in
-from .watching import again, end, is_out_of_time, look_later
+from .watching import DONE, again, end, is_out_of_time, look_later
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -88,7 +88,12 @@ class _Look:
         )
 
     def follow(self, claim: Claim) -> dict[str, object]:
-        """Wait for a job that another account runs: of that one there are only the records."""
+        """Wait for a job that another account runs: of that one there are only the records.
+
+        There is nothing to do but tell a stack, which waits for 12 hours at most.
+        """
+        if not self.event.get("WaitHandle"):
+            return DONE
         manifest = self.store.manifest(self.key, claim.attempt)
         if manifest is not None:
             repositories = [str(name) for name in list_in(self.event.get("ServingRepositories"))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -148,8 +148,11 @@ class SageMakerJobs:
             self.stop(name)
 
     def _call(self, verb: str, request: Mapping[str, object]) -> dict[str, Any]:
+        return self._operation(verb)(**request)
+
+    def _operation(self, verb: str) -> Callable[..., dict[str, Any]]:
         # boto3's own rule for method names, which knows of AIBenchmarkJob.
-        return getattr(self._sagemaker, xform_name(f"{verb}{self.kind.name}"))(**request)
+        return getattr(self._sagemaker, xform_name(f"{verb}{self.kind.name}"))
 
 
 def typed_members(given: Mapping[str, object], members: Mapping[str, Shape]) -> dict[str, object]:

@@ -22,7 +22,19 @@ COUNT = re.compile(r"\d{1,4}", re.ASCII)
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NETWORK_ID = re.compile(r"[-0-9a-zA-Z]{1,32}")
 _TAG_TEXT = re.compile(r"[\w .:/=+@-]*")
-_WAIT_HANDLE_HOST = re.compile(r"cloudformation-waitcondition-[a-z0-9-]+\.s3([.-][a-z0-9-]+)?\.amazonaws\.com(\.cn)?")
+# Of AWS's partitions (botocore's endpoints.json); nobody else gets what a signal carries.
+_DNS_SUFFIXES = (
+    "amazonaws.com",
+    "amazonaws.com.cn",
+    "amazonaws.eu",
+    "c2s.ic.gov",
+    "cloud.adc-e.uk",
+    "csp.hci.ic.gov",
+    "sc2s.sgov.gov",
+)
+_WAIT_HANDLE_HOST = re.compile(
+    rf"cloudformation-waitcondition-[a-z0-9-]+\.s3([.-][a-z0-9-]+)?\.({'|'.join(map(re.escape, _DNS_SUFFIXES))})"
+)
 _CONFIGS = frozenset(
     {
         "ModelCompilationConfig",

@@ -20,15 +20,16 @@ def again(seconds: int) -> dict[str, object]:
     return {"Done": False, "WaitSeconds": seconds}
 
 
-def wait_seconds(age: dt.timedelta) -> int:
+def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
     """How long to wait for the next look: a tenth of the job's age, 5 s at least and 60 s at most.
 
-    A job that a stack no longer waits for is looked at every 5 minutes, which keeps the longest job (5 days) within
-    the 25,000 events of one execution.
+    A job that is older than a stack's patience, and that none waits for, is looked at less often: after a hundredth of
+    its age, 5 minutes at least and an hour at most. So the longest job, which waits 28 days for spot capacity and runs
+    for 28 days, stays within the 25,000 events of one execution (AWS Step Functions developer guide, "Quotas").
     """
-    if age >= _STACK_PATIENCE:
-        return 300
-    return int(min(60, max(5, age.total_seconds() / 10)))
+    if age < _STACK_PATIENCE or is_awaited:
+        return int(min(60, max(5, age.total_seconds() / 10)))
+    return int(min(3600, max(300, age.total_seconds() / 100)))
 
 
 def deadline(seconds: int | None) -> int | None:
@@ -47,6 +48,10 @@ def is_out_of_time(event: Mapping[str, object]) -> bool:
     return bool(event.get("WaitHandle")) and isinstance(until, int) and dt.datetime.now().timestamp() >= until
 
 
+def _is_awaited(event: Mapping[str, object]) -> bool:
+    return bool(event.get("WaitHandle")) and isinstance(event.get("Deadline"), int) and not is_out_of_time(event)
+
+
 def look_later(event: Mapping[str, object], what: str, *, since: dt.datetime, advice: str) -> dict[str, object]:
     """Have a job that goes on looked at again; a stack that is out of time is told so.
 
@@ -59,7 +64,7 @@ def look_later(event: Mapping[str, object], what: str, *, since: dt.datetime, ad
     age = dt.datetime.now(dt.UTC) - since
     if is_out_of_time(event):
         tell(event, failure=f"{what} after {hours(age)}, which is as long as this deployment waits{advice}")
-    return again(wait_seconds(age))
+    return again(wait_seconds(age, is_awaited=_is_awaited(event)))
 
 
 def hours(age: dt.timedelta) -> str:

@@ -102,7 +102,7 @@ def test_a_variant_s_instances_that_report_nothing_are_not_there() -> None:
         1,
     )
     assert alarm["TreatMissingData"] == "breaching"
-    assert alarm["WarmUpConfiguration"] == {"WarmUpPeriodDurationInMinutes": 60}
+    assert alarm["WarmUpConfiguration"] == {"WarmUpPeriodDurationInMinutes": 180}
 
 
 @pytest.mark.parametrize(("to_zero", "datapoints"), [(False, 3), (True, 15)])

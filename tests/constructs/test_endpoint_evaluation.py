@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from aws_cdk import Duration, Stack, Tags
+from aws_cdk import Duration, Environment, Stack, Tags
 from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Annotations, Match
 
 from constructs_optim import (
     AsyncInference,
@@ -42,6 +43,22 @@ def test_an_evaluation_follows_what_is_served() -> None:
     assert "EndpointConfigName" in json.dumps(request["EndpointConfigName"])
     assert request["Subjects"] == [{"InstanceType": "ml.g5.12xlarge", "ArtifactKey": KEY_OF_THE_HEADLINE}]
     assert request["Concurrencies"] == [1, 8, 32]
+
+
+def test_a_region_without_workload_configurations_is_refused() -> None:
+    london = endpoint(stack(env=Environment(account="111122223333", region="eu-west-2")))
+    with pytest.raises(RecipeError, match="OPT149"):
+        london.evaluate()
+
+
+def test_made_up_prompts_without_a_tokenizer_are_warned_of_once_an_evaluation_is_declared() -> None:
+    scope = stack()
+    made = endpoint(scope)
+    made.evaluate(workload=Workload(tokenizer="org/model"))
+    assert Annotations.from_stack(scope).find_warning("*", Match.string_like_regexp("OPT156")) == []
+    made.evaluate("Unnamed")
+    (found,) = Annotations.from_stack(scope).find_warning("*", Match.string_like_regexp("OPT156"))
+    assert found.id.endswith("Unnamed")
 
 
 def test_without_requirements_nothing_waits_for_it() -> None:

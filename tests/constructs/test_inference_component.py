@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from aws_cdk import CfnParameter, RemovalPolicy, Size, Stack
+from aws_cdk import CfnParameter, Environment, RemovalPolicy, Size, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
@@ -54,6 +54,35 @@ def test_a_recipe_that_a_variant_would_serve_is_served_by_a_component_when_it_is
     variant = resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]
     assert "ModelName" not in variant
     assert made.component is not None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"inference_component": True},
+        {"techniques": [Quantization.awq(), Sharding.fast_load()]},
+    ],
+)
+def test_a_region_without_inference_components_is_refused(given: dict[str, Any]) -> None:
+    paris = stack(env=Environment(account="111122223333", region="eu-west-3"))
+    with pytest.raises(RecipeError, match="OPT137"):
+        endpoint(paris, **given)
+    with pytest.raises(RecipeError, match="OPT137"):
+        OptimizedEndpoint(paris, "Shared", instance_type="ml.g5.12xlarge")
+
+
+def test_a_component_of_a_stack_for_any_region_is_not_refused() -> None:
+    assert endpoint(stack(env=None), inference_component=True).component is not None
+
+
+def test_a_component_starts_within_the_two_hours_that_cloudformation_waits() -> None:
+    made = shared()
+    made.add_component("Small", model=small(), techniques=[SMALL])
+    parameters = resource(template_of(made.stack), COMPONENT)["Specification"]["StartupParameters"]  # type: ignore[arg-type]
+    assert parameters == {
+        "ContainerStartupHealthCheckTimeoutInSeconds": 2700,
+        "ModelDataDownloadTimeoutInSeconds": 2700,
+    }
 
 
 def test_each_component_has_its_own_model_job_alarms_and_place_on_the_dashboard() -> None:

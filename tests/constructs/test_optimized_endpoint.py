@@ -400,3 +400,10 @@ def test_a_chain_is_waited_for() -> None:
             instance_type="ml.g5.12xlarge",
             wait=False,
         )
+
+
+def test_a_job_of_more_than_28_days_is_refused_before_anything_is_declared() -> None:
+    scope = stack()
+    with pytest.raises(RecipeError, match="28 days"):
+        endpoint(scope, max_runtime=Duration.days(29))
+    assert scope.node.children == []

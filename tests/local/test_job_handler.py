@@ -392,10 +392,21 @@ def test_two_accounts_after_the_same_artifact_run_one_job(
     assert theirs.send("Create", "theirs")["PhysicalResourceId"] == key
     assert len(ours.running) == 1
     look = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1}
-    assert not job_watcher.handler({**look, "Account": OTHER_ACCOUNT}, LambdaContext())["Done"]
+    following = {**look, "Account": OTHER_ACCOUNT, "WaitHandle": theirs.answers.url}
+    assert not job_watcher.handler(following, LambdaContext())["Done"]
     cloud.clear_faults()
     until(lambda: job_watcher.handler({**look, "Account": ACCOUNT}, LambdaContext()), lambda answer: answer["Done"])
-    assert job_watcher.handler({**look, "Account": OTHER_ACCOUNT}, LambdaContext())["Done"]
+    assert job_watcher.handler(following, LambdaContext())["Done"]
+    assert theirs.answers.received[-1]["Status"] == "SUCCESS"
+
+
+def test_a_job_of_another_account_that_no_stack_waits_for_is_not_followed(
+    a_resource: Callable[..., Requests],
+) -> None:
+    ours = a_resource()
+    key = ours.send("Create", "create")["PhysicalResourceId"]
+    look = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": OTHER_ACCOUNT}
+    assert job_watcher.handler(look, LambdaContext()) == {"Done": True}
 
 
 def test_a_job_that_shards_reads_quantized_weights_without_option_quantize(

@@ -12,7 +12,7 @@ import constructs_optim.runtime as runtime
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.benchmark import Benchmark, QualityRequirement, Workload, requirements_of
 from constructs_optim.recipe.benchmark.aiperf import definitions
-from constructs_optim.recipe.rules import all_rules, check
+from constructs_optim.recipe.rules import all_rules, check, warnings
 
 SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-token"
 PROMPTS = "s3://prompts/chat.jsonl"
@@ -49,6 +49,7 @@ GOOD: dict[str, list[Benchmark]] = {
     ],
     "OPT147": [required(), required(p99_ttft_ms=500, max_regression=0.05, at_concurrency=8), quality(min_identical=0)],
     "OPT148": [benchmark(instance_price_per_hour=7.09, discount=0.3), benchmark(instance_price_per_hour=-1.8e289)],
+    "OPT149": [benchmark(region="us-west-2"), benchmark(region="a-new-region-1"), benchmark()],
 }
 BAD: list[tuple[str, Benchmark, str, str]] = [
     ("OPT140", workload(concurrency=[]), "workload.concurrency", "at least one number of users"),
@@ -82,11 +83,13 @@ BAD: list[tuple[str, Benchmark, str, str]] = [
     ("OPT147", quality(max_tokens=0), "quality.max_tokens", "a whole number"),
     ("OPT148", benchmark(instance_price_per_hour=0), "instance_price_per_hour", "above zero"),
     ("OPT148", benchmark(discount=1), "discount", "below 1"),
+    ("OPT149", benchmark(region="eu-west-2"), "region", "eu-west-1"),
+    ("OPT149", benchmark(region="us-gov-west-1"), "region", "constructs-optim evaluate"),
 ]
 
 
 def test_every_rule_about_benchmarks_has_a_case_on_either_side() -> None:
-    rules = {rule.id for rule in all_rules() if rule.subject is Benchmark}
+    rules = {rule.id for rule in all_rules() if rule.subject is Benchmark and not rule.advisory}
     assert rules == set(GOOD) == {rule for rule, *_ in BAD}
 
 
@@ -121,9 +124,24 @@ def test_a_workload_is_what_the_service_documents() -> None:
             "streaming": True,
             "tokenizer": "org/model",
         },
-        "secrets": {"HF_TOKEN": SECRET},
+        "secrets": {"hf_token": SECRET},
         "tooling": {"api_standard": "openai"},
     }
+
+
+def test_one_number_of_users_is_sent_as_a_number() -> None:
+    assert Workload(concurrency=[8]).spec["parameters"]["concurrency"] == 8
+    assert Workload(concurrency=[8, 1]).spec["parameters"]["concurrency"] == [1, 8]
+
+
+@pytest.mark.parametrize(
+    "named", [{"tokenizer": "org/model"}, {"parameters": {"tokenizer": "org/model"}}, {"prompts": PROMPTS}]
+)
+def test_made_up_prompts_without_a_tokenizer_are_warned_of(named: dict[str, Any]) -> None:
+    (advice,) = warnings(workload())
+    assert advice.id == "constructs-optim:OPT156"
+    assert "tokenizer=" in advice.message
+    assert warnings(workload(**named)) == ()
 
 
 def test_many_users_send_three_requests_each() -> None:

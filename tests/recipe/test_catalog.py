@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +23,9 @@ from constructs_optim.recipe import (
 from constructs_optim.recipe.catalog import images, instances, layers, models
 from constructs_optim.recipe.catalog.files import load
 from constructs_optim.recipe.catalog.matching import close_matches
+from constructs_optim.recipe.catalog.resource_types import WORKLOAD_CONFIG, is_missing
 from constructs_optim.recipe.techniques import REGISTRY
+from tests.documents import CHECKOUT
 
 
 def enum(operation: str, *path: str) -> set[str]:
@@ -32,7 +35,9 @@ def enum(operation: str, *path: str) -> set[str]:
     return set(shape.enum)
 
 
-@pytest.mark.parametrize("name", ["models", "instances", "images", "jumpstart", "layers", "recommendations"])
+@pytest.mark.parametrize(
+    "name", ["models", "instances", "images", "jumpstart", "layers", "recommendations", "resource_types"]
+)
 def test_every_file_says_where_it_comes_from_and_from_when(name: str) -> None:
     assert load(name)["source"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", load(name)["date"])
@@ -204,3 +209,29 @@ def test_a_mistyped_model_id_finds_what_was_meant(given: str, meant: str) -> Non
 
 def test_a_name_like_no_other_finds_nothing() -> None:
     assert close_matches("zzzzzzzz" * 100, models.by_id()) == []
+
+
+def test_resource_types_by_region_are_those_of_the_installed_cfn_lint() -> None:
+    written, found = load("resource_types"), runpy.run_path(str(CHECKOUT / "tooling/resource_types.py"))["content"]()
+    assert {name: written[name] for name in ("regions", "types")} == {
+        name: found[name] for name in ("regions", "types")
+    }
+
+
+def test_a_type_is_missing_only_in_a_region_that_is_known() -> None:
+    assert is_missing(WORKLOAD_CONFIG, "eu-west-2")
+    assert not is_missing(WORKLOAD_CONFIG, "us-west-2")
+    assert not is_missing(WORKLOAD_CONFIG, "a-new-region-1")
+
+
+def test_an_image_is_one_that_the_region_has() -> None:
+    chosen = images.select({"awq"}, "us-iso-east-1")
+    assert chosen is not None
+    assert chosen is not images.select({"awq"})
+    assert "us-iso-east-1" not in chosen.missing_in
+    assert images.select({"neuron"}, "us-west-1") is None
+
+
+def test_no_image_is_missing_in_a_region_without_a_registry() -> None:
+    for row in images.rows():
+        assert row.missing_in <= set(images.registry_accounts()), row.name

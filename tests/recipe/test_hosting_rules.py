@@ -62,6 +62,12 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     ],
     "OPT121": [{"update": UpdateSettings("CANARY", 10, bake_seconds=3600, timeout_seconds=28800)}],
     "OPT122": [{"rollback_alarms": 10}],
+    "OPT124": [
+        {"update": UpdateSettings("ROLLING", 25, bake_seconds=3600)},
+        {"update": UpdateSettings("ROLLING", 1, "INSTANCE_COUNT", bake_seconds=3600), "initial_instance_count": 7},
+        {"update": UpdateSettings("CANARY", 1, bake_seconds=3600, termination_wait_seconds=3600)},
+        {"update": UpdateSettings("ROLLING", 5, bake_seconds=600)},
+    ],
     "OPT130": [{"components": [_component()], **_SERVING}],
     "OPT131": [{"components": [_component(copies=2)], "maximum_instance_count": 1, **_SERVING}],
     "OPT132": [{"techniques": [SpeculativeDecoding.sagemaker_draft()]}],
@@ -69,6 +75,12 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT134": [{"adapters": [Adapter("add_adapter('Sql')", "s3://adapters/sql.tar.gz", loads=True)], **_SERVING}],
     "OPT135": [{"adapters": [Adapter("add_adapter('Sql')", "${Token[T.1]}", loads=True)], **_SERVING}],
     "OPT136": [{"adapter_settings": Adapters(max_loaded=1, max_cached=32, max_rank=8)}],
+    "OPT137": [
+        {"region": "eu-west-3"},
+        {"region": "us-west-2", **_SERVING},
+        {"region": "a-new-region-1", **_SERVING},
+        _SERVING,
+    ],
 }
 
 # rule, what is given, where the violation is, what the reason or suggestion says
@@ -112,6 +124,10 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT121", {"update": UpdateSettings("ALL_AT_ONCE", timeout_seconds=60)}, "update_policy.timeout", "600"),
     ("OPT121", {"update": UpdateSettings("CANARY", 10, bake_seconds=900, timeout_seconds=900)}, "update_policy.timeout", "900"),
     ("OPT122", {"rollback_alarms": 11}, "rollback_alarms", "10"),
+    ("OPT124", {"update": UpdateSettings("ROLLING", 5, bake_seconds=3600)}, "update_policy", "bake_time of 1439 s"),
+    ("OPT124", {"update": UpdateSettings("LINEAR", 10, bake_seconds=3000)}, "update_policy", "30000 s"),
+    ("OPT124", {"update": UpdateSettings("ROLLING", 25, bake_seconds=600, timeout_seconds=2400)}, "update_policy", "599 s"),
+    ("OPT124", {"update": UpdateSettings("ROLLING", 1, "INSTANCE_COUNT", bake_seconds=3600), "initial_instance_count": 8}, "update_policy", "3599 s"),
     ("OPT130", {"components": [_component(accelerators=5)], **_SERVING}, "add_component('Chat').accelerators", "at most 4"),
     ("OPT130", {"components": [_component(accelerators=0)], **_SERVING}, "add_component('Chat').accelerators", "from 1"),
     ("OPT130", {"components": [_component(memory_mib=10**6)], **_SERVING}, "add_component('Chat').memory", "196608"),
@@ -126,6 +142,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT136", {"adapter_settings": Adapters(max_loaded=0)}, "adapters.max_loaded", "from 1"),
     ("OPT136", {"adapter_settings": Adapters(max_cached=0)}, "adapters.max_cached", "from 1"),
     ("OPT136", {"adapter_settings": 4}, "adapters", "Adapters("),
+    ("OPT137", {"region": "eu-west-3", **_SERVING}, "region", "AWS::SageMaker::InferenceComponent"),
+    ("OPT137", {"region": "us-west-1", "has_model": False}, "region", "us-west-2"),
+    ("OPT137", {"region": "us-gov-west-1", "techniques": [Sharding.fast_load()]}, "region", "without Sharding.fast_load()"),
 ]  # fmt: skip
 
 
@@ -157,6 +176,14 @@ def test_an_update_in_steps_of_a_single_instance_is_worth_a_second_look() -> Non
     canary = UpdateSettings("CANARY", 10)
     assert [advice.id for advice in warnings(hosting(update=canary))] == ["constructs-optim:OPT123"]
     assert warnings(hosting(update=canary, initial_instance_count=2)) == ()
+
+
+def test_a_start_that_outlasts_cloudformation_is_warned_of() -> None:
+    hour: dict[str, Any] = {"download_timeout_seconds": 3600, "startup_timeout_seconds": 3600}
+    for asked in ({}, _SERVING, hour, {"startup_timeout_seconds": 3600, **_SERVING}):
+        assert warnings(hosting(**asked)) == (), asked
+    for asked in ({**hour, "provision_timeout_seconds": 2401}, {**hour, "provision_timeout_seconds": 1, **_SERVING}):
+        assert [advice.id for advice in warnings(hosting(**asked))] == ["constructs-optim:OPT112"], asked
 
 
 _ROW = instances.by_name()[_G5]

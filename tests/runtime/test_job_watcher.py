@@ -7,27 +7,54 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constructs_optim.constructs import watching_state_machine
+from constructs_optim.runtime import watching
 from constructs_optim.runtime.watching import wait_seconds
 
-_EVENTS_OF_ONE_LOOK = 10
 _MOST_EVENTS = 25_000
+_DAY = 86_400
+# The most that a job may run, and the most that it may wait for spot capacity before.
+_LONGEST = 56 * _DAY
+_PATIENCE = 12 * 3600
 
 
-@given(st.integers(min_value=0, max_value=5 * 86_400))
-def test_a_look_is_never_sooner_than_5_seconds_nor_later_than_5_minutes(age: int) -> None:
-    assert 5 <= wait_seconds(dt.timedelta(seconds=age)) <= 300
+def events_of_one_look() -> int:
+    """What AWS Step Functions writes down of a look that does not end the execution.
+
+    A state is entered and exited; a task that is a function is scheduled and started, and succeeds.
+    """
+    states = watching_state_machine._STATES["States"]
+    return sum(5 if states[name]["Type"] == "Task" else 2 for name in ("Look", "HasEnded", "Sleep"))
+
+
+@given(st.integers(min_value=0, max_value=_LONGEST), st.booleans())
+def test_a_look_is_never_sooner_than_5_seconds_nor_later_than_an_hour(age: int, is_awaited: bool) -> None:
+    assert 5 <= wait_seconds(dt.timedelta(seconds=age), is_awaited=is_awaited) <= (60 if is_awaited else 3600)
+
+
+def test_a_stack_that_waits_for_an_old_job_is_told_within_a_minute() -> None:
+    began = dt.datetime.now(dt.UTC) - dt.timedelta(days=20)
+    event = {"WaitHandle": "https://handle", "Deadline": int(began.timestamp()) + 21 * _DAY}
+    assert watching.look_later(event, "it", since=began, advice="")["WaitSeconds"] == 60
+    assert watching.look_later({}, "it", since=began, advice="")["WaitSeconds"] == 3600
 
 
 def test_a_young_job_is_looked_at_often() -> None:
     assert wait_seconds(dt.timedelta(seconds=20)) == 5
 
 
-def test_the_longest_job_stays_within_the_events_of_one_execution() -> None:
-    age, looks = dt.timedelta(), 0
-    while age < dt.timedelta(seconds=432_000):
-        age += dt.timedelta(seconds=wait_seconds(age))
+@given(
+    begins=st.one_of(st.just(0), st.integers(0, _LONGEST)),
+    lasts=st.one_of(st.just(_LONGEST), st.integers(0, _LONGEST)),
+    awaited=st.one_of(st.just(_PATIENCE), st.integers(0, _PATIENCE)),
+)
+def test_a_job_of_any_length_stays_within_the_events_of_one_execution(begins: int, lasts: int, awaited: int) -> None:
+    age, looks = begins, 0
+    while age < lasts:
+        age += wait_seconds(dt.timedelta(seconds=age), is_awaited=age - begins < awaited)
         looks += 1
-    assert looks * _EVENTS_OF_ONE_LOOK < _MOST_EVENTS
+    # The rest is for looks that fail and are repeated: a failure has three events.
+    assert looks * events_of_one_look() + 20 < _MOST_EVENTS - 3 * 1000
 
 
 def transitions(seconds: int) -> int:
@@ -46,7 +73,7 @@ def test_what_watching_costs_is_what_the_guide_says() -> None:
     for what, count in (
         ("the first hour", transitions(hour)),
         ("each hour up to the twelfth", transitions(11 * hour) - transitions(10 * hour)),
-        ("each hour after it", transitions(21 * hour) - transitions(20 * hour)),
+        ("each hour after it, in the second day", transitions(21 * hour) - transitions(20 * hour)),
         ("a job of 10 hours", transitions(10 * hour)),
         ("the longest EAGLE job, 120 hours", transitions(432_000)),
     ):

@@ -4,6 +4,7 @@ import contextlib
 import string
 from typing import Any
 
+import botocore.session
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -191,6 +192,15 @@ def test_a_signal_goes_to_cloudformations_own_bucket(url: str) -> None:
     assert parse_job_properties({**VALID, "WaitHandle": url}).wait_handle == url
 
 
+def test_a_signal_goes_to_that_bucket_in_every_partition() -> None:
+    partitions = botocore.session.get_session().get_data("endpoints")["partitions"]
+    assert len(partitions) >= 8
+    for partition in partitions:
+        region = next(iter(partition["regions"]))
+        url = f"https://cloudformation-waitcondition-{region}.s3.{region}.{partition['dnsSuffix']}/token"
+        assert parse_job_properties({**VALID, "WaitHandle": url}).wait_handle == url, partition["partition"]
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -198,6 +208,8 @@ def test_a_signal_goes_to_cloudformations_own_bucket(url: str) -> None:
         f"http://{WAITING}.s3.us-west-2.amazonaws.com/token",
         f"https://{WAITING}.s3.us-west-2.amazonaws.com.example.com/token",
         f"https://{WAITING}.s3.us-west-2.amazonaws.com:8443/token",
+        f"https://{WAITING}.s3.us-west-2.amazonaws.eu.example.com/token",
+        f"https://{WAITING}.s3.us-iso-east-1.c2sxic.gov/token",
         f"https://{WAITING}.s3.us-west-2.amazonaws.com@example.com/token",
         f"https://me:secret@{WAITING}.s3.us-west-2.amazonaws.com/token",
         "https://mybucket.s3.us-west-2.amazonaws.com/token",

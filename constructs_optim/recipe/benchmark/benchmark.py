@@ -21,6 +21,7 @@ class Benchmark:
         asynchronous: whether the endpoint queues requests, and so does not stream.
         instance_price_per_hour: what an instance costs, where that is stated.
         discount: what a savings plan takes off, as a share.
+        region: where it runs; None where only the deployment knows.
     """
 
     workload: Workload
@@ -30,3 +31,4 @@ class Benchmark:
     asynchronous: bool = False
     instance_price_per_hour: Any = None
     discount: Any = 0
+    region: str | None = None

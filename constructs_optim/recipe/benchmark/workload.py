@@ -85,14 +85,16 @@ class Workload:
             "parameters": {
                 **(lengths if self.prompts is None else prompts),
                 "output_tokens_mean": self.output_tokens,
-                "concurrency": list(self.concurrencies),
+                # The developer guide documents a number; the SDK reads sweeps of a list as well.
+                "concurrency": self.concurrencies[0] if len(self.concurrencies) == 1 else list(self.concurrencies),
                 **self._extent,
                 "random_seed": self.seed,
                 "streaming": True,
                 **{name: value for name, value in optional.items() if value is not None},
                 **self.parameters,
             },
-            **({"secrets": {"HF_TOKEN": self.token_secret_arn}} if self.token_secret_arn is not None else {}),
+            # Each key is a parameter's name (developer guide, "Set up a workload configuration").
+            **({"secrets": {"hf_token": self.token_secret_arn}} if self.token_secret_arn is not None else {}),
             "tooling": {"api_standard": "openai"},
         }
 

@@ -24,12 +24,16 @@ class ServerRow:
 
 @dataclass(frozen=True)
 class ImageRow:
-    """A Deep Learning Container image, without its registry. ``server`` is None where nothing in it serves."""
+    """A Deep Learning Container image, without its registry.
+
+    ``server`` is None where nothing in it serves; ``missing_in`` has the regions whose registry lacks it.
+    """
 
     repository: str
     tag: str
     capabilities: frozenset[str]
     server: ServerRow | None
+    missing_in: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -48,14 +52,16 @@ def rows() -> tuple[ImageRow, ...]:
             row["tag"],
             frozenset(row["capabilities"]),
             servers[row["server"]] if row["server"] is not None else None,
+            frozenset(row.get("missing_in", ())),
         )
         for row in data["images"]
     )
 
 
-def select(capabilities: Collection[str]) -> ImageRow | None:
-    """The preferred image that has all of ``capabilities``."""
-    return next((row for row in rows() if row.capabilities >= set(capabilities)), None)
+def select(capabilities: Collection[str], region: str | None = None) -> ImageRow | None:
+    """The preferred image that has all of ``capabilities``, and that ``region`` has where it is known."""
+    able = (row for row in rows() if row.capabilities >= set(capabilities))
+    return next((row for row in able if region not in row.missing_in), None)
 
 
 def registry_accounts() -> dict[str, str]:

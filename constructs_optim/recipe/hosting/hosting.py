@@ -11,6 +11,13 @@ from ..catalog import instances
 from ..techniques import Technique
 from .options import Adapter, Component
 
+COMPONENT_STARTUP_SECONDS = 2700
+"""How long a component's model may take to be downloaded, and then to be loaded, where nothing else is said.
+
+CloudFormation creates an inference component within 2 hours (its schema has no time of its own), in which an instance
+is launched and an image pulled besides.
+"""
+
 
 @dataclass(frozen=True)
 class Hosting:
@@ -38,6 +45,7 @@ class Hosting:
         components: what its inference components ask for.
         adapters: the LoRA adapters of its models.
         adapter_settings: how the model's container loads adapters.
+        region: where it is; None where only the deployment knows.
     """
 
     instance_types: Sequence[Any]
@@ -67,6 +75,7 @@ class Hosting:
     components: Sequence[Component] = ()
     adapters: Sequence[Adapter] = ()
     adapter_settings: Any = None
+    region: str | None = None
 
     @cached_property
     def serves_components(self) -> bool:

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..benchmark import Benchmark
+from ..catalog.resource_types import WORKLOAD_CONFIG, is_missing, regions_with
 from ..model import is_token
 from ..scaling import is_known
+from .component_rules import TYPES_BY_REGION
 from .registry import Finding, rule
 from .scaling_rules import CRON, RATE, is_number, is_whole
 
@@ -233,6 +235,34 @@ def _price_is_one(benchmark: Benchmark) -> Iterator[Finding]:
         yield Finding("instance_price_per_hour", price, "US dollars an hour, above zero; or nothing, to look it up")
     if not (is_number(benchmark.discount) and 0 <= benchmark.discount < 1):
         yield Finding("discount", benchmark.discount, "a share from 0 on and below 1, such as 0.3 for 30 %")
+
+
+@rule(
+    "OPT149",
+    title="The region has benchmark jobs",
+    reason=f"CloudFormation has no {WORKLOAD_CONFIG} in that region, and refuses the whole template",
+    link=TYPES_BY_REGION,
+    of=Benchmark,
+)
+def _region_has_jobs(benchmark: Benchmark) -> Iterator[Finding]:
+    if benchmark.region is not None and is_missing(WORKLOAD_CONFIG, benchmark.region):
+        listed = ", ".join(regions_with(WORKLOAD_CONFIG))
+        works = f"a stack in one of {listed}; or `constructs-optim evaluate`, which runs anywhere"
+        yield Finding("region", benchmark.region, works)
+
+
+@rule(
+    "OPT156",
+    title="A benchmark's tokenizer is named",
+    reason="made-up prompts are measured in the tokens of some tokenizer, and the service's default is not documented",
+    link=_CONFIGS,
+    advisory=True,
+    of=Benchmark,
+)
+def _tokenizer_is_named(benchmark: Benchmark) -> Iterator[Finding]:
+    workload = benchmark.workload
+    if workload.prompts is None and workload.tokenizer is None and "tokenizer" not in workload.parameters:
+        yield Finding("workload.tokenizer", None, 'Name the served model\'s own: Workload(tokenizer="org/model")')
 
 
 def _is_share(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..catalog.instances import InstanceRow
+from ..catalog.resource_types import INFERENCE_COMPONENT, is_missing, regions_with
 from ..hosting import Adapters, Component, Hosting, instances_for_copies
 from ..model import is_token
 from .hosting_rules import in_range
@@ -14,6 +15,7 @@ _RESOURCES = (
     "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_InferenceComponentComputeResourceRequirements.html"
 )
 _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-deploy-models.html"
+TYPES_BY_REGION = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html"
 _LEAST_MEMORY_MIB = 128
 
 
@@ -157,6 +159,20 @@ def _adapters_are_counted(hosting: Hosting) -> Iterator[Finding]:
             yield Finding(f"adapters.{name}", value, "a whole number from 1 on")
     if given.max_cached is not None and not in_range(given.max_cached, 1):
         yield Finding("adapters.max_cached", given.max_cached, "a whole number from 1 on")
+
+
+@rule(
+    "OPT137",
+    title="The region has inference components",
+    reason=f"CloudFormation has no {INFERENCE_COMPONENT} in that region, and refuses the whole template",
+    link=TYPES_BY_REGION,
+    of=Hosting,
+)
+def _region_has_components(hosting: Hosting) -> Iterator[Finding]:
+    if hosting.region is not None and hosting.serves_components and is_missing(INFERENCE_COMPONENT, hosting.region):
+        listed = ", ".join(regions_with(INFERENCE_COMPONENT))
+        works = f"a model that a variant serves, without Sharding.fast_load(); or a stack in one of {listed}"
+        yield Finding("region", hosting.region, works)
 
 
 def _is_sound(component: Component) -> bool:

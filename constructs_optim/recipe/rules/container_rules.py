@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ..catalog import images
 from ..given import is_mapping
 from ..model import is_token
 from ..recipe import Recipe
@@ -27,7 +28,7 @@ _ADDED = 2
     link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html",
 )
 def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
-    if recipe.known_techniques and recipe.image is None:
+    if recipe.known_techniques and images.select(recipe.capabilities) is None:
         methods = [technique.method for _, technique in recipe.known_techniques]
         yield Finding(
             "techniques", methods, "fewer techniques; `constructs-optim catalog images` lists what each image can do"

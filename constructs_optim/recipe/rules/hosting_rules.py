@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import Described
-from ..hosting import CapacityReservation, Hosting, Observability, Routing
+from ..hosting import COMPONENT_STARTUP_SECONDS, CapacityReservation, Hosting, Observability, Routing
 from ..model import is_token
 from .registry import Finding, rule
 
@@ -20,6 +20,11 @@ _ROUTING = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Produc
 _POOL = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_InstancePool.html"
 _METRICS = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html"
 _ASYNC = "https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference.html"
+_RESOURCES = "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_SageMaker.html"
+_STARTUP_SECONDS = 3600
+# CloudFormation's schemas of AWS::SageMaker::Endpoint (handlers.create.timeoutInMinutes: 160) and InferenceComponent
+# (none, so the registry's default of 120).
+_ENDPOINT_PATIENCE, _COMPONENT_PATIENCE = 9600, 7200
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _RESERVATION = re.compile(r"arn:aws[a-z\-]*:sagemaker:[a-z0-9\-]*:[0-9]{12}:[a-z0-9\-]{1,14}/.*")
 _MOST_POOLS = 5
@@ -165,6 +170,28 @@ def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     ):
         if seconds is not None and not in_range(seconds, least, 3600):
             yield Finding(place, f"{seconds} s", f"{least} to 3600 seconds")
+
+
+@rule(
+    "OPT112",
+    title="A model starts while CloudFormation waits",
+    reason="CloudFormation gives up on an endpoint that is not there after 160 minutes, on a component after 120",
+    link=_RESOURCES,
+    advisory=True,
+    of=Hosting,
+)
+def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
+    given = (hosting.download_timeout_seconds, hosting.startup_timeout_seconds, hosting.provision_timeout_seconds)
+    known = [COMPONENT_STARTUP_SECONDS if hosting.serves_components else _STARTUP_SECONDS] * 2 + [0]
+    seconds = [default if each is None else each for each, default in zip(given, known, strict=True)]
+    patience = _COMPONENT_PATIENCE if hosting.serves_components else _ENDPOINT_PATIENCE
+    if given != (None, None, None) and all(in_range(each, 0) for each in seconds) and sum(seconds) > patience:
+        yield Finding(
+            "container_startup_timeout",
+            f"{sum(seconds)} s",
+            f"Keep the times for download, startup and provisioning within {patience} s together: a model that takes "
+            "longer fails the deployment while SageMaker goes on",
+        )
 
 
 @rule(

@@ -10,8 +10,11 @@ from ..model import is_token, too_late
 from ..recipe import Recipe
 from .registry import Finding, rule
 
+_LONGEST_RUNTIME = 28 * 86_400
 _INSTANCES = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateOptimizationJob.html"
 _SDK = "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py"
+_STOPPING = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html"
+_IMAGES = "https://github.com/aws/sagemaker-python-sdk/tree/master/sagemaker-core/src/sagemaker/core/image_uri_config"
 _CONTAINERS = "https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html"
 
 
@@ -108,3 +111,34 @@ def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
     matches = close_matches(recipe.region, images.registry_accounts())
     meant = f"did you mean {' or '.join(matches)}?" if matches else "a region such as us-west-2"
     yield Finding("region", recipe.region, meant)
+
+
+@rule(
+    "OPT015",
+    title="The region has the images",
+    reason="that region's registry lacks the container image that has what the techniques need",
+    link=_IMAGES,
+)
+def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
+    region = recipe.region
+    if not isinstance(region, str):
+        return
+    needed = [recipe.capabilities, *({"training"} for _ in recipe.trained_techniques)]
+    for capabilities in needed:
+        image = images.select(capabilities)
+        if image is not None and images.select(capabilities, region) is None:
+            reason = f"the registry of {region} has no {image.name}"
+            without = ", ".join(sorted(image.missing_in))
+            yield Finding("region", region, f"a region other than {without}", reason=reason)
+
+
+@rule(
+    "OPT016",
+    title="A job's runtime is one that SageMaker takes",
+    reason="a job runs for 1 second at least and 28 days at most",
+    link=_STOPPING,
+)
+def _runtime_is_in_range(recipe: Recipe) -> Iterator[Finding]:
+    given = recipe.max_runtime_seconds
+    if given is not None and not (type(given) is int and 1 <= given <= _LONGEST_RUNTIME):
+        yield Finding("max_runtime", f"{given} s", f"1 to {_LONGEST_RUNTIME} seconds (28 days)")

@@ -5,7 +5,9 @@ Sources: the API's ranges (DeploymentConfig) and the SageMaker developer guide, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import Any
 
 from ..hosting import Hosting, UpdateSettings
 from .hosting_rules import in_range
@@ -15,6 +17,7 @@ _API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Deployment
 _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html"
 MOST_ROLLBACK_ALARMS = 10
 """How many alarms SageMaker watches during an update."""
+_LONGEST_UPDATE_SECONDS = 28_800
 _SHARES = {"CANARY": (1, 50), "LINEAR": (10, 50), "ROLLING": (5, 50)}
 
 
@@ -63,7 +66,7 @@ def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     timeout = update.timeout_seconds
     if timeout is None:
         return
-    if not in_range(timeout, 600, 28800):
+    if not in_range(timeout, 600, _LONGEST_UPDATE_SECONDS):
         yield Finding("update_policy.timeout", f"{timeout} s", "600 to 28800 seconds")
     elif all(in_range(seconds, 0) for _, seconds in waits) and timeout <= sum(seconds for _, seconds in waits):
         yield Finding(
@@ -101,3 +104,39 @@ def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
             update.strategy,
             "Start with two instances, auto_scale(min_capacity=2, ...), or use UpdatePolicy.all_at_once()",
         )
+
+
+@rule(
+    "OPT124",
+    title="An update's steps fit its time",
+    reason="SageMaker ends an update that takes longer than its timeout, 8 hours at most, and goes back",
+    link=_API,
+    of=Hosting,
+)
+def _steps_fit_the_time(hosting: Hosting) -> Iterator[Finding]:
+    update = hosting.update
+    if not isinstance(update, UpdateSettings):
+        return
+    steps, limit = _steps(update, hosting.initial_instance_count), update.timeout_seconds or _LONGEST_UPDATE_SECONDS
+    waits = (update.bake_seconds, update.termination_wait_seconds)
+    if steps is None or not all(in_range(seconds, 0, 3600) for seconds in waits) or not in_range(limit, 600):
+        return
+    waiting = steps * update.bake_seconds + update.termination_wait_seconds
+    if waiting >= limit:
+        longest = (limit - update.termination_wait_seconds - 1) // steps
+        yield Finding(
+            "update_policy",
+            f"{steps} steps of {update.bake_seconds} s",
+            f"fewer steps, or a bake_time of {longest} s at most: launching instances takes time as well"
+            if longest > 0
+            else "fewer steps",
+            reason=f"the waits alone take {waiting} s, and the update {limit} s at most",
+        )
+
+
+def _steps(update: UpdateSettings, instances: Any) -> int | None:
+    """How often alarms are watched in one update; None where that cannot be told."""
+    if update.strategy in ("ALL_AT_ONCE", "CANARY"):
+        return 1
+    whole = 100 if update.size_unit == "CAPACITY_PERCENT" else instances
+    return math.ceil(whole / update.size) if in_range(update.size, 1) and in_range(whole, 1) else None

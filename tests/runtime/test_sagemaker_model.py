@@ -1,0 +1,65 @@
+"""Handlers call operations that the boto3 of their Lambda runtime does not know yet."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import boto3
+import botocore
+import botocore.session
+import pytest
+
+import constructs_optim.runtime as runtime
+from constructs_optim.runtime import custom_resource
+from constructs_optim.runtime.sagemaker_jobs import BENCHMARK, OPTIMIZATION, RECOMMENDATION, SageMakerJobs
+from tests.documents import CHECKOUT
+
+EXTRAS = Path(runtime.__file__).parent / "botocore_data/sagemaker/2017-07-24/service-2.sdk-extras.json"
+NEWER = ("AIBenchmarkJob", "AIRecommendationJob")
+
+
+@pytest.fixture
+def old_boto3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A boto3 whose model of SageMaker is older than AI jobs and draft models of optimization jobs."""
+    model: dict[str, Any] = (
+        botocore.session.get_session().get_component("data_loader").load_service_model("sagemaker", "service-2")
+    )
+    model["operations"] = {name: of for name, of in model["operations"].items() if not name.endswith(NEWER)}
+    model["shapes"] = {name: of for name, of in model["shapes"].items() if not name.startswith("AI")}
+    del model["shapes"]["OptimizationConfig"]["members"]["ModelSpeculativeDecodingConfig"]
+    folder = tmp_path / "sagemaker" / "2017-07-24"
+    folder.mkdir(parents=True)
+    (folder / "service-2.json").write_text(json.dumps(model))
+    for name, value in {
+        "AWS_DATA_PATH": str(tmp_path),
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_DEFAULT_REGION": "us-west-2",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+
+
+def test_the_newest_operations_can_be_called_with_an_older_boto3(old_boto3: None) -> None:
+    assert not hasattr(botocore.session.get_session().create_client("sagemaker"), "create_ai_benchmark_job")
+    sagemaker = custom_resource.client("sagemaker")
+    for kind in (BENCHMARK, RECOMMENDATION, OPTIMIZATION):
+        for verb in ("create", "describe", "stop"):
+            assert callable(SageMakerJobs(sagemaker, kind)._operation(verb.title()))
+    shape: Any = sagemaker.meta.service_model.operation_model("CreateOptimizationJob").input_shape
+    assert "ModelSpeculativeDecodingConfig" in shape.members["OptimizationConfigs"].member.members
+    # What an older boto3 knows stays.
+    assert callable(sagemaker.create_training_job)
+
+
+def test_what_is_added_is_what_the_installed_botocore_has() -> None:
+    written = json.loads(EXTRAS.read_text())
+    found = runpy.run_path(str(CHECKOUT / "tooling/sagemaker_model.py"))["content"]()
+    recorded, installed = (tuple(map(int, text.split()[1].split("."))) for text in (written["source"], found["source"]))
+    if installed < recorded:
+        assert set(found["merge"]["shapes"]) <= set(written["merge"]["shapes"])
+    else:
+        assert written["merge"] == found["merge"]
