@@ -118,7 +118,7 @@ class ModelRecommendation(Construct):
         self.role: iam.IRole = role
         self._service = service = RecommendationService.of(self)
         config = workload_config(self, workload)
-        source = S3Source(uri=model.uri)
+        source = S3Source(uri=model.uri, encryption_key_arn=model.encryption_key_arn)
         service.permit(
             source=source,
             workload_config_arn=config.attr_ai_workload_config_arn,

@@ -141,6 +141,7 @@ def read_statements(source: HubSource | HubDraftSource | S3Source) -> list[State
                 wildcard="the model is all the files under the prefix",
             ),
             _list_statement(source),
+            *_decryption(source),
         ]
     names = _JUMPSTART_BUCKETS if isinstance(source, HubSource) else _DRAFT_BUCKETS
     buckets = [f"arn:${{AWS::Partition}}:s3:::{bucket}" for bucket in names]
@@ -153,6 +154,15 @@ def read_statements(source: HubSource | HubDraftSource | S3Source) -> list[State
         ),
         Statement("ListJumpStart", ("s3:ListBucket",), tuple(sub(bucket) for bucket in buckets)),
     ]
+
+
+def _decryption(source: S3Source) -> list[Statement]:
+    """Handlers need none of it: they list the files, and read none."""
+    if source.encryption_key_arn is None:
+        return []
+    # As AWS KMS names the service (developer guide, "kms:ViaService"): amazonaws.com in every partition.
+    condition = {"StringEquals": {"kms:ViaService": sub("s3.${AWS::Region}.amazonaws.com")}}
+    return [Statement("DecryptSource", ("kms:Decrypt",), (source.encryption_key_arn,), condition)]
 
 
 def _list_statement(source: S3Source) -> Statement:

@@ -41,6 +41,7 @@ class Model(BaseModel):
     version: Any = None
     uri: Any = None
     accept_eula: Any = False
+    encryption_key_arn: Any = None
 
     @staticmethod
     @knows_its_arguments
@@ -57,14 +58,16 @@ class Model(BaseModel):
 
     @staticmethod
     @knows_its_arguments
-    def s3(uri: str, *, accept_eula: bool = False) -> Model:
+    def s3(uri: str, *, accept_eula: bool = False, encryption_key_arn: str | None = None) -> Model:
         """Uncompressed model files (Hugging Face layout) under an S3 prefix.
 
         Args:
             uri: for instance ``s3://bucket/models/llama/``; may be or contain a token.
             accept_eula: passed on for sources that demand it. Default: it is not.
+            encryption_key_arn: the KMS key that the files are encrypted with, where it is a customer's own; may be a
+                token. Default: S3's own keys.
         """
-        return Model(kind="s3", uri=uri, accept_eula=accept_eula)
+        return Model(kind="s3", uri=uri, accept_eula=accept_eula, encryption_key_arn=encryption_key_arn)
 
     def __str__(self) -> str:
         if self.kind == "s3":

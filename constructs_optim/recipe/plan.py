@@ -313,7 +313,11 @@ class _Planner:
     def _source(self) -> HubSource | S3Source:
         model = self.model
         if model.kind == "s3":
-            return S3Source(uri=model.uri, accept_eula=model.accept_eula is True)
+            return S3Source(
+                uri=model.uri,
+                accept_eula=model.accept_eula is True,
+                encryption_key_arn=model.encryption_key_arn,
+            )
         configuration = next((getattr(t, "config", None) for t in self.techniques if t.hub_configuration), None)
         return HubSource(
             model_id=model.model_id,

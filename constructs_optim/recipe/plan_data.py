@@ -53,6 +53,8 @@ class S3Source(_Data):
     kind: Literal["s3"] = "s3"
     uri: str
     accept_eula: bool = False
+    # Who may read the files is no part of what is made of them: no key or hash may change with it.
+    encryption_key_arn: str | None = Field(default=None, exclude=True)
 
 
 class ArtifactSource(_Data):

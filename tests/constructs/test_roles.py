@@ -340,3 +340,21 @@ def test_components_on_one_endpoint_have_one_role() -> None:
     template = template_of(scope)
     config, model = (resource(template, f"AWS::SageMaker::{kind}") for kind in ("EndpointConfig", "Model"))
     assert config["ExecutionRoleArn"] == model["ExecutionRoleArn"]
+
+
+def test_a_models_own_key_may_be_used_by_jobs_through_s3_and_changes_nothing_that_is_made() -> None:
+    key = "arn:aws:kms:us-west-2:111122223333:key/01234567-89ab-cdef-0123-456789abcdef"
+    made: list[dict[str, Any]] = []
+    for given in ({}, {"encryption_key_arn": key}):
+        scope = stack()
+        endpoint(scope, model=Model.s3("s3://models/llama/70b/", **given))
+        made.append(template_of(scope))
+    plain, encrypted = made
+    (statement,) = [s for s in _statements(encrypted, "JobRole") if s not in _statements(plain, "JobRole")]
+    assert (statement["Action"], statement["Resource"]) == (["kms:Decrypt"], key)
+    assert statement["Condition"] == {
+        "StringEquals": {"kms:ViaService": {"Fn::Sub": "s3.${AWS::Region}.amazonaws.com"}}
+    }
+    for template in made:
+        template["Resources"] = {n: r for n, r in template["Resources"].items() if "JobRole" not in n}
+    assert plain["Resources"] == encrypted["Resources"]

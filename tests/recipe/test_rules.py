@@ -56,6 +56,8 @@ def _on(**compute: Any) -> dict[str, Any]:
     return _medusa(compute=TrainingCompute(**compute))
 
 
+_KEY = "arn:aws:kms:us-west-2:111122223333:key/01234567-89ab-cdef-0123-456789abcdef"
+
 GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT001": [{"model": Model.s3("s3://models/mine/")}],
     "OPT002": [{"model": Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")}],
@@ -66,6 +68,10 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"model": Model.s3("s3://models")},
         {"model": Model.s3("${Token[TOKEN.1]}")},
         {"model": Model.s3("s3://${Token[Bucket.Name.12]}/mine/")},
+    ],
+    "OPT009": [
+        {"model": Model.s3("s3://models/mine", encryption_key_arn=_KEY)},
+        {"model": Model.s3("s3://models/mine", encryption_key_arn="${Token[TOKEN.1]}")},
     ],
     "OPT010": [{"instance_type": "ml.p5.48xlarge"}],
     "OPT011": [{"instance_type": "ml.g6.48xlarge"}],
@@ -168,6 +174,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT005", {"model": Model.s3("s3://models/llama/model.tar.gz")}, "model.uri", "unpack"),
     ("OPT005", {"model": Model.s3("s3://models/" + "x" * 1100)}, "model.uri", "1024"),
     ("OPT005", {"model": Model.s3(7)}, "model.uri", "s3://"),  # type: ignore[arg-type]
+    ("OPT009", {"model": Model.s3("s3://models/mine", encryption_key_arn="alias/m")}, "model.encryption_key_arn", "key_arn"),
+    ("OPT009", {"model": Model.s3("s3://models/mine", encryption_key_arn=7)}, "model.encryption_key_arn", "arn:aws"),  # type: ignore[arg-type]
     ("OPT010", {"instance_type": "ml.g5.12xlage"}, "instance_type", "ml.g5.12xlarge"),
     ("OPT010", {"instance_type": "g5.12xlarge"}, "instance_type", "ml.g5.12xlarge"),
     ("OPT010", {"instance_type": 12}, "instance_type", "an instance type is text"),

@@ -15,11 +15,13 @@ _MATRIX = "https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supporte
 _HUB_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeHubContent.html"
 _JOB_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_OptimizationJobModelSourceS3.html"
 _BUCKETS = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"
+_KEYS_IN_POLICIES = "https://docs.aws.amazon.com/kms/latest/developerguide/cmks-in-iam-policies.html"
 _LICENCES = "https://docs.aws.amazon.com/sagemaker/latest/dg/jumpstart-foundation-models-choose.html"
 
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
 _S3_URI = re.compile(r"s3://(?P<bucket>[^/\s]*)(?P<prefix>/\S*)?")
 _BUCKET = re.compile(r"(?!xn--)(?!\d+\.\d+\.\d+\.\d+$)(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_KMS_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/\S+")
 _ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 _LONGEST_URI = 1024
 
@@ -134,6 +136,24 @@ def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
             model.uri,
             f"a URI of at most {_LONGEST_URI} characters",
             reason="the URI is too long",
+        )
+
+
+@rule(
+    "OPT009",
+    title="The key of a model's files is named by its ARN",
+    reason="IAM policies name KMS keys by their ARNs: an alias or an id in them allows nothing",
+    link=_KEYS_IN_POLICIES,
+)
+def _encryption_key_is_an_arn(recipe: Recipe) -> Iterator[Finding]:
+    model = recipe.model
+    if not isinstance(model, Model) or model.encryption_key_arn is None or is_token(model.encryption_key_arn):
+        return
+    if not isinstance(model.encryption_key_arn, str) or not _KMS_KEY.fullmatch(model.encryption_key_arn):
+        yield Finding(
+            "model.encryption_key_arn",
+            model.encryption_key_arn,
+            "key.key_arn, or an ARN such as 'arn:aws:kms:us-west-2:111122223333:key/...'",
         )
 
 
