@@ -131,7 +131,8 @@ EVALUATION: tuple[MetricDefinition, ...] = (
         "Total throughput",
         _T,
         Unit.COUNT_PER_SECOND,
-        "Output tokens a second that the median inter-token latency comes to, over all users.",
+        "Output tokens a second that the median inter-token latency comes to, over all users. Time before the first "
+        "token is not in it: where requests queue, fewer tokens are delivered (output_tokens_per_second).",
         formula=pricing.TOTAL_THROUGHPUT,
         source=_BLOG,
     ),
@@ -180,7 +181,8 @@ EVALUATION: tuple[MetricDefinition, ...] = (
         "Blended price per million tokens",
         _P,
         Unit.US_DOLLARS,
-        "Cost of 1,000,000 tokens of which three are input for each that is output.",
+        "Cost of 1,000,000 tokens of which three are input for each that is output, by total_throughput: it knows no "
+        "queue, and price_per_million_output_tokens, of what was delivered, does.",
         formula=pricing.BLENDED_PRICE_PER_MILLION_TOKENS,
         source=_BLOG,
     ),

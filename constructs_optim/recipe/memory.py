@@ -135,10 +135,12 @@ def context(recipe: Recipe) -> Context | None:
     if row is None or found is None or not _is_served_by_vllm(recipe):
         return None
     asked = _number(recipe.variables.get(MAX_MODEL_LEN)) or row.max_position
-    request = row.context_bytes(asked) if asked is not None else None
-    if not asked or request is None:
+    held = row.context_bytes(asked) if asked is not None else None
+    if not asked or held is None:
         return None
     accelerators = recipe.tensor_parallel_degree or 1
+    # An accelerator holds a whole key and value head at least: fewer heads than accelerators are copied.
+    request = held * max(1, accelerators / (row.key_value_heads or accelerators))
     beside = found.available_gb - found.fixed_gb
     left = (beside - accelerators * _WORKSPACE_GB) * 1e9
     activations = accelerators * (row.hidden_size or 0) * _ACTIVATION_BYTES

@@ -239,6 +239,16 @@ def test_an_answer_that_is_not_streamed_is_told_of(server: ModelServer, tmp_path
     assert (out / "report.html").exists()
 
 
+def test_a_wrong_count_of_tokens_is_told_of(server: ModelServer, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "bend:uncounted"}')
+    ran = run(
+        "--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2, "--output", tmp_path / "o"
+    )
+    assert ran.exit_code == 0, ran.output
+    assert "the server counted no tokens in 2 answers that have text" in " ".join(ran.output.split())
+
+
 def test_without_prompts_they_are_made_up_at_the_length_of_a_usual_load(server: ModelServer, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (tmp_path / "model").mkdir()

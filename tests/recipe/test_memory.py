@@ -12,6 +12,7 @@ from constructs_optim.recipe.techniques import Technique
 
 from .recipes import broken_rules, recipe
 
+G5 = "ml.g5.12xlarge"
 AWQ, FAST_LOAD = Quantization.awq(), Sharding.fast_load()
 
 
@@ -89,6 +90,16 @@ def test_a_stated_context_that_cannot_fit_is_refused() -> None:
     assert broken_rules(model=model, environment={MAX_MODEL_LEN: "100000"}) == []
     awq = Quantization.awq(tensor_parallel_degree=2)
     assert broken_rules(model=model, techniques=[awq], environment={MAX_MODEL_LEN: "100000"}) == ["OPT052"]
+
+
+def test_heads_of_keys_and_values_are_copied_where_accelerators_are_more() -> None:
+    one, four = (
+        context(Recipe(of("huggingface-llm-gemma-2b"), [Quantization.awq(tensor_parallel_degree=degree)], G5))
+        for degree in (1, 4)
+    )
+    assert one is not None
+    assert four is not None
+    assert four.request_gb == pytest.approx(4 * one.request_gb, rel=0.01)
 
 
 def test_layers_with_a_sliding_window_do_not_keep_long_requests() -> None:
