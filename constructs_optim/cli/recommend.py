@@ -67,7 +67,7 @@ def recommend_command(
     profile: Profile = None,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
 ) -> None:
-    """Rank the recipes that work for a model by what is published, measured and charged. Exit status 2 when none is.
+    """Rank the recipes that work for a model by what is published, measured and charged. Exits 2 if no recipe works.
 
     Published are JumpStart's benchmarks; measured is what evaluations left in an artifact store (--store).
     """

@@ -109,8 +109,9 @@ def alarms(arns: Sequence[str]) -> Segment:
     return Segment("alarms_heading", "Alarms", tuple(widgets))
 
 
-def traffic(served: ServedModel, place: Place) -> Segment:
-    """Requests, and how long they take."""
+def traffic(served: ServedModel, place: Place, latency_alarm_seconds: float | None = None) -> Segment:
+    """Requests, and how long they take; with the latency that raises an alarm, where there is one."""
+    alarmed = [] if latency_alarm_seconds is None else [(latency_alarm_seconds * 1000, "alarm on p99")]
     owner = "per copy" if served.is_component else "per instance"
     latencies = [Line("model_latency", statistic, color=OF_STATISTICS[statistic]) for statistic in _PERCENTILES]
     overheads = [Line("overhead_latency", statistic, color=OF_STATISTICS[statistic]) for statistic in _PERCENTILES]
@@ -125,7 +126,7 @@ def traffic(served: ServedModel, place: Place) -> Segment:
         "Traffic and latency",
         (
             *graph(served, place, "invocations", "Invocations", invocations, width=width),
-            *graph(served, place, "model_latency", "Model latency", latencies, width=width),
+            *graph(served, place, "model_latency", "Model latency", latencies, width=width, thresholds=alarmed),
             *graph(served, place, "overhead_latency", "Overhead latency", overheads, width=width),
             *graph(served, place, "first_chunk_latency", "Time to first chunk (streaming)", chunks, width=width),
         ),
@@ -197,7 +198,7 @@ def accelerators(served: ServedModel, place: Place) -> Segment:
 def host(served: ServedModel, place: Place) -> Segment:
     """The instances themselves."""
     memory = [
-        Line("memory_utilization", label="in use", color=BLUE),
+        Line("memory_utilization", label="used", color=BLUE),
         Line("memory_reservation", label="reserved by components", color=GREY),
     ]
     return Segment(
@@ -228,7 +229,7 @@ def host(served: ServedModel, place: Place) -> Segment:
 def scaling(served: ServedModel, place: Place, range_: ScalingRange | None) -> Segment:
     """How many instances, or copies, there are; a deployment shows as old and new ones at the same time."""
     # A limit that is known only at deployment cannot be drawn: a number within a text has no placeholder.
-    given = [] if range_ is None else [(range_.fewest, "fewest"), (range_.most, "most")]
+    given = [] if range_ is None else [(range_.fewest, "scaling minimum"), (range_.most, "scaling maximum")]
     limits = [(limit, name) for limit, name in given if is_known(limit)]
     copies = [Line("copies", label="copies", color=GREEN)]
     instances = [Line("instances", label="instances", color=BLUE)]

@@ -21,6 +21,7 @@ from constructs_optim.recipe.alarms import (
     failed_job_alarm,
 )
 from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.scaling import is_known
 
 from .alarm_actions import AlarmAction, AlarmActions
 from .refusal import refuse
@@ -121,6 +122,13 @@ class EndpointAlarms(Construct):
     def alarm_arns(self) -> list[str]:
         """Their ARNs (tokens), for a dashboard."""
         return [answer(resource, "attr_arn") for _, resource in self._alarms.values()]
+
+    @property
+    def latency_threshold_seconds(self) -> float | None:
+        """The latency that raises an alarm; None where none does, or where only the deployment knows it."""
+        settings = self._request.switched_on().get("latency")
+        threshold = settings.threshold if settings is not None else None
+        return threshold if isinstance(threshold, int | float) and is_known(threshold) else None
 
     @property
     def arns_within_stack(self) -> list[str]:

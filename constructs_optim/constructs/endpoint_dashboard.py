@@ -100,6 +100,7 @@ class EndpointDashboard(Construct):
         self._alarms: list[str] = []
         self._deployments: list[tuple[str, str]] = []
         self._scaling: ScalingRange | None = None
+        self._latency_alarm_seconds: float | None = None
         self._evaluation: tuple[EvaluatedModel | None, str, tuple[int, ...]] | None = None
         self._more: list[Segment] = []
         self._components: dict[str, ServedModel] = {}
@@ -136,7 +137,7 @@ class EndpointDashboard(Construct):
                 served, place, self._plan, self._instance_types, bucket=bucket, stack_region=self._stack.region
             ),
             segments.alarms(self._alarms),
-            segments.traffic(served, place),
+            segments.traffic(served, place, self._latency_alarm_seconds),
             segments.concurrency(served, place, self._scaling),
             segments.errors(served, place),
             segments.accelerators(served, place),
@@ -221,6 +222,15 @@ class EndpointDashboard(Construct):
             targets: by ``concurrent_requests`` or ``invocations_per_copy``. Default: none.
         """
         self._scaling = ScalingRange(min_capacity, max_capacity, tuple((targets or {}).items()))
+        return self._changed()
+
+    def show_latency_alarm(self, seconds: float) -> EndpointDashboard:
+        """Draw the latency that raises an alarm into the graph of latencies.
+
+        Args:
+            seconds: the alarm's threshold, which 99 of 100 requests are to keep.
+        """
+        self._latency_alarm_seconds = seconds
         return self._changed()
 
     def show_evaluation(

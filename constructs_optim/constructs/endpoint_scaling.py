@@ -74,7 +74,7 @@ class EndpointScaling(ScalingSchedules, Construct):
             on_change: told each time the range of copies or the target of concurrency changes.
 
         Raises:
-            RecipeError: when the range is none.
+            RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``.
         """
         asked = Scaling(target.wake_metric is not None, min_capacity, max_capacity)
         refuse(check(asked))

@@ -192,7 +192,7 @@ class FleetDashboard(Construct):
                     Line("invocation_5xx_errors", label="5xx", color=RED),
                 ],
             ),
-            "concurrency": ("Concurrent requests", [Line("concurrent_requests", label="most", color=BLUE)]),
+            "concurrency": ("Concurrent requests", [Line("concurrent_requests", label="maximum", color=BLUE)]),
             "load": (
                 "GPU utilization" if served.has_gpus else "CPU utilization",
                 [Line("gpu_utilization" if served.has_gpus else "cpu_utilization", label="average", color=GREEN)],

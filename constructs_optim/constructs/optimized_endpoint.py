@@ -65,6 +65,21 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
     A changed recipe makes a new artifact, a new model and a new endpoint configuration, and the endpoint moves over as
     its update policy says; when one of its alarms goes off meanwhile, it goes back. The old artifact stays in the
     store.
+
+    Example:
+        ```python
+        endpoint = OptimizedEndpoint(
+            stack,
+            "Llama70B",
+            model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.16.2", accept_eula=True),
+            techniques=[Quantization.awq()],
+            instance_type="ml.g5.12xlarge",
+        )
+        endpoint.auto_scale(max_capacity=4).on_concurrency(target=8)
+        ```
+
+    An endpoint takes one of three forms: ``model``, ``techniques`` and ``instance_type``; ``model`` and
+    ``instance_pools``; or ``instance_type`` alone, for the models that ``add_component`` adds.
     """
 
     @knows_its_arguments
@@ -318,6 +333,8 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         alarms_shown = self.alarms if self.component is None else self.component.alarms
         if alarms_shown is not None:
             self._dashboard.add_alarms(*alarms_shown.arns_within_stack)
+            if (seconds := alarms_shown.latency_threshold_seconds) is not None:
+                self._dashboard.show_latency_alarm(seconds)
 
     @property
     def _literally_served(self) -> ServedModel:
@@ -384,7 +401,8 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             min_capacity: the fewest. Copies may go to 0; a variant keeps an instance. Default: 1.
 
         Raises:
-            ValueError: when the range is none, or the endpoint is scaled already.
+            RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``.
+            ValueError: if the endpoint is scaled already.
         """
         if self.component is not None:
             scaling = self.component.auto_scale(max_capacity=max_capacity, min_capacity=min_capacity)

@@ -10,6 +10,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk.assertions import Template
 
 from constructs_optim import (
+    Alarms,
+    AlarmSettings,
     EndpointDashboard,
     EvaluatedModel,
     Quantization,
@@ -201,7 +203,16 @@ def test_an_endpoint_that_scales_shows_its_limits() -> None:
     scope = stack()
     endpoint(scope).auto_scale(min_capacity=1, max_capacity=4)
     marks = titled(body_of(scope), "Instances")["annotations"]["horizontal"]
-    assert [(mark["value"], mark["label"]) for mark in marks] == [(1, "fewest"), (4, "most")]
+    assert [(mark["value"], mark["label"]) for mark in marks] == [(1, "scaling minimum"), (4, "scaling maximum")]
+
+
+def test_the_latency_that_raises_an_alarm_is_drawn_among_the_latencies() -> None:
+    scope = stack()
+    endpoint(scope, alarms=Alarms(latency=AlarmSettings(threshold=20)))
+    ((body, _),) = bodies(template_of(scope))
+    (latency,) = [graph for graph in graphs(body) if graph["title"] == "Model latency"]
+    (mark,) = latency["annotations"]["horizontal"]
+    assert (mark["value"], mark["label"]) == (20_000, "alarm on p99")
 
 
 def test_each_further_component_has_its_own_segments() -> None:

@@ -337,6 +337,6 @@ def test_a_capacity_that_is_known_at_deployment_leaves_the_dashboard_whole() -> 
     endpoint(scope).auto_scale(max_capacity=most).on_concurrency(target=8)
     template = template_of(scope)
     body, _ = resource(template, "AWS::CloudWatch::Dashboard")["DashboardBody"]["Fn::Sub"]
-    assert '"fewest"' in body, "text, and the limit that is known"
-    assert '"most"' not in body
+    assert '"scaling minimum"' in body, "text, and the limit that is known"
+    assert '"scaling maximum"' not in body
     assert resource(template, "AWS::ApplicationAutoScaling::ScalableTarget")["MaxCapacity"] == {"Ref": "Most"}
