@@ -16,14 +16,12 @@ from constructs_optim.recipe.plan_data import Plan
 
 from . import model_source
 from .artifact_store import IArtifactStore
-from .container_registry import ContainerRegistry
+from .container_registry import ContainerRegistry, repositories_of
 from .permissions import NO_RESOURCES, PolicyBuilder, Statement, acknowledge_wildcards, sub, trust_policy
 from .stack_facts import PSEUDO
 
 _ACCOUNT_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:*"
 _ARTIFACT_KEYS = "artifact keys are known only when the stack is deployed"
-# Where a hub's configuration names the image, it is one of these.
-_HUB_REPOSITORIES = frozenset({"djl-inference", "huggingface-pytorch-tgi-inference"})
 _NETWORK_ACTIONS = (
     "ec2:CreateNetworkInterface",
     "ec2:CreateNetworkInterfacePermission",
@@ -114,9 +112,7 @@ def execution_statements(
     plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool, runs_jobs: bool = True
 ) -> list[Statement]:
     """All that a plan's jobs and model need of their execution role; ``runs_jobs=False``: the model alone."""
-    images = [*(job.image for job in plan.jobs if runs_jobs), plan.container.image]
-    named = {image.rpartition("/")[2].partition(":")[0] for image in images if image is not None}
-    repositories = sorted(named or _HUB_REPOSITORIES)
+    repositories = repositories_of([*(job.image for job in plan.jobs if runs_jobs), plan.container.image])
     sources = plan.sources if runs_jobs else plan.container.sources
     return [
         *(statement for source in sources for statement in model_source.read_statements(source)),

@@ -10,6 +10,7 @@ import pytest
 from constructs_optim.operations.artifacts import REQUESTS_AT_ONCE, ArtifactInventory, State
 from constructs_optim.operations.pruning import Pruner
 from constructs_optim.operations.stacks import Stacks
+from constructs_optim.runtime.concurrency import CALLS_A_THREAD
 
 from .memory_store import ACCOUNT, BUCKET, FILES, MemoryS3, MemoryStacks, fill
 
@@ -67,5 +68,5 @@ def test_a_listing_is_not_held_in_memory() -> None:
         tracemalloc.stop()
         return most
 
-    at_once = 1024
+    at_once = REQUESTS_AT_ONCE * CALLS_A_THREAD
     assert peak(3 * at_once) < 1.5 * peak(at_once)
