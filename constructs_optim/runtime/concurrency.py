@@ -10,7 +10,7 @@ from typing import TypeVar
 In = TypeVar("In")
 Out = TypeVar("Out")
 
-CALLS_A_THREAD = 16
+CALLS_A_THREAD = 32
 """How many calls a thread has before the results so far are passed on: few enough to hold them all in memory."""
 
 
