@@ -92,6 +92,13 @@ lock: install ## look for newer versions of everything that is pinned
 	  --no-emit-package torch --output-file requirements/models.txt
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/models-torch.in --constraint requirements/models.txt --output-file requirements/models-torch.txt
+	@# All that a training container installs: what PyTorch's image brings is not named, and pip looks for nothing else.
+	@{ echo "# What a training container needs beside PyTorch, which its image brings: make lock writes it."; echo --require-hashes; \
+	  uv pip compile --no-progress --upgrade --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	    --python-version 3.11 requirements/medusa.in --constraint requirements/models.txt \
+	    --excludes requirements/models-gpu-packages.txt --no-emit-package torch --no-emit-package mpmath \
+	    --no-emit-package networkx --no-emit-package setuptools --no-emit-package sympy 2>/dev/null; \
+	} > constructs_optim/medusa/requirements.txt
 	@for sdk in 2 3; do uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/conformance-$$sdk.in --output-file requirements/conformance-$$sdk.txt; done
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \

@@ -6,17 +6,27 @@ gets a CloudFormation mapping, so that one template can be deployed anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aws_cdk import CfnMapping, Stack
 
 from constructs_optim.recipe.catalog import images
+from constructs_optim.recipe.plan_data import Plan
 
 from .permissions import Arn, sub
 from .stack_facts import PSEUDO, facts_of, is_token
 
 _MAPPING_ID = "DeepLearningContainers"
 _ACCOUNT = "Account"
+# Where a hub's configuration names the image, it is one of these.
+_HUB_REPOSITORIES = frozenset({"djl-inference", "huggingface-pytorch-tgi-inference"})
+
+
+def repositories_of(images: Iterable[str | None]) -> list[str]:
+    """The names of the repositories that images are pulled from; where none is named, of those a hub may name."""
+    named = {image.rpartition("/")[2].partition(":")[0] for image in images if image is not None}
+    return sorted(named or _HUB_REPOSITORIES)
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,13 @@ class ContainerRegistry:
         if is_token(self.account):
             return {"Fn::Sub": [template, {"Account": self.account}]}
         return sub(template.replace("${Account}", self.account))
+
+    def serving_repositories(self, plan: Plan) -> list[str]:
+        """The repositories that an artifact of ``plan`` may be served from, for its manifest to be held to.
+
+        The execution role pulls from no other.
+        """
+        return [f"{self.host}/{name}" for name in repositories_of([plan.container.image])]
 
     @staticmethod
     def of(stack: Stack) -> ContainerRegistry:

@@ -19,7 +19,7 @@ from constructs_optim.recipe.plan_data import Plan
 
 from . import model_source
 from .artifact_store import IArtifactStore
-from .container_registry import ContainerRegistry
+from .container_registry import ContainerRegistry, repositories_of
 from .late_value import late_value
 from .permissions import (
     MOST_INLINE_CHARACTERS,
@@ -38,8 +38,6 @@ _ACCOUNT_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}
 SERVICE_KEY_ACTIONS = ("kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey")
 """What SageMaker needs of a key with which a job's output is encrypted."""
 _ARTIFACT_KEYS = "artifact keys are known only when the stack is deployed"
-# Where a hub's configuration names the image, it is one of these.
-_HUB_REPOSITORIES = frozenset({"djl-inference", "huggingface-pytorch-tgi-inference"})
 _NETWORK_ACTIONS = (
     "ec2:CreateNetworkInterface",
     "ec2:CreateNetworkInterfacePermission",
@@ -161,8 +159,7 @@ def serving_statements(
 
 
 def _image_statements(images: Sequence[str | None], registry: ContainerRegistry) -> list[Statement]:
-    named = {image.rpartition("/")[2].partition(":")[0] for image in images if image is not None}
-    repositories = sorted(named or _HUB_REPOSITORIES)
+    repositories = repositories_of(images)
     return [
         Statement(
             "PullImages",

@@ -285,6 +285,11 @@ class OptimizationJob(Construct):
             "Bucket": store.bucket_name,
             **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
             "StateMachineArn": service.jobs.state_machine_arn,
+            **(
+                {"ServingRepositories": ContainerRegistry.of(facts_of(self).stack).serving_repositories(self.plan)}
+                if job.recommends_image
+                else {}
+            ),
             **({"WaitHandle": answer(handle, "ref"), "WaitSeconds": wait_seconds} if handle is not None else {}),
         }
 

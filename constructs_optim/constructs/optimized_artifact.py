@@ -158,6 +158,11 @@ class OptimizedArtifact(Construct):
             "RecipeKey": job.recipe_key,
             **pinned,
             "Bucket": store.bucket_name,
+            **(
+                {"ServingRepositories": ContainerRegistry.of(facts_of(self).stack).serving_repositories(self.plan)}
+                if job.recommends_image
+                else {}
+            ),
             **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
         }
 

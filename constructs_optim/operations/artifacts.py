@@ -25,7 +25,7 @@ from .jobs import Job, JobStatus, describe_job, owner_to_json
 
 _KEY = re.compile(r"artifacts/([0-9a-f]{64})/(.+)")
 _MODEL_FILE = re.compile(r"model/(\d+)/(.+)")
-REQUESTS_AT_ONCE = 32
+REQUESTS_AT_ONCE = 48
 """How many requests are under way at a time; the client should keep as many connections (``max_pool_connections``)."""
 _PREFIX = re.compile(r"[0-9a-f]{1,64}")
 

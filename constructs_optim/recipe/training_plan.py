@@ -14,11 +14,12 @@ CODE_CHANNEL = "code"
 """The input channel that brings the training code, as one zip archive."""
 
 # At most 256 characters; $0 is the first of ContainerArguments. What cannot be installed is written where SageMaker
-# reads the reason of a failure. SAGEMAKER_BASE_DIR stands for /opt/ml where there is no container.
+# reads the reason of a failure. SAGEMAKER_BASE_DIR stands for /opt/ml where there is no container. requirements.txt is
+# complete, says --require-hashes, and leaves PyTorch to the image: without --no-deps, pip would ask for a hash of it.
 _START = (
     "cd ${SAGEMAKER_BASE_DIR:-/opt/ml} && python -m zipfile -e input/data/code/*.zip code && "
-    "python -m pip install -qr code/requirements.txt || "
-    "{ echo installing code or requirements.txt failed, see the log >output/failure; exit 1; }; "
+    "python -m pip install --no-deps -qr code/requirements.txt || "
+    "{ echo cannot install code or requirements.txt, see the log >output/failure; exit 1; }; "
     "exec python code/$0"
 )
 

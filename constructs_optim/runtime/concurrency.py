@@ -10,13 +10,13 @@ from typing import TypeVar
 In = TypeVar("In")
 Out = TypeVar("Out")
 
-# How many calls a thread has before the results so far are passed on: few enough to hold them all in memory.
-_CALLS_A_THREAD = 32
+CALLS_A_THREAD = 32
+"""How many calls a thread has before the results so far are passed on: few enough to hold them all in memory."""
 
 
 def in_threads(function: Callable[[In], Out], items: Iterable[In], *, threads: int = 8) -> Iterator[Out]:
     """``function`` of each item, in the order of the items. Neither items nor results are held all at once."""
     remaining = iter(items)
     with ThreadPoolExecutor(threads) as pool:
-        while batch := list(itertools.islice(remaining, threads * _CALLS_A_THREAD)):
+        while batch := list(itertools.islice(remaining, threads * CALLS_A_THREAD)):
             yield from pool.map(function, batch)

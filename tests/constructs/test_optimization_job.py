@@ -29,6 +29,16 @@ def test_a_job_alone_makes_an_artifact_and_no_endpoint() -> None:
     assert "Fn::Select" in template["Outputs"]["Uri"]["Value"]
 
 
+def test_what_an_artifact_is_served_from_is_held_to_the_repositories_of_its_recipe() -> None:
+    scope = stack()
+    job(scope)
+    properties = resource(template_of(scope), "Custom::OptimizationJob")
+    assert properties["ServingRepositories"] == ["763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference"]
+    # The job runs in an image of it, and this is what the service recommends.
+    image = properties["Request"]["OptimizationConfigs"][0]["ModelQuantizationConfig"]["Image"]
+    assert image.startswith(f"{properties['ServingRepositories'][0]}:")
+
+
 def test_an_artifact_that_is_waited_for_may_be_named_in_another_stack() -> None:
     scope = stack()
     other = Stack(App.of(scope), "Other", env=Environment(account=scope.account, region=scope.region))

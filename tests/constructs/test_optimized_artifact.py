@@ -81,6 +81,7 @@ def test_the_resource_says_which_artifact_of_which_recipe_it_looks_for() -> None
         },
         "Bucket": "artifacts-of-others",
         "KmsKeyArn": KEY_ARN,
+        "ServingRepositories": ["763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference"],
     }
 
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import json
 import re
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from constructs_optim.medusa import metrics
 from constructs_optim.medusa.failure import InvalidSettings, MedusaError
@@ -113,9 +116,52 @@ def test_without_gpus_a_host_has_one_process(tmp_path: Path) -> None:
     assert TrainingEnvironment.of({"SAGEMAKER_BASE_DIR": str(tmp_path), "SM_NUM_GPUS": "0"}).world_size == 1
 
 
+def pinned(place: str) -> dict[str, set[str]]:
+    """The versions of each package in a lock: several where they differ by Python."""
+    found: dict[str, set[str]] = {}
+    for name, version in re.findall(r"^([a-z0-9-]+)==([^ ;\n]+)", (ROOT / place).read_text(), re.M):
+        found.setdefault(name, set()).add(version)
+    return found
+
+
+REQUIREMENTS = "constructs_optim/medusa/requirements.txt"
+# What PyTorch needs as well comes with the image's PyTorch.
+OF_THE_IMAGE = {"mpmath", "networkx", "setuptools", "sympy", "torch"}
+
+
 def test_the_containers_requirements_are_what_the_tests_run_with() -> None:
-    locked = dict(re.findall(r"^([a-z0-9-]+)==([^ ;]+)", (ROOT / "requirements" / "models.txt").read_text(), re.M))
-    text = (ROOT / "constructs_optim" / "medusa" / "requirements.txt").read_text()
-    wanted = dict(re.findall(r"^([a-z0-9-]+)==([^ ;\n]+)", text, re.M))
-    assert wanted == {name: locked[name] for name in wanted}
-    assert "torch" not in wanted
+    wanted, locked = pinned(REQUIREMENTS), pinned("requirements/models.txt")
+    direct = set(re.findall(r"^([a-z0-9-]+)", (ROOT / "requirements" / "medusa.in").read_text(), re.M))
+    assert direct - {"torch"} <= wanted.keys()
+    assert {name: versions for name, versions in wanted.items() if name in locked} == {
+        name: locked[name] for name in wanted if name in locked
+    }
+    assert direct - {"torch"} <= locked.keys()
+    assert not wanted.keys() & OF_THE_IMAGE
+
+
+def test_the_container_installs_nothing_without_a_hash() -> None:
+    lines = (ROOT / REQUIREMENTS).read_text().splitlines()
+    assert "--require-hashes" in lines
+    requirements = "\n".join(lines).replace("\\\n", "").splitlines()
+    named = [line for line in requirements if "==" in line]
+    assert len(named) > 30
+    assert all("--hash=sha256:" in line for line in named)
+
+
+def test_the_containers_requirements_are_complete() -> None:
+    """pip installs them without looking for what they need: that has to be among them, or come with PyTorch."""
+    wanted = pinned(REQUIREMENTS)
+    here = {"python_version": "3.12", "python_full_version": "3.12.0", "extra": ""}
+    for name in wanted:
+        try:
+            needs = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            assert name in _OF_OTHER_PLATFORMS
+            continue
+        for each in map(Requirement, needs):
+            if each.marker is None or each.marker.evaluate(here):
+                assert canonicalize_name(each.name) in wanted.keys() | OF_THE_IMAGE, f"{name} needs {each}"
+
+
+_OF_OTHER_PLATFORMS = {"colorama", "httpx2-jsfetch", "tzdata"}
