@@ -223,7 +223,7 @@ class ArtifactStore:
     def claim(self, key: str) -> Claim | None:
         """The claim as it stands."""
         record = self._records.read(_claim_name(key))
-        return self._parsed(record, key) if record else None
+        return self._parsed(record, key) if record is not None else None
 
     def join(self, key: str, owner: Owner, *, due: int = 0, **details: Any) -> Claim:
         """Make ``owner`` one of the claim's owners, creating the claim where there is none.
@@ -329,7 +329,7 @@ class ArtifactStore:
 
     def _swap(self, key: str, change: Callable[[Claim | None], Claim]) -> Claim:
         def changed(record: Record | None) -> Record:
-            before = self._parsed(record, key) if record else None
+            before = self._parsed(record, key) if record is not None else None
             after = change(before)
             return record if record and after == before else after.to_record()
 

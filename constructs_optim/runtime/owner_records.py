@@ -377,7 +377,7 @@ class OwnerRecords:
 
     def _change(self, owner: Owner, change: Callable[[OwnerRecord], OwnerRecord]) -> OwnerRecord:
         def changed(record: Record | None) -> Record:
-            before = self._parsed(record, owner.record_name) if record else OwnerRecord(owner)
+            before = self._parsed(record, owner.record_name) if record is not None else OwnerRecord(owner)
             after = change(before)
             # Records of an earlier release that stay as they are must not be written for their form's sake.
             return record if record and after == before else after.to_record()

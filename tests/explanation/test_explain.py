@@ -194,14 +194,16 @@ def test_another_name_is_another_endpoint(synthesis: Synthesis) -> None:
 
 def test_a_grant_is_told_of_as_a_statement_and_with_the_endpoint(synthesis: Synthesis) -> None:
     report = synthesis.change(headline, with_a_bucket_to_read)
-    (change,) = report.permissions
-    assert (change.owner, change.direction, change.grants_more) == ("OptimizationServiceExecutionRole", "added", True)
-    assert change.after is not None
-    assert "s3:GetObject*" in change.after.actions
-    assert "What OptimizationServiceExecutionRole may do changes: 1 added statement" in said(report, "permissions")
-    assert "1 statement added, 1 grants new permissions." in markdown(report)
-    (lost,) = synthesis.change(with_a_bucket_to_read, headline).permissions
-    assert (lost.direction, lost.grants_more) == ("removed", False)
+    roles = ("OptimizationServiceExecutionRole", "OptimizationServiceJobRole")
+    assert {(each.owner, each.direction, each.grants_more) for each in report.permissions} == {
+        (owner, "added", True) for owner in roles
+    }
+    assert all(each.after is not None and "s3:GetObject*" in each.after.actions for each in report.permissions)
+    for owner in roles:
+        assert f"What {owner} may do changes: 1 added statement" in said(report, "permissions")
+    assert "2 statements added" in markdown(report)
+    lost = synthesis.change(with_a_bucket_to_read, headline).permissions
+    assert {(each.direction, each.grants_more) for each in lost} == {("removed", False)}
 
 
 def test_an_endpoint_comes_and_goes_and_the_one_beside_it_is_unchanged(synthesis: Synthesis) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.owner_records import (
+from constructs_optim.runtime.owner_records import (, UnreadableRecord
     ANSWERED,
     BEGUN,
     CARRIED_OUT,
@@ -140,10 +140,12 @@ def test_records_of_a_newer_schema_are_refused_with_what_to_do(s3: Any) -> None:
         lambda: store.manifest(KEY),
         lambda: records.get(OWNER),
         lambda: records.begin(OWNER, "update"),
-        lambda: list(records.all()),
     ):
         with pytest.raises(NewerRecord, match=rf"s3://{BUCKET}/.* has schema {SCHEMA + 1}.*Upgrade constructs-optim"):
             act()
+    (unreadable,) = records.all()
+    assert isinstance(unreadable, UnreadableRecord)
+    assert "Upgrade constructs-optim" in unreadable.problem
 
 
 def test_a_deletion_changes_records_of_a_newer_schema_and_keeps_it(s3: Any) -> None:
