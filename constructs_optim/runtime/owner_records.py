@@ -335,11 +335,15 @@ class OwnerRecords:
 
         Raises:
             Superseded: when a later request has begun.
+            DeploymentError: when another try of this request has given the artifact up.
         """
 
         def settled(record: OwnerRecord) -> OwnerRecord:
             _check_latest(record, request)
             known = record.keys.get(key, Reference(request))
+            # Another try of the request failed beside this one, and may have taken the owner off the claim since.
+            if known.state == LEAVING or (key not in record.keys and record.chosen.get(request) == key):
+                raise DeploymentError("another try of this request failed and gave the artifact up; deploy again")
             state = ANSWERED if known.state == ANSWERED else CARRIED_OUT
             settled = replace(known, request=request, state=state).with_properties(properties)
             now = replace(record, keys={**record.keys, key: settled})
