@@ -58,7 +58,11 @@ def declare(scope: Stack) -> None:
         "variantName": "AllTraffic",
     }
     config = sagemaker.CfnEndpointConfig(
-        scope, "Config", execution_role_arn=role.role_arn, production_variants=[variant]
+        scope,
+        "Config",
+        enable_network_isolation=True,
+        execution_role_arn=role.role_arn,
+        production_variants=[variant],
     )
     endpoint = sagemaker.CfnEndpoint(scope, "Endpoint", endpoint_config_name=config.attr_endpoint_config_name)
     specification: dict[str, Any] = {
