@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import boto3
 import pytest
 from hypothesis import settings
 
@@ -34,6 +36,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _HERE in item.path.parents:
             for marker in _MARKERS.get(item.path.relative_to(_HERE).parts[0], ()):
                 item.add_marker(marker)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def boto3_has_the_credentials_of_the_environment() -> Iterator[None]:
+    """A default session keeps the credentials that it finds first, and each local cloud of a process has others."""
+    default = boto3._get_default_session
+
+    def current() -> boto3.Session:
+        kept, wanted = boto3.DEFAULT_SESSION, os.environ.get("AWS_SECRET_ACCESS_KEY")
+        found = kept.get_credentials() if kept is not None and wanted is not None else None
+        if found is not None and found.secret_key != wanted:
+            boto3.DEFAULT_SESSION = None
+        return default()
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(boto3, "_get_default_session", current)
+        yield
 
 
 @pytest.fixture

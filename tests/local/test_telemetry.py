@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 
 import constructs_optim.runtime as runtime
 from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.local.credentials import ACCOUNT
 from constructs_optim.recipe.catalog import layers
 from constructs_optim.runtime import job_handler, job_watcher, model_handler
 from constructs_optim.runtime.telemetry import HandlerFailed
@@ -73,6 +75,9 @@ def account(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model in a bucket, and credentials that are marked as well."""
     for name, value in cloud.environment().items():
         monkeypatch.setenv(name, value)
+    # Calls are signed with what the cloud takes, whatever the environment says of it.
+    session = boto3.Session(ACCOUNT, cloud.environment()["AWS_SECRET_ACCESS_KEY"], region_name=cloud.region)
+    monkeypatch.setattr(boto3, "_get_default_session", lambda: session)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", f"{MARK}5secret")
     monkeypatch.setenv("AWS_SESSION_TOKEN", f"{MARK}6session")
     cloud.client("s3").put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"weights")
