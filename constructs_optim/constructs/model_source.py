@@ -78,7 +78,8 @@ class StartupTimeouts:
 
     def within(self, longest: int | None) -> StartupTimeouts:
         """The same, shortened to ``longest``; what the hub's document says is known at deployment, and stays."""
-        if longest is None or Token.is_unresolved(self.download):
+        # A token is no whole number of Python's, and asking the CDK is a round trip.
+        if longest is None or not isinstance(self.download, int):
             return self
         return StartupTimeouts(min(self.download, longest), min(self.startup, longest))
 

@@ -113,7 +113,9 @@ def full(scope: Stack, id: str, shared: Shared) -> OptimizedEndpoint:
     scaling.on_invocations(target=100)
     scaling.on_schedule("Day", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=4)
     scaling.on_schedule("Night", schedule="cron(0 20 ? * MON-FRI *)", min_capacity=1)
-    evaluation = declared.evaluate(workload=Workload(concurrency=[1, 8, 64]), schedule="cron(0 4 * * ? *)")
+    evaluation = declared.evaluate(
+        workload=Workload(concurrency=[1, 8, 64], tokenizer="org/model"), schedule="cron(0 4 * * ? *)"
+    )
     evaluation.require(p99_ttft_ms=2000, min_output_tokens_per_second=100, max_regression=0.05)
     Tags.of(declared).add("team", "chat")
     return declared
