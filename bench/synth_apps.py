@@ -121,7 +121,8 @@ from constructs_optim import (
     scaling.on_schedule("Day", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=4)
     scaling.on_schedule("Night", schedule="cron(0 20 ? * MON-FRI *)", min_capacity=1)
     evaluation = endpoint.evaluate(
-        workload=Workload(concurrency=[1, 8, 64], input_tokens=622, output_tokens=250, tokenizer="org/model"), schedule="cron(0 4 * * ? *)")
+        workload=Workload(concurrency=[1, 8, 64], input_tokens=622, output_tokens=250, tokenizer="org/model"),
+        schedule="cron(0 4 * * ? *)")
     evaluation.require(p99_ttft_ms=2000, min_output_tokens_per_second=100, max_regression=0.05)
     Tags.of(endpoint).add("team", "chat")
 """,

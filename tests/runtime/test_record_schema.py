@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.runtime.artifact_store import ArtifactStore, Claim
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.owner_records import (, UnreadableRecord
+from constructs_optim.runtime.owner_records import (
     ANSWERED,
     BEGUN,
     CARRIED_OUT,
@@ -20,6 +20,7 @@ from constructs_optim.runtime.owner_records import (, UnreadableRecord
     OwnerRecord,
     OwnerRecords,
     Reference,
+    UnreadableRecord,
 )
 from constructs_optim.runtime.record_schema import SCHEMA, NewerRecord
 
