@@ -220,9 +220,9 @@ def test_every_service_that_may_assume_a_role_does_so_for_this_account_and_its_o
             assert condition[f"StringEquals{if_sent}"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
             source = condition[f"ArnLike{if_sent}"]["aws:SourceArn"]["Fn::Sub"]
             assert source.startswith(f"arn:${{AWS::Partition}}:{service}:${{AWS::Region}}:${{AWS::AccountId}}:")
-    # An artifact by key has no job, so nothing watches one; only evaluations run on a schedule. A role of the
+    # An artifact by key, or one of AWS's making, has no job to watch; only evaluations run on a schedule. A role of the
     # user's is there instead of the stack's own.
-    watched = () if name.endswith("by_key") else ("states",)
+    watched = () if name.endswith("by_key") or name == "pre_optimized" else ("states",)
     jobs = () if name in ("recommended", "own_role", "imported_role") else ("sagemaker",)
     assert services == {"lambda", *jobs, *watched, *(("scheduler",) if name == "evaluated" else ())}
 
