@@ -263,8 +263,9 @@ def _kept(event: Event, wanted: JobProperties, record: OwnerRecord, digest: str)
         isinstance(wanted.source, ArtifactSource)
         or (isinstance(wanted.source, HubSource) and wanted.source.version is not None)
     )
-    made = set[str]() if pinned else record.made_with(digest)
     present = event.get("PhysicalResourceId")
+    # A creation brings nothing back: a resource that was deleted begins anew.
+    made = set[str]() if pinned or present is None else record.made_with(digest)
     return present if present in made else min(made, default=None)
 
 

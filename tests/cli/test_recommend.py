@@ -25,7 +25,7 @@ pytestmark = pytest.mark.local
 MODEL = "meta-textgeneration-llama-3-70b-instruct"
 SPEC = (
     Path(__file__).parent.parent
-    / "conformance/jumpstart/community_models/meta-textgeneration-llama-3-1-70b/specs_v2.25.0.json"
+    / "conformance/jumpstart/community_models/meta-textgeneration-llama-3-1-70b/specs_v2.16.2.json"
 )
 TYPES = ("--instance-type", "ml.g5.48xlarge", "--instance-type", "ml.p4d.24xlarge")
 

@@ -88,7 +88,6 @@ def test_a_region_that_lacks_a_type_would_be_found() -> None:
     ]
 
 
-@pytest.mark.xfail(strict=True, reason="synthesis does not know yet which resource types a region has")
 @pytest.mark.parametrize("region", ["eu-west-3", "us-gov-west-1", "cn-north-1"])
 def test_a_stack_is_refused_where_its_region_lacks_a_type(templates: Templates, region: str) -> None:
     refused = [name for name in STACKS if lacking(templates[name, "anywhere"], region)]

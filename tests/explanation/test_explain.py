@@ -429,7 +429,7 @@ def test_what_would_be_markdown_in_a_name_is_not() -> None:
     risky = chat()
     risky["Endpoint"]["Metadata"] = {"constructs-optim": {"Recipe": "a|b <script> [x](http://y) *z*"}}
     text = markdown(explain([stack(risky)]))
-    assert "a\\|b \\<script\\> \\[x\\](http://y) \\*z\\*" in text
+    assert "a&#124;b &#60;script&#62; `[x](http://y)` \\*z\\*" in text
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,11 @@ def test_what_aws_refuses_is_commented_on_before_the_check_fails(checkout: Path)
     subprocess.run(script, cwd=checkout, env=environment, check=True, timeout=120)
     assert "CloudFormation refuses the deployment" in (checkout / "explanation.md").read_text(encoding="utf-8")
     assert (checkout / "output").read_text() == "status=1\n"
-    assert step("Refuse")["run"] == "exit ${{ steps.explain.outputs.status }}"
+    assert jobs()["synthesize"]["outputs"]["status"] == "${{ steps.explain.outputs.status }}"
+    refuse = jobs()["refuse"]
+    assert refuse["needs"] == ["synthesize", "comment"]
+    assert refuse["if"] == "needs.synthesize.outputs.status != '0'"
+    assert [each["run"] for each in refuse["steps"]] == ["exit 1"]
 
 
 PLACE = {"owner": "team", "repo": "chat"}
@@ -142,3 +146,11 @@ def commented(checkout: Path, comments: list[dict[str, Any]]) -> dict[str, Any]:
         [node, "-e", _HARNESS], cwd=checkout, input=given, capture_output=True, text=True, check=True, timeout=60
     )
     return json.loads(done.stdout)
+
+
+def test_a_job_reads_outputs_of_its_own_steps_and_of_jobs_that_it_needs() -> None:
+    for name, job in jobs().items():
+        text = json.dumps(job)
+        own = {each["id"] for each in job["steps"] if "id" in each}
+        assert set(re.findall(r"steps\.([\w-]+)\.outputs", text)) <= own, name
+        assert set(re.findall(r"needs\.([\w-]+)\.outputs", text)) <= set(job.get("needs", ())), name

@@ -119,7 +119,7 @@ def job_request(signed_url: str, state_machine: str, recipe: str, **properties: 
         "StateMachineArn": state_machine,
         "WaitHandle": signed_url,
     }
-    return request(signed_url, **{**job, **properties})
+    return {**request(signed_url, **{**job, **properties}), "RequestId": f"request-{recipe}"}
 
 
 def look(signed_url: str, key: str = "e" * 64, **changed: Any) -> dict[str, Any]:
