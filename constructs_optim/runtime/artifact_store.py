@@ -32,7 +32,17 @@ from .value_shapes import is_list, is_object
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
-__all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key"]
+__all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key", "region_of"]
+
+
+def region_of(s3: S3Client, bucket: str) -> str:
+    """Where a bucket is.
+
+    Not by HeadBucket, which counts as a listing without a prefix: readers of a shared store may make none.
+    """
+    # Two regions from before there was a rule have names of their own.
+    location = s3.get_bucket_location(Bucket=bucket).get("LocationConstraint") or "us-east-1"
+    return "eu-west-1" if location == "EU" else location
 
 
 def artifact_key(recipe_key: str, source_identity: str) -> str:
@@ -120,9 +130,7 @@ class ArtifactStore:
         Raises:
             DeploymentError: when it is not; a job's hours would be for nothing.
         """
-        # Two regions from before there was a rule have names of their own.
-        location = self._s3.get_bucket_location(Bucket=self.bucket).get("LocationConstraint") or "us-east-1"
-        found = "eu-west-1" if location == "EU" else location
+        found = region_of(self._s3, self.bucket)
         if found != region:
             raise DeploymentError(
                 f"the artifact store {self.bucket} is in {found} and this stack in {region}: SageMaker reads models "

@@ -37,9 +37,8 @@ def refused(code: str, operation: str = "ListOptimizationJobs", message: str = "
         (refused("ExpiredToken"), "sign in again"),
         (refused("UnrecognizedClientException"), "does not know these credentials"),
         (refused("AccessDeniedException"), "AWS denies ListOptimizationJobs"),
-        (refused("403", "HeadBucket", "Forbidden"), "AWS denies HeadBucket"),
+        (refused("403", "HeadObject", "Forbidden"), "AWS denies HeadObject"),
         (refused("NoSuchBucket", "ListObjectsV2"), "There is no bucket of that name"),
-        (refused("404", "HeadBucket"), "There is no bucket of that name"),
         (refused("ThrottlingException", message="Rate [exceeded]"), "answered ThrottlingException: Rate [exceeded]"),
     ],
 )
