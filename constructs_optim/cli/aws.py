@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from constructs_optim.operations.artifacts import REQUESTS_AT_ONCE, ArtifactInventory
+from constructs_optim.runtime.artifact_store import region_of_bucket
 from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
 
 USAGE = 2
@@ -84,7 +85,8 @@ class Account:
         """Where a bucket is. Jobs run in the region of their store (runtime/job_handler.py)."""
         if bucket not in self._regions:
             s3 = self.client("s3", self._session.region_name or "us-east-1")
-            self._regions[bucket] = s3.head_bucket(Bucket=bucket)["BucketRegion"]
+            # Not HeadBucket: that needs s3:ListBucket without a prefix, which a shared store gives no other account.
+            self._regions[bucket] = region_of_bucket(s3, bucket)
         return self._regions[bucket]
 
     def sagemaker(self, bucket: str | None = None) -> Any:
@@ -155,7 +157,7 @@ def _refusal(error: ClientError) -> str:
             f"AWS denies {error.operation_name} ({message}): use other credentials with --profile, or have that "
             "permission added (docs/operations.md lists what is needed)."
         )
-    if code == "NoSuchBucket" or (code == "404" and error.operation_name == "HeadBucket"):
+    if code == "NoSuchBucket":
         return (
             "There is no bucket of that name: the output ArtifactStoreBucket of the stack, or its resources in "
             "CloudFormation, name the store's."

@@ -32,12 +32,19 @@ from .value_shapes import is_list, is_object
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
-__all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key"]
+__all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key", "region_of_bucket"]
 
 
 def artifact_key(recipe_key: str, source_identity: str) -> str:
     """SHA-256 of what decides the artifact's bytes; the planner computes the same one."""
     return hashlib.sha256(f"{recipe_key}\n{source_identity}".encode()).hexdigest()
+
+
+def region_of_bucket(s3: S3Client, bucket: str) -> str:
+    """The region of a bucket, asked of an S3 client of any region."""
+    # Two regions from before there was a rule have names of their own.
+    location = s3.get_bucket_location(Bucket=bucket).get("LocationConstraint") or "us-east-1"
+    return "eu-west-1" if location == "EU" else location
 
 
 @dataclass(frozen=True)
@@ -120,9 +127,7 @@ class ArtifactStore:
         Raises:
             DeploymentError: when it is not; a job's hours would be for nothing.
         """
-        # Two regions from before there was a rule have names of their own.
-        location = self._s3.get_bucket_location(Bucket=self.bucket).get("LocationConstraint") or "us-east-1"
-        found = "eu-west-1" if location == "EU" else location
+        found = region_of_bucket(self._s3, self.bucket)
         if found != region:
             raise DeploymentError(
                 f"the artifact store {self.bucket} is in {found} and this stack in {region}: SageMaker reads models "

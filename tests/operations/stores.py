@@ -50,11 +50,11 @@ class Store:
         """Let another account read artifacts and keep its own references, as ``share_with_account`` does."""
         own = "owners/${aws:PrincipalAccount}/*"
         bucket = f"arn:aws:s3:::{self.bucket}"
-        listing = {"Condition": {"StringLikeIfExists": {"s3:prefix": ["artifacts/*", own]}}}
+        listing = {"Condition": {"StringLike": {"s3:prefix": ["artifacts/*", "checkpoints/*", own]}}}
         statements = [
             {"Action": "s3:ListBucket", "Resource": bucket, **listing},
-            {"Action": "s3:GetObject", "Resource": [f"{bucket}/artifacts/*", f"{bucket}/{own}"]},
-            {"Action": "s3:PutObject", "Resource": f"{bucket}/{own}"},
+            {"Action": ["s3:GetBucketLocation", "s3:GetObject"], "Resource": [bucket, f"{bucket}/artifacts/*"]},
+            {"Action": ["s3:GetObject", "s3:PutObject"], "Resource": f"{bucket}/{own}"},
         ]
         named = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{account}:root"}}
         policy = {"Version": "2012-10-17", "Statement": [{**named, **statement} for statement in statements]}
