@@ -12,7 +12,7 @@ from constructs import Construct
 
 from .argument_kinds import refuse_wrong_kinds
 from .endpoint_metrics import EndpointMetrics, resolved
-from .invocation_grants import grant_invocation
+from .invocation_grants import grant_by_policy, grant_invocation
 from .served_model import ServedModel
 
 INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
@@ -85,15 +85,20 @@ class EndpointBase(Resource):
         return []
 
     def grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
-        """Let ``grantee`` do ``actions`` with this endpoint, for instance ``sagemaker:UpdateEndpoint``."""
+        """Let ``grantee`` do ``actions`` with this endpoint, for instance ``sagemaker:UpdateEndpoint``.
+
+        Raises:
+            ValueError: for a principal that no policy can be attached to.
+        """
         refuse_wrong_kinds(grantee=grantee)
-        return iam.Grant.add_to_principal(grantee=grantee, actions=list(actions), resource_arns=[self.endpoint_arn])
+        return grant_by_policy(self, grantee, actions, [self.endpoint_arn])
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` invoke this endpoint and its own inference component, with or without response streaming.
 
         Raises:
-            ValueError: for a principal of another account, whose requests cannot name this endpoint.
+            ValueError: for a principal of another account, whose requests cannot name this endpoint, or one that no
+                policy can be attached to.
         """
         return self._grant_by_name(grantee, INVOKE_ACTIONS, self._component_arns)
 

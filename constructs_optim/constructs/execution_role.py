@@ -22,6 +22,8 @@ from .artifact_store import IArtifactStore
 from .container_registry import ContainerRegistry, repositories_of
 from .late_value import late_value
 from .permissions import (
+    JOB_KEY_ACTIONS,
+    KEY_ACTIONS,
     MOST_INLINE_CHARACTERS,
     NO_RESOURCES,
     PolicyBuilder,
@@ -34,9 +36,6 @@ from .permissions import (
 from .stack_facts import PSEUDO, facts_of, path_of
 
 _ACCOUNT_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:*"
-# API reference, OutputDataConfig.KmsKeyId: "the SageMaker execution role must include permissions to call kms:Encrypt".
-SERVICE_KEY_ACTIONS = ("kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey")
-"""What SageMaker needs of a key with which a job's output is encrypted."""
 _ARTIFACT_KEYS = "artifact keys are known only when the stack is deployed"
 _NETWORK_ACTIONS = (
     "ec2:CreateNetworkInterface",
@@ -99,7 +98,7 @@ def _list_statement(store: IArtifactStore) -> Statement:
 def _encryption_statements(store: IArtifactStore, *, by_service: bool = False) -> list[Statement]:
     if store.encryption_key_arn is None:
         return []
-    actions = SERVICE_KEY_ACTIONS if by_service else ("kms:Decrypt", "kms:GenerateDataKey")
+    actions = JOB_KEY_ACTIONS if by_service else KEY_ACTIONS
     return [Statement("EncryptArtifacts", actions, (store.encryption_key_arn,))]
 
 

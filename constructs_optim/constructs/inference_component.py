@@ -33,6 +33,7 @@ from .recipe_metadata import describe_hosted
 from .scaling_target import ComponentTarget
 from .served_model import ServedModel
 from .stack_facts import path_of, placed
+from .template_size import watch_template_size
 from .update_policy import component_deployment_config
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class InferenceComponent(EvaluatedEndpoint, EndpointMetrics, Resource):
         self._name = physical_name(scope, id)
         super().__init__(scope, id, physical_name=self._name)
         placed(self, scope, id)
+        watch_template_size(self)
         self.hosted: tuple[HostedModel, ...] = tuple(hosted)
         self.needs: tuple[Needs, ...] = tuple(needs)
         self.variant_name: str = host.options.variant_name
@@ -286,6 +288,7 @@ class LoraAdapter(Resource):
         """Declare the adapter; use ``InferenceComponent.add_adapter``."""
         name = adapter_name if adapter_name is not None else physical_name(scope, id)
         super().__init__(scope, id, physical_name=name)
+        watch_template_size(self)
         self._host, self._name = host, name
         self._resource = sagemaker.CfnInferenceComponent(
             self,

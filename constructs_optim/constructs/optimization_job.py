@@ -33,6 +33,7 @@ from .refusal import declaring, refuse
 from .stack_facts import answer, facts_of, placed
 from .stack_plan import plan_for, shown
 from .tagged_resource import TaggedResource
+from .template_size import watch_template_size
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
@@ -144,6 +145,7 @@ class OptimizationJob(Construct):
         with declaring(scope, id):
             super().__init__(scope, id)
         placed(self, scope, id)
+        watch_template_size(self)
         for advice in self.plan.warnings:
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 

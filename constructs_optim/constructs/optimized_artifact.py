@@ -26,6 +26,7 @@ from .optimization_service import OptimizationService
 from .recipe_metadata import describe_recipe
 from .stack_facts import facts_of, is_token
 from .stack_plan import plan_for, shown
+from .template_size import watch_template_size
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
@@ -93,6 +94,7 @@ class OptimizedArtifact(Construct):
         )
         _check(artifact_key, self.plan)
         super().__init__(scope, id)
+        watch_template_size(self)
         for advice in self.plan.warnings:
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 

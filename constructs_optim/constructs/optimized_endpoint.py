@@ -50,6 +50,7 @@ from .refusal import declaring, refuse
 from .scaling_target import AsyncVariantTarget, VariantTarget
 from .served_model import ServedModel
 from .stack_facts import answer, facts_of, is_token, path_of, placed
+from .template_size import watch_template_size
 from .update_policy import UpdatePolicy, watch_statements
 
 if TYPE_CHECKING:
@@ -255,6 +256,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         with declaring(scope, id):
             super().__init__(scope, id, physical_name=self._literal_name)
         placed(self, scope, id)
+        watch_template_size(self)
         for advice in warnings(self._hosting):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 

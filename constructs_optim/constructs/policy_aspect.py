@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, cast
 
 import jsii
-from aws_cdk import Annotations, Aspects, CfnResource, IAspect, ISynthesisSession, Stack, StackSynthesizer, Stage
+from aws_cdk import Annotations, Aspects, CfnResource, IAspect, Stack, Stage
 from aws_cdk import Validations as CdkValidations
-from aws_cdk.cx_api import CloudAssemblyBuilder
 from constructs import IConstruct, IValidation
 
 from constructs_optim.recipe.policy import PlatformPolicy, PolicyFinding, check
 
 from .policy_validation import acknowledgement_id
+from .written_template import written_template
 
 
 @jsii.implements(IAspect)
@@ -55,7 +52,7 @@ class _Judgement:
 
     def validate(self) -> list[str]:
         """Annotate; nothing is returned, for what validations return stops synthesis without a report."""
-        findings = check(self._policy, _template_of(self._stack))
+        findings = check(self._policy, json.loads(written_template(self._stack)))
         if findings:
             constructs = _resources(self._stack)
             for finding in findings:
@@ -109,57 +106,3 @@ def _refuse_unseen_stages(stage: Stage) -> None:
 
 def _stages_below(stage: Stage) -> Iterator[Stage]:
     return (one for one in stage.node.find_all() if isinstance(one, Stage) and one is not stage)
-
-
-def _template_of(stack: Stack) -> dict[str, Any]:
-    """The template as it will be written, overrides (``add_property_override``) included.
-
-    Constructs do not tell their overrides. A synthesizer of our own has the stack's template written aside.
-    """
-    reader = _TemplateReader()
-    reader.bind(stack)
-    with TemporaryDirectory() as folder:
-        reader.write(folder)
-        return json.loads(Path(folder, stack.template_file).read_text(encoding="utf-8"))
-
-
-class _TemplateReader(StackSynthesizer):
-    """Writes a stack's template, and adds nothing to the app."""
-
-    def write(self, folder: str) -> None:
-        """Write the template of the stack it is bound to into ``folder``."""
-        self._synthesize_template(cast("ISynthesisSession", _Session(folder)))
-
-    def add_docker_image_asset(self, *given: Any, **named: Any) -> Any:
-        """Refuse: no stack is given this synthesizer."""
-        raise NotImplementedError
-
-    def add_file_asset(self, *given: Any, **named: Any) -> Any:
-        """Refuse: no stack is given this synthesizer."""
-        raise NotImplementedError
-
-    def synthesize(self, session: ISynthesisSession) -> None:
-        """Do nothing: the stack's own synthesizer does it."""
-
-
-@jsii.implements(ISynthesisSession)
-class _Session:
-    """A synthesis into a folder of its own."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder, self._builder = folder, CloudAssemblyBuilder(folder)
-
-    @property
-    def assembly(self) -> CloudAssemblyBuilder:
-        """What manifests are collected in."""
-        return self._builder
-
-    @property
-    def outdir(self) -> str:
-        """Where files are written."""
-        return self._folder
-
-    @property
-    def validate_on_synth(self) -> bool:
-        """No: what is judged here need not be valid."""
-        return False

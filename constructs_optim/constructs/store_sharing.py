@@ -17,13 +17,16 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from .permissions import JOB_KEY_ACTIONS, KEY_ACTIONS
 from .stack_plan import shown
 
 _ACCOUNT = re.compile(r"\d{12}")
 _ORGANIZATION = re.compile(r"o-[a-z0-9]{10,32}")
 # An IAM policy variable, filled in for each request: no account sees or writes another one's records.
 _OWN_RECORDS = "owners/${aws:PrincipalAccount}/"
-_KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
+# A maker is named by both.
+_READERS_KEY_USE = ("UseArtifacts", KEY_ACTIONS)
+_MAKERS_KEY_USE = ("MakeArtifacts", tuple(action for action in JOB_KEY_ACTIONS if action not in KEY_ACTIONS))
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ class StoreSharing:
             # A bucket that is retained goes on serving its consumers: their endpoints read it whenever they scale out.
             self._bucket.policy.apply_removal_policy(self._removal_policy)
         if self._key is not None:
-            self._share_key(self._key, kind, consumer)
+            self._share_key(self._key, kind, consumer, read_only=read_only)
 
     def _name(self, sid: str, kind: _Consumers, consumer: str, grant: _Grant) -> None:
         named = self._consumers.setdefault(sid, [])
@@ -143,29 +146,32 @@ class StoreSharing:
             self._bucket.add_to_resource_policy(self._statements[sid])
         kind.name_in(self._statements[sid], named)
 
-    def _share_key(self, key: kms.IKey, kind: _Consumers, consumer: str) -> None:
-        # A key may serve several stores, and the ids of a policy's statements differ.
-        sid = f"{kind.sid}UseArtifacts{self._store.node.addr[-8:]}"
-        named = self._consumers.setdefault(sid, [])
-        if consumer in named:
-            return
-        named.append(consumer)
-        if sid not in self._statements:
-            self._statements[sid] = iam.PolicyStatement(
-                sid=sid,
-                actions=list(_KEY_ACTIONS),
-                resources=["*"],
-                # Not the bucket's ARN as the encryption context: key and bucket would each wait for the other.
-                conditions={"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.amazonaws.com"}},
-            )
-            self._is_our_key = key.add_to_resource_policy(self._statements[sid]).statement_added
-        kind.name_in(self._statements[sid], named)
-        if not self._is_our_key:
+    def _share_key(self, key: kms.IKey, kind: _Consumers, consumer: str, *, read_only: bool) -> None:
+        added: list[str] = []
+        for name, actions in (_READERS_KEY_USE,) if read_only else (_READERS_KEY_USE, _MAKERS_KEY_USE):
+            # A key may serve several stores, and the ids of a policy's statements differ.
+            sid = f"{kind.sid}{name}{self._store.node.addr[-8:]}"
+            named = self._consumers.setdefault(sid, [])
+            if consumer in named:
+                continue
+            named.append(consumer)
+            added += actions
+            if sid not in self._statements:
+                self._statements[sid] = iam.PolicyStatement(
+                    sid=sid,
+                    actions=list(actions),
+                    resources=["*"],
+                    # Not the bucket's ARN as the encryption context: key and bucket would each wait for the other.
+                    conditions={"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.amazonaws.com"}},
+                )
+                self._is_our_key = key.add_to_resource_policy(self._statements[sid]).statement_added
+            kind.name_in(self._statements[sid], named)
+        if added and not self._is_our_key:
             Annotations.of(self._store).add_warning_v2(
                 "constructs-optim:StoreKeyPolicy",
                 f"the artifact store's KMS key {shown(key.key_arn)} is imported, and its policy is not this app's to "
-                f"change: its owner must allow {' and '.join(_KEY_ACTIONS)} to the {kind.people_say} "
-                f"{shown(consumer)}, through S3 (kms:ViaService)",
+                f"change: its owner must allow {', '.join(added)} to the {kind.people_say} {shown(consumer)}, through "
+                "S3 (kms:ViaService)",
             )
 
 

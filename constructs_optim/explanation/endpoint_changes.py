@@ -108,6 +108,19 @@ class EndpointChanges:
         ]
 
     @cached_property
+    def exchanged_models(self) -> list[tuple[Resource, Resource]]:
+        """Models that go, each with the one of another type that comes in its place in the app."""
+        old, new = (_models(each) if each is not None else [] for each in (self.before, self.after))
+        come = {_owner(model): model for model in new if self._happens(model, Action.create)}
+        gone = [model for model in old if self._happens(model, Action.remove, Action.keep)]
+        found = [(model, come[_owner(model)]) for model in gone if _owner(model) in come]
+        return [(model, other) for model, other in found if model.type != other.type]
+
+    def _happens(self, resource: Resource, *actions: Action) -> bool:
+        change = self.changes.get(resource.logical_id)
+        return change is not None and change.action in actions
+
+    @cached_property
     def moves(self) -> list[Move]:
         """How it, and each of its components, moves over."""
         if self.after is None:
@@ -160,6 +173,16 @@ def component_name(endpoint: HostedEndpoint, resource: Resource) -> str:
     name = resource.label.removeprefix(own).strip("/")
     # The one of the endpoint's own model has no name but this.
     return name.removesuffix("Component").strip("/") or resource.label
+
+
+def _models(endpoint: HostedEndpoint) -> list[Resource]:
+    """Its own and its components'."""
+    return [*endpoint.models, *(model for component in endpoint.components for model in component.models)]
+
+
+def _owner(model: Resource) -> str:
+    """What has the model, by its place in the app: ``Chat/Model`` and ``Chat/OptimizedModel`` have the same."""
+    return model.label.removesuffix("Model").removesuffix("Optimized")
 
 
 def _recipes(endpoint: HostedEndpoint) -> dict[str, str]:

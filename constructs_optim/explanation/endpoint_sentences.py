@@ -10,7 +10,7 @@ from .capacity import HOURS_A_MONTH, Capacity, scaled_range
 from .endpoint_changes import EndpointChanges, Move, component_name
 from .hosted_endpoints import COMPONENT, CONFIGURATION, ENDPOINT, JOBS, MODELS
 from .report import RecipeChange, Sentence, Topic
-from .resource_changes import Action, ResourceChange
+from .resource_changes import MODEL_OF_A_CUSTOM_RESOURCE, Action, ResourceChange
 from .template import number, text_of
 from .update_policies import Strategy, update_policy
 from .value_differences import value_differences
@@ -98,6 +98,9 @@ def _replacements(changes: EndpointChanges) -> Iterator[str]:
         case _:
             pass
     own = changes.own
+    for model, other in changes.exchanged_models:
+        how = "a custom resource" if other.type == MODEL_OF_A_CUSTOM_RESOURCE else f"an {other.type}"
+        yield f"The model {model.label} is replaced by {other.label}, {how}."
     for change in changes.replaced:
         if change is not own:
             yield _replaced(changes, change)
@@ -112,7 +115,7 @@ def _replacements(changes: EndpointChanges) -> Iterator[str]:
             f"The endpoint itself is replaced, as its name changes from {old} to {new}: it starts anew beside the old "
             "one, which is deleted after that. Whoever names the old one finds nothing then."
         )
-    elif changes.replaced:
+    elif changes.replaced or changes.exchanged_models:
         yield "The endpoint itself stays, with its name."
 
 

@@ -21,6 +21,14 @@ from .techniques import Technique
 
 USABLE = 0.9
 MAX_MODEL_LEN = "OPTION_MAX_MODEL_LEN"
+# What changes how much the cache has, or how much a token takes of it: what fits then is for the server to say.
+_CACHE_SETTINGS = (
+    "OPTION_CPU_OFFLOAD_GB",
+    "OPTION_GPU_MEMORY_UTILIZATION",
+    "OPTION_KV_CACHE_DTYPE",
+    "OPTION_PIPELINE_PARALLEL_DEGREE",
+    "OPTION_SWAP_SPACE",
+)
 LEAST_CONTEXT = 2048
 """Tokens; an endpoint that takes less is of no use to a chat."""
 _CONTEXT_STEP = 1024
@@ -126,13 +134,18 @@ class Context(BaseModel):
 
 
 def context(recipe: Recipe) -> Context | None:
-    """The longest request of a recipe that vLLM serves; None of any other, or where the model is not known enough.
+    """The longest request of a recipe that vLLM serves.
+
+    None of any other, where the model is not known enough, or where the environment gives the cache other settings than
+    the ones reckoned with: 16 bits a value, and nine tenths of the memory.
 
     Source: vLLM, ``check_enough_kv_cache_memory`` of ``v1/core/kv_cache_utils.py``; before V1,
     ``raise_if_cache_size_invalid`` of ``worker/worker.py``.
     """
     row, found = recipe.model_row, estimate(recipe)
     if row is None or found is None or not _is_served_by_vllm(recipe):
+        return None
+    if any(recipe.variables.get(name, "auto") != "auto" for name in _CACHE_SETTINGS):
         return None
     asked = _number(recipe.variables.get(MAX_MODEL_LEN)) or row.max_position
     held = row.context_bytes(asked) if asked is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import boto3
 import pytest
 import typer
 from botocore.exceptions import (
@@ -15,9 +16,10 @@ from botocore.exceptions import (
     NoRegionError,
     SSOTokenLoadError,
 )
+from botocore.stub import Stubber
 from typer.testing import CliRunner
 
-from constructs_optim.cli.aws import errors_explained
+from constructs_optim.cli.aws import Account, errors_explained
 from constructs_optim.cli.main import app
 from constructs_optim.cli.presentation import description, duration, owner_name
 from constructs_optim.runtime.artifact_store import Owner
@@ -51,6 +53,22 @@ def test_an_error_of_aws_ends_the_command_with_what_to_do(
     printed = capsys.readouterr().err
     assert said in printed
     assert len(printed.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "region"), [({}, "us-east-1"), ({"LocationConstraint": "EU"}, "eu-west-1")], ids=["none", "EU"]
+)
+def test_a_stores_region_is_asked_for_by_what_a_share_allows(
+    answer: dict[str, str], region: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3 = boto3.client("s3", region_name="us-west-2", aws_access_key_id="a", aws_secret_access_key="b")
+    account = Account(None, "us-west-2")
+    monkeypatch.setattr(account, "client", lambda *_: s3)
+    # It refuses any other call, HeadBucket among them.
+    with Stubber(s3) as stubber:
+        stubber.add_response("get_bucket_location", answer, {"Bucket": "shared"})
+        assert account.region_of("shared") == region
+        assert account.region_of("shared") == region
 
 
 def test_the_commands_need_only_what_the_package_itself_depends_on() -> None:

@@ -13,7 +13,7 @@ from aws_cdk import aws_codecommit as codecommit
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
-from aws_cdk.assertions import Template
+from aws_cdk.assertions import Annotations, Match, Template
 from constructs import Construct
 
 from constructs_optim import IOptimizedEndpoint, Model, OptimizedEndpoint, Pool, Quantization, SpeculativeDecoding
@@ -202,10 +202,48 @@ def test_a_principal_of_another_account_is_refused_with_what_works(grant: str) -
     serving = Stack(app, "Serving", env=ENVIRONMENT)
     consuming = Stack(app, "Consuming", env=Environment(account="444455556666", region="us-west-2"))
     made = endpoint(serving)
-    for principal in (caller(consuming), iam.AccountPrincipal("444455556666")):
+    of_arn = iam.ArnPrincipal("arn:aws:iam::444455556666:role/chat")
+    for principal in (caller(consuming), iam.AccountPrincipal("444455556666"), of_arn):
         with pytest.raises(ValueError, match=r"account 111122223333, and the principal.* of account 444455556666") as e:
             getattr(made, grant)(principal)
         assert 'assumed_by=iam.AccountPrincipal("444455556666")' in str(e.value)
+
+
+@pytest.mark.parametrize(
+    "principal",
+    [
+        iam.AccountPrincipal("111122223333"),
+        iam.AccountRootPrincipal(),
+        iam.ArnPrincipal("arn:aws:iam::111122223333:role/chat"),
+        iam.CompositePrincipal(iam.ArnPrincipal("arn:aws:iam::111122223333:role/chat")),
+        iam.ServicePrincipal("lambda.amazonaws.com"),
+    ],
+    ids=lambda principal: type(principal).__name__,
+)
+@pytest.mark.parametrize("env", [ENVIRONMENT, None], ids=["account", "any account"])
+def test_a_principal_that_no_policy_can_be_attached_to_is_refused(
+    principal: iam.IPrincipal, env: Environment | None
+) -> None:
+    made = endpoint(stack(env=env))
+    for grant in (made.grant_invoke, lambda grantee: made.grant(grantee, "sagemaker:UpdateEndpoint")):
+        with pytest.raises(ValueError, match=r"no policy can be attached to .*Grant it to a role, user or group"):
+            grant(principal)
+
+
+def test_a_role_of_a_known_account_is_warned_of_where_the_endpoints_account_is_known_at_deployment() -> None:
+    scope = stack(env=None)
+    role = iam.Role.from_role_arn(scope, "Caller", "arn:aws:iam::444455556666:role/chat")
+    assert endpoint(scope).grant_invoke(role).success
+    expected = r"Chat/Llama70B is granted to a principal of account 444455556666.*GrantedAccount"
+    Annotations.from_stack(scope).has_warning("/Chat/Llama70B", Match.string_like_regexp(expected))
+
+
+def test_principals_of_the_endpoints_account_are_granted_without_a_word() -> None:
+    known, any_account = stack(), stack(env=None)
+    imported = iam.Role.from_role_arn(known, "Imported", "arn:aws:iam::111122223333:role/chat")
+    for scope, grantee in ((known, imported), (known, caller(known)), (any_account, caller(any_account))):
+        assert endpoint(scope, f"Of{grantee.node.id}").grant_invoke(grantee).success
+        assert Annotations.from_stack(scope).find_warning("*", Match.string_like_regexp("GrantedAccount")) == []
 
 
 def test_a_role_of_the_endpoints_account_that_another_account_assumes_may_invoke_it() -> None:

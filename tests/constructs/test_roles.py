@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match
@@ -26,7 +25,7 @@ from constructs_optim import (
 )
 
 from .policy_evaluation import resolved
-from .stacks import ENVIRONMENT, STACKS, endpoint, llama, resource, resources, stack, template_of
+from .stacks import STACKS, endpoint, llama, resource, resources, stack, template_of
 
 _INLINE, _MANAGED = 10_240, 6_144
 # Logical ids stand for what CloudFormation makes up: as long as names may be.
@@ -184,24 +183,6 @@ def test_nothing_that_many_endpoints_need_is_lost_between_policies() -> None:
     assert len({arn for action, arn in serving if action == "cloudwatch:DescribeAlarms"}) == 80
     (listing,) = [s for s in _statements(template, "JobRole") if s["Sid"].startswith("ListSource")]
     assert len(listing["Condition"]["StringLike"]["s3:prefix"]) == 40
-
-
-def test_more_than_a_stack_can_hold_is_refused_with_the_number() -> None:
-    scope = stack()
-    for number in range(46):
-        endpoint(scope, f"Endpoint{number}").auto_scale(max_capacity=2).on_concurrency(target=8)
-    with pytest.raises(
-        RuntimeError, match=r"Number of resources in stack .*: 5\d\d is greater than allowed maximum of 500"
-    ):
-        template_of(scope)
-
-
-def test_a_template_that_cloudformation_would_refuse_for_its_size_is_told_of(tmp_path: Path) -> None:
-    scope = Stack(App(outdir=str(tmp_path)), "PlatformTeamProduction", env=ENVIRONMENT)
-    _large(scope, 40)
-    annotations = Annotations.from_stack(scope)
-    assert (tmp_path / "PlatformTeamProduction.template.json").stat().st_size > 1_000_000
-    annotations.has_warning("*", Match.string_like_regexp("Template size exceeds limit: .*suppressTemplateIndentation"))
 
 
 def test_more_than_a_given_role_can_have_is_refused_with_the_number_and_what_to_do() -> None:

@@ -152,6 +152,36 @@ def test_consumers_decrypt_and_encrypt_through_s3_alone(policy_of_key: list[dict
     assert allows(policy_of_key, Call(STRANGER, "kms:Decrypt", KMS_KEY, THROUGH_S3)) is None
 
 
+def test_what_a_makers_jobs_do_with_the_key_both_sides_allow_and_no_reader_encrypts(
+    policy_of_key: list[dict[str, Any]],
+) -> None:
+    scope = stack("Maker", Environment(account=MAKER, region="us-west-2"))
+    key = kms.Key.from_key_arn(scope, "Key", KMS_KEY)
+    bucket = s3.Bucket.from_bucket_name(scope, "Shared", "shared")
+    endpoint(scope, artifact_store=ArtifactStore.from_bucket(bucket, encryption_key=key))
+    template = template_of(scope)
+    (statement,) = [
+        statement
+        for role in resolved(resources(template, "AWS::IAM::Role"), MAKER, dict.fromkeys(template["Resources"], ""))
+        for policy in role.get("Policies", ())
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "kms:Encrypt" in statement["Action"]
+    ]
+    for action in statement["Action"]:
+        call = Call(MAKER, action, KMS_KEY, THROUGH_S3)
+        assert allowed_across_accounts([statement], policy_of_key, call), action
+        assert not allows(policy_of_key, Call(READER, "kms:Encrypt", KMS_KEY, THROUGH_S3))
+
+
+def test_of_an_imported_key_a_maker_is_said_to_encrypt_as_well() -> None:
+    scope = stack()
+    store = ArtifactStore(scope, "Artifacts", encryption_key=kms.Key.from_key_arn(scope, "Key", KMS_KEY))
+    store.share_with_account(READER)
+    store.share_with_account(READER, read_only=False)
+    told = [entry.data for entry in store.node.metadata if "warning" in entry.type]
+    assert f"must allow kms:Encrypt to the account {READER}" in told[1]
+
+
 def roles_of_a_reader() -> dict[str, list[dict[str, Any]]]:
     """The statements of the roles of a stack in the reader's account, by the roles' descriptions."""
     scope = stack("Consumer", Environment(account=READER, region="us-west-2"))
@@ -291,7 +321,7 @@ def test_of_an_imported_key_is_said_what_its_owner_must_allow_to_whom() -> None:
     assert len(warnings) == 2
     for warning in warnings:
         assert KMS_KEY in warning
-        assert "kms:Decrypt and kms:GenerateDataKey" in warning
+        assert "must allow kms:Decrypt, kms:GenerateDataKey to the" in warning
         assert "constructs-optim:StoreKeyPolicy" in warning
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ import pytest
 from aws_cdk import App, Duration, NestedStack, Stack, Stage
 from aws_cdk import aws_s3 as s3
 
-from constructs_optim import Model, OptimizedEndpoint, Quantization, Sharding, UpdatePolicy
+from constructs_optim import Model, OptimizedEndpoint, Quantization, Sharding, SpeculativeDecoding, UpdatePolicy
+from constructs_optim.cli.explanation_text import ExplanationText
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.evidence import Prices, StackEvidence, StoreContents
 from constructs_optim.explanation.explain import explain
@@ -93,6 +96,10 @@ def beside_another(scope: Stack) -> None:
 
 def sharded(scope: Stack) -> None:
     endpoint(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
+
+
+def with_a_draft(scope: Stack) -> None:
+    headline(scope, techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()])
 
 
 def of_components(scope: Stack) -> None:
@@ -338,6 +345,37 @@ def test_a_scaled_variant_that_goes_is_refused_by_sagemaker() -> None:
     after["Config"]["Properties"]["ProductionVariants"][0]["VariantName"] = "Other"
     (refusal,) = explain([stack(after)], [stack(chat(Target=scaled(1, 4)))]).refusals
     assert "the variant AllTraffic is removed while Application Auto Scaling scales it" in refusal
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (
+            headline,
+            with_a_draft,
+            "The model Llama70BModel is replaced by Llama70BOptimizedModel, a custom resource.",
+        ),
+        (
+            with_a_draft,
+            headline,
+            "The model Llama70BOptimizedModel is replaced by Llama70BModel, an AWS::SageMaker::Model.",
+        ),
+    ],
+    ids=["added", "removed"],
+)
+def test_a_draft_that_comes_or_goes_replaces_the_model_by_one_of_another_type(
+    before: Build, after: Build, expected: str, synthesis: Synthesis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = synthesis.change(before, after)
+    assert expected in said(report, "replacement").splitlines()
+    assert expected in json.dumps(report.model_dump(mode="json"))
+    assert expected in markdown(report)
+    ExplanationText(report, permissions=False).print()
+    assert expected in re.sub(r"[\s│]+", " ", capsys.readouterr().out)
+
+
+def test_a_model_that_stays_is_replaced_by_no_other(synthesis: Synthesis) -> None:
+    assert "is replaced by" not in said(synthesis.change(headline, on_another_instance), "replacement")
 
 
 def test_a_logical_id_with_another_type_is_refused_by_cloudformation() -> None:

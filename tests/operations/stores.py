@@ -54,8 +54,7 @@ class Store:
         statements = [
             {"Action": "s3:ListBucket", "Resource": bucket, **listing},
             {"Action": ["s3:GetBucketLocation", "s3:GetObject"], "Resource": [bucket, f"{bucket}/artifacts/*"]},
-            {"Action": "s3:GetObject", "Resource": f"{bucket}/{own}"},
-            {"Action": "s3:PutObject", "Resource": f"{bucket}/{own}"},
+            {"Action": ["s3:GetObject", "s3:PutObject"], "Resource": f"{bucket}/{own}"},
         ]
         named = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{account}:root"}}
         policy = {"Version": "2012-10-17", "Statement": [{**named, **statement} for statement in statements]}

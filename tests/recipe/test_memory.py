@@ -92,6 +92,30 @@ def test_a_stated_context_that_cannot_fit_is_refused() -> None:
     assert broken_rules(model=model, techniques=[awq], environment={MAX_MODEL_LEN: "100000"}) == ["OPT052"]
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"OPTION_KV_CACHE_DTYPE": "fp8"},
+        {"OPTION_GPU_MEMORY_UTILIZATION": "0.95"},
+        {"OPTION_CPU_OFFLOAD_GB": "16"},
+        {"OPTION_PIPELINE_PARALLEL_DEGREE": "2"},
+        {"OPTION_SWAP_SPACE": "8"},
+    ],
+    ids=lambda setting: next(iter(setting)),
+)
+def test_a_cache_with_settings_of_ones_own_is_left_to_the_server(setting: dict[str, str]) -> None:
+    given = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
+    assert broken_rules(**given, environment={MAX_MODEL_LEN: "131072"}) == ["OPT052"]
+    assert broken_rules(**given, environment={MAX_MODEL_LEN: "131072", **setting}) == []
+    assert MAX_MODEL_LEN not in plan(**recipe(**given, environment=setting)).container.environment
+
+
+def test_a_cache_in_the_models_own_precision_is_reckoned_with() -> None:
+    given = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
+    environment = {MAX_MODEL_LEN: "131072", "OPTION_KV_CACHE_DTYPE": "auto"}
+    assert broken_rules(**given, environment=environment) == ["OPT052"]
+
+
 def test_heads_of_keys_and_values_are_copied_where_accelerators_are_more() -> None:
     one, four = (
         context(Recipe(of("huggingface-llm-gemma-2b"), [Quantization.awq(tensor_parallel_degree=degree)], G5))

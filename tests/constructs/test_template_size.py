@@ -1,0 +1,86 @@
+"""What CloudFormation does not take of a template is refused when it is written, with what works."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk.assertions import Annotations, Match
+
+import constructs_optim.constructs.template_size as template_size
+from constructs_optim import Model, Workload
+
+from .stacks import ENVIRONMENT, endpoint, stack, template_of
+
+_INDENTED = {"@aws-cdk/core:suppressTemplateIndentation": False}
+_COMPACT = {"@aws-cdk/core:suppressTemplateIndentation": True}
+
+
+def _declare(scope: Stack, endpoints: int, *, full: bool = False) -> None:
+    for number in range(endpoints):
+        uri = f"s3://models-of-the-whole-company/large-language-models/instruct/version-{number:04}/"
+        made = endpoint(scope, f"Endpoint{number}", model=Model.s3(uri))
+        if full:
+            scaling = made.auto_scale(min_capacity=2, max_capacity=8).on_concurrency(target=8)
+            scaling.on_schedule("Day", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=4)
+            made.evaluate(workload=Workload(concurrency=[1, 8, 64]), schedule="cron(0 4 * * ? *)")
+
+
+def _written(context: dict[str, bool], folder: Path, endpoints: int, *, full: bool = False) -> tuple[Stack, int]:
+    """A stack, and the bytes of its template as it is written."""
+    scope = Stack(App(outdir=str(folder), context=context), "PlatformTeamProduction", env=ENVIRONMENT)
+    _declare(scope, endpoints, full=full)
+    template_of(scope)
+    return scope, (folder / "PlatformTeamProduction.template.json").stat().st_size
+
+
+def _errors(scope: Stack) -> list[str]:
+    return [str(found.entry.data) for found in Annotations.from_stack(scope).find_error("*", Match.any_value())]
+
+
+def _said(error: str) -> list[int]:
+    """The sizes that were measured."""
+    return [int(number.replace(",", "")) for number in re.findall(r"about ([\d,]+) bytes", error)]
+
+
+def test_forty_endpoints_with_features_are_refused_with_the_number_of_resources_and_what_to_do() -> None:
+    scope = stack()
+    _declare(scope, 40, full=True)
+    with pytest.raises(RuntimeError) as refused:
+        template_of(scope)
+    said = str(refused.value)
+    assert said.count("Number of resources in stack") == 1
+    assert "is greater than allowed maximum of 500" in said
+    assert "another stack, which shares the artifact store with artifact_store=ArtifactStore.from_bucket" in said
+
+
+def test_a_template_that_is_too_large_is_refused_once_with_the_bytes_that_are_written(tmp_path: Path) -> None:
+    scope, size = _written(_INDENTED, tmp_path, 20, full=True)
+    (error,) = _errors(scope)
+    assert size > 1_000_000
+    assert "and CloudFormation takes 1,000,000: declare some of the stack's endpoints in another stack" in error
+    assert _said(error) == [pytest.approx(size, abs=1000)]
+    assert Annotations.from_stack(scope).find_warning("*", Match.string_like_regexp("Template size")) == []
+
+
+def test_white_space_is_what_to_leave_out_where_that_is_enough(tmp_path: Path) -> None:
+    indented, size = _written(_INDENTED, tmp_path / "indented", 40)
+    compact, less = _written(_COMPACT, tmp_path / "compact", 40)
+    (error,) = _errors(indented)
+    assert 'set "@aws-cdk/core:suppressTemplateIndentation": true in the context of cdk.json' in error
+    assert _said(error) == [pytest.approx(size, abs=1000), pytest.approx(less, abs=1000)]
+    assert _errors(compact) == []
+
+
+def test_the_template_of_a_few_endpoints_is_not_written_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(scope: Stack) -> Any:
+        raise AssertionError(f"{scope.node.path} is written twice")
+
+    monkeypatch.setattr(template_size, "written_template", fail)
+    scope = stack()
+    _declare(scope, 7)
+    assert len(json.dumps(template_of(scope))) < 500_000
