@@ -232,6 +232,12 @@ JUNK = {
     "another form": b'{"x": 1}',
     "nested": b"[" * 200_000,
     "nested objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "a newer schema": json.dumps(
+        {
+            **OwnerRecord(Owner("arn:aws:cloudformation:us-west-2:444455556666:stack/A/1", "Job")).to_record(),
+            "schema": 2,
+        }
+    ).encode(),
     "too large": b'{"keys": "' + b"x" * 1_000_001 + b'"}',
     "the name of another account": json.dumps(
         OwnerRecord(owner("Chat"), "1", keys={OTHER: Reference("1")}).to_record()
