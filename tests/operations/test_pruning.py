@@ -21,6 +21,7 @@ from constructs_optim.operations.pruning import Pruner, Pruning
 from constructs_optim.operations.stacks import Stacks
 from constructs_optim.runtime.artifact_store import ArtifactStore, Owner
 from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.json_records import JsonRecords
 from constructs_optim.runtime.owner_records import OwnerRecord, OwnerRecords, Reference
 
 from .stores import ACCOUNT, Store, artifact_key, client, owner
@@ -157,6 +158,27 @@ def test_owners_whose_stack_is_gone_are_dropped_with_their_records(store: Store)
     assert (claim.owners, claim.released) == ((living,), False)
     assert store.records.manifest(OTHER) is not None
     assert [record.owner for record in records.all() if isinstance(record, OwnerRecord)] == []
+
+
+def test_gone_owners_of_one_artifact_leave_its_claim_in_one_write(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.made(KEY, by=stack(store.cloud, "StillThere"))
+    for number in range(8):
+        store.claimed(KEY, owner(f"Gone{number}"))
+    swapped: list[str] = []
+    swap = JsonRecords.swap
+
+    def counted(self: JsonRecords, name: str, change: Any) -> Any:
+        swapped.append(name)
+        return swap(self, name, change)
+
+    monkeypatch.setattr(JsonRecords, "swap", counted)
+    assert len(pruned(store).gone_owners) == 8
+    assert swapped.count(f"artifacts/{KEY}/claim.json") == 1
+    claim = store.records.claim(KEY)
+    assert claim is not None
+    assert len(claim.owners) == 1
 
 
 def test_a_gone_owners_record_outlives_every_late_event(store: Store) -> None:
