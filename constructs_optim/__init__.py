@@ -99,6 +99,8 @@ _HOMES = {
     "Workload": ".recipe.benchmark",
 }
 
+_TECHNIQUES = ("Compilation", "FineTune", "Medusa", "PreOptimized", "Quantization", "Sharding", "SpeculativeDecoding")
+
 __all__ = [
     "Adapters",
     "AlarmSettings",
@@ -151,10 +153,23 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+        problem = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(f"{problem}{_hint(name)}", name=name, obj=sys.modules[__name__])
     value = getattr(import_module(_HOMES[name], __name__), name)
     globals()[name] = value
     return value
+
+
+def _hint(name: str) -> str:
+    if name.startswith("_"):
+        return ""
+    from difflib import get_close_matches
+
+    by_lower = {public.lower(): public for public in _HOMES}
+    if name.lower() in ("technique", "techniques"):
+        return f"; the techniques are {', '.join(_TECHNIQUES)}"
+    close = [by_lower[each] for each in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.7)]
+    return f"; there is {' and '.join(close)}" if close else "; dir(constructs_optim) lists what there is"
 
 
 def __dir__() -> list[str]:

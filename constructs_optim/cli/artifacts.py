@@ -142,7 +142,8 @@ def verify_command(
 def prune_command(
     bucket: Bucket,
     older_than: Annotated[
-        str, typer.Option(help="How long nothing must have referred to it: 30d, 12h, 0d.", callback=_span)
+        str,
+        typer.Option(metavar="AGE", help="How long nothing must have referred to it: 30d, 12h, 0d.", callback=_span),
     ] = "30d",
     delete: Annotated[bool, typer.Option("--delete", help="Remove it. Default: say only what would go.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

@@ -28,7 +28,10 @@ _Assembly = Annotated[Path, typer.Argument(help="The folder that `cdk synth` wro
 _Stack = Annotated[str | None, typer.Option(help="Only the dashboards of this stack.")]
 _Dashboard = Annotated[str | None, typer.Option(help="Only this dashboard, by its logical id.")]
 _Value = Annotated[
-    list[str] | None, typer.Option(help="NAME=VALUE: what a placeholder stands for, as EndpointName=chat. Repeatable.")
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE", help="NAME=VALUE: what a placeholder stands for, as EndpointName=chat. Repeatable."
+    ),
 ]
 
 
@@ -37,9 +40,12 @@ def preview_command(
     assembly: _Assembly = Path("cdk.out"),
     stack: _Stack = None,
     dashboard: _Dashboard = None,
-    output: Annotated[Path | None, typer.Option(help="Where to write; `preview` below the folder by default.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Where to write; `preview` below the folder by default.")
+    ] = None,
     metrics: Annotated[
-        Path | None, typer.Option(help="Recorded metrics: what `aws cloudwatch get-metric-data` answered, as JSON.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Recorded metrics: what `aws cloudwatch get-metric-data` answered, as JSON."),
     ] = None,
     value: _Value = None,
 ) -> None:

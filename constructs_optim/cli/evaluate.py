@@ -38,7 +38,10 @@ class Format(StrEnum):
     tgi = "tgi"
 
 
-Price = Annotated[float | None, typer.Option(help="Of one instance in US dollars; by default from the AWS Price List.")]
+Price = Annotated[
+    float | None,
+    typer.Option(metavar="DOLLARS", help="Of one instance in US dollars; by default from the AWS Price List."),
+]
 
 
 def evaluate_command(
@@ -47,22 +50,29 @@ def evaluate_command(
         str | None, typer.Option(help="An OpenAI-compatible server instead, as http://127.0.0.1:8000/v1.")
     ] = None,
     compare: Annotated[
-        str | None, typer.Option(help="The baseline to compare it with: an endpoint's name, or a URL.")
+        str | None,
+        typer.Option(metavar="BASELINE", help="The baseline to compare it with: an endpoint's name, or a URL."),
     ] = None,
     prompts: Annotated[
         Path | None,
         typer.Option(
+            metavar="FILE",
             help="JSON Lines with prompt, messages or inputs, and reference, max_tokens if any. "
-            "By default random words of about 622 tokens."
+            "By default random words of about 622 tokens.",
         ),
     ] = None,
-    concurrency: Annotated[str, typer.Option(help="Users at the same time, a level each.")] = "1,8,64",
+    concurrency: Annotated[str, typer.Option(metavar="USERS", help="Users at the same time, a level each.")] = "1,8,64",
     requests: Annotated[
-        int | None, typer.Option(min=1, help="At each level; by default 8 for each user and at least 32.")
+        int | None,
+        typer.Option(min=1, metavar="COUNT", help="At each level; by default 8 for each user and at least 32."),
     ] = None,
     seconds: Annotated[float | None, typer.Option(min=1, help="Send for so long at each level instead.")] = None,
-    warm_up: Annotated[int, typer.Option(min=0, help="Requests of each user before anything is counted.")] = 1,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which a request has failed.")] = 120,
+    warm_up: Annotated[
+        int, typer.Option(min=0, metavar="COUNT", help="Requests of each user before anything is counted.")
+    ] = 1,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Seconds after which a request has failed.")
+    ] = 120,
     max_tokens: Annotated[
         int | None,
         typer.Option(min=1, help="Of an answer, where its prompt does not say: 256, or 250 for random words."),
@@ -75,7 +85,10 @@ def evaluate_command(
     ] = None,
     temperature: Annotated[float, typer.Option(min=0, help="0 makes answers comparable.")] = 0,
     parameter: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE, passed on with each request, as ignore_eos=true. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="NAME=VALUE, passed on with each request, as ignore_eos=true. Repeatable."
+        ),
     ] = None,
     format: Annotated[Format, typer.Option(help="How requests are written.")] = Format.auto,
     tokenizer: Annotated[
@@ -93,18 +106,21 @@ def evaluate_command(
     compare_inference_component: Annotated[str | None, typer.Option(help="The baseline's.")] = None,
     instance_price_per_hour: Price = None,
     compare_instance_price_per_hour: Price = None,
-    discount: Annotated[float, typer.Option(min=0, max=0.99, help="What a savings plan takes off: 0.3 for 30 %.")] = 0,
+    discount: Annotated[
+        float, typer.Option(min=0, max=0.99, metavar="SHARE", help="What a savings plan takes off: 0.3 for 30 %.")
+    ] = 0,
     compare_discount: Annotated[
-        float | None, typer.Option(min=0, max=0.99, help="The baseline's; by default the same.")
+        float | None, typer.Option(min=0, max=0.99, metavar="SHARE", help="The baseline's; by default the same.")
     ] = None,
     api_key_variable: Annotated[
         str, typer.Option(help="The environment variable that holds a URL's key.")
     ] = "OPENAI_API_KEY",
     output: Annotated[
-        Path | None, typer.Option(help="The folder of the results; by default one below evaluations.")
+        Path | None, typer.Option(metavar="FOLDER", help="The folder of the results; by default one below evaluations.")
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with the evaluation in this folder; it knows all other options.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Go on with the evaluation in this folder; it knows all other options."),
     ] = None,
     region: Region = None,
     profile: Profile = None,

@@ -33,7 +33,7 @@ def plan_command(
     model: Annotated[str | None, typer.Option(help="A JumpStart model id.")] = None,
     model_version: Annotated[str | None, typer.Option(help="Its version; the newest by default.")] = None,
     model_s3: Annotated[
-        str | None, typer.Option(help="An S3 prefix of model files, instead of a JumpStart model.")
+        str | None, typer.Option(metavar="URI", help="An S3 prefix of model files, instead of a JumpStart model.")
     ] = None,
     region: Annotated[str, typer.Option(help="Where.")] = "us-west-2",
     accept_eula: Annotated[bool, typer.Option("--accept-eula", help="You have read and accept the licence.")] = False,

@@ -48,11 +48,18 @@ def recommend_command(
         list[str] | None, typer.Option(help="An instance type to choose from. Repeatable; all by default.")
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Users at the same time: only benchmarks with as many are ranked by.")
+        int | None,
+        typer.Option(
+            min=1, metavar="USERS", help="Users at the same time: only benchmarks with as many are ranked by."
+        ),
     ] = None,
-    max_price: Annotated[float | None, typer.Option(help="Dollars an hour that an instance may cost at most.")] = None,
-    discount: Annotated[float, typer.Option(help="What a savings plan takes off, as a share.")] = 0.0,
-    optimize_for: Annotated[Goal, typer.Option(help="What to rank by.")] = Goal.cost,
+    max_price: Annotated[
+        float | None, typer.Option(metavar="DOLLARS", help="Dollars an hour that an instance may cost at most.")
+    ] = None,
+    discount: Annotated[float, typer.Option(metavar="SHARE", help="What a savings plan takes off, as a share.")] = 0.0,
+    optimize_for: Annotated[
+        Goal, typer.Option(metavar="GOAL", help="What to rank by: cost, latency or throughput.")
+    ] = Goal.cost,
     store: OptionalBucket = None,
     prices: Annotated[
         Path | None,
@@ -62,7 +69,7 @@ def recommend_command(
         ),
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Ask AWS nothing.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="How many to show.")] = 10,
     left_out: Annotated[bool, typer.Option("--left-out", help="Show what was left out as well, and why.")] = False,
     profile: Profile = None,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,

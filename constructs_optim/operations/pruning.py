@@ -189,9 +189,13 @@ class Pruner:
         store = ArtifactStore(self._s3, self._inventory.bucket, encryption)
         records = OwnerRecords(self._s3, self._inventory.bucket, encryption)
 
-        def give_up(gone: GoneOwner) -> None:
+        def leave(key: str) -> None:
+            # All of a claim's owners at once: they would contend for it.
+            first, *others = (gone.owner for gone in surveyed.gone_owners if key in gone.keys)
+            store.leave(key, first, finished=key in surveyed.complete, gone=others)
+
+        def forget(gone: GoneOwner) -> None:
             for key in gone.keys:
-                store.leave(key, gone.owner, finished=key in surveyed.complete)
                 records.forget(gone.owner, key)
 
         def remove_record(gone: GoneOwner) -> None:
@@ -199,7 +203,8 @@ class Pruner:
                 self._s3.delete_object(Bucket=self._inventory.bucket, Key=gone.record)
 
         # One step of all before the next step of any: what is released first is looked for in the records afterwards.
-        _each(give_up, surveyed.gone_owners)
+        _each(leave, sorted({key for gone in surveyed.gone_owners for key in gone.keys}))
+        _each(forget, surveyed.gone_owners)
         decided = _each(lambda removal: self._release(removal, store), surveyed.removals)
         found = self._inventory.read_owner_records()
         referred = {key for record in found.records if not self._stacks.fate(record.owner).gone for key in record.keys}

@@ -29,7 +29,7 @@ def unranked(measured: Sequence[Benchmark], usable: Sequence[Benchmark], ambiguo
     """What is known and not ranked by, and why."""
     found: list[str] = []
     if not measured:
-        found.append("how fast it is is not known: no benchmark of it is")
+        found.append("No published benchmark.")
     elif not usable:
         users = sorted({each.concurrency for each in measured})
         found.append(f"measured with {', '.join(map(str, users))} users, and not with {wish.concurrency}")

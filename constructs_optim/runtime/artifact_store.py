@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from .concurrency import in_threads
-from .errors import DeploymentError, code_of
-from .json_records import JsonRecords, Record, objects
+from .errors import DeploymentError
+from .json_records import JsonRecords, Record, lacks, objects
 from .owner_records import Owner
 from .record_schema import SCHEMA, check_schema, schema_of, unknown_members
 from .value_shapes import is_list, is_object
@@ -217,7 +217,7 @@ class ArtifactStore:
             head = self._s3.head_object(Bucket=self.bucket, Key=name, ChecksumMode="ENABLED")
         except ClientError as error:
             # Deleted since it was listed.
-            if code_of(error) == "404":
+            if lacks(self._s3, self.bucket, name, error):
                 return {}
             raise
         kept = {

@@ -180,17 +180,17 @@ class _Deployment:
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = parse_job_properties(event["ResourceProperties"])
     deployment = _Deployment(event, wanted.kind, wanted.bucket, wanted.kms_key_arn)
+    digest = _digest(event["ResourceProperties"])
     try:
         record = deployment.begin()
+        deployment.store.check_region(deployment.s3.meta.region_name)
+        kept = _kept(event, wanted, record, digest)
+        source = _source(deployment, wanted, is_needed=kept is None)
+        key = kept or artifact_key(wanted.recipe_key, source.identity)
+        key = deployment.records.refer(deployment.owner, deployment.request, key).chosen[deployment.request]
     except Superseded:
         deployment.make_up_for_earlier_tries()
         raise
-    deployment.store.check_region(deployment.s3.meta.region_name)
-    digest = _digest(event["ResourceProperties"])
-    kept = _kept(event, wanted, record, digest)
-    source = _source(deployment, wanted, is_needed=kept is None)
-    key = kept or artifact_key(wanted.recipe_key, source.identity)
-    key = deployment.records.refer(deployment.owner, deployment.request, key).chosen[deployment.request]
     try:
         attributes = _make(deployment, key, wanted, source)
         record = deployment.records.settle(

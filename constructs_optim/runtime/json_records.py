@@ -51,6 +51,26 @@ def encryption(kms_key_arn: str | None) -> Encryption:
     return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {}
 
 
+def lacks(s3: S3Client, bucket: str, name: str, error: ClientError) -> bool:
+    """Whether ``error``, of reading an object, means that there is no such object.
+
+    A GetObject of what is not there answers 403 instead of 404 to whoever may not list the bucket, and roles and
+    readers may list prefixes of it only. That S3 takes the name for the prefix then is not documented (ceph/ceph pull
+    request 68577); a listing that names its prefix is allowed for certain, where anything is.
+    """
+    code = code_of(error)
+    if code in ("NoSuchKey", "404"):
+        return True
+    if code not in ("AccessDenied", "403"):
+        return False
+    try:
+        # What begins with the name is listed in order: the name itself comes first.
+        found = s3.list_objects_v2(Bucket=bucket, Prefix=name, MaxKeys=1).get("Contents", [])
+    except ClientError:
+        return False
+    return not any(item.get("Key") == name for item in found)
+
+
 def objects(s3: S3Client, bucket: str, prefix: str) -> Iterator[tuple[str, int, str]]:
     """Name, size in bytes and ETag of each object below ``prefix``, by name."""
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
@@ -141,7 +161,7 @@ class JsonRecords:
         try:
             answer = self._s3.get_object(Bucket=self.bucket, Key=name)
         except ClientError as error:
-            if code_of(error) in ("NoSuchKey", "404") or (code_of(error) == "AccessDenied" and self._lacks(name)):
+            if lacks(self._s3, self.bucket, name, error):
                 return None
             raise
         content = answer["Body"].read(self._largest + 1)
@@ -156,20 +176,6 @@ class JsonRecords:
         if not is_object(record):
             raise DeploymentError(self._damaged(name, "it is no JSON object"))
         return record, answer["ETag"]
-
-    def _lacks(self, name: str) -> bool:
-        """Whether a listing says that there is no such object.
-
-        A GetObject of what is not there answers 403 instead of 404 to whoever may not list the bucket, and roles and
-        readers may list prefixes of it only. That S3 takes the name for the prefix then is not documented (ceph/ceph
-        pull request 68577); a listing that names its prefix is allowed for certain, where anything is.
-        """
-        try:
-            # What begins with the name is listed in order: the name itself comes first.
-            found = self._s3.list_objects_v2(Bucket=self.bucket, Prefix=name, MaxKeys=1).get("Contents", [])
-        except ClientError:
-            return False
-        return not any(item.get("Key") == name for item in found)
 
     def _damaged(self, name: str, problem: str) -> str:
         return (

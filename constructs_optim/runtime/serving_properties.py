@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from .errors import DeploymentError, code_of
-from .json_records import CHANGED_MEANWHILE, encryption
+from .errors import DeploymentError
+from .json_records import CHANGED_MEANWHILE, encryption, lacks
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -29,7 +29,7 @@ def remove_setting(s3: S3Client, bucket: str, prefix: str, name: str, kms_key_ar
         try:
             found = s3.get_object(Bucket=bucket, Key=key)
         except ClientError as error:
-            if code_of(error) in ("NoSuchKey", "404"):
+            if lacks(s3, bucket, key, error):
                 return
             raise
         lines = found["Body"].read().splitlines(keepends=True)

@@ -107,7 +107,7 @@ def test_at_80_columns_each_recipe_has_a_line_and_what_is_true_of_all_is_said_on
         "2.25.0",
     )
     assert result.exit_code == 0, result.output
-    assert result.stdout.count("no benchmark of it is") == 1
+    assert result.stdout.count("No published benchmark.") == 1
     lines = result.stdout.splitlines()
     rows = [line for line in lines if "ml.g5.12xlarge" in line and not line.startswith(("What", "constructs"))]
     assert max(map(len, rows)) <= 80

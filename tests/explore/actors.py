@@ -35,9 +35,19 @@ class Chances:
     job_fails: float = 0.15
     same_second: float = 0.0
     deaths: int = 0
+    conflicts: float = 0.0
+    encrypted: bool = False
     prune: bool = False
     accounts: bool = False
     references: bool = False
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Something that must hold and does not. ``exempted``: it follows from what no handler can know."""
+
+    sentence: str
+    exempted: bool = False
 
 
 class Stack:
@@ -56,7 +66,7 @@ class Stack:
         self.waits = self.rng.random() < 0.8
         self.waiting: str | None = None
         self.timed_out = False
-        self.violations: list[str] = []
+        self.violations: list[Violation] = []
         self.sent: list[tuple[str, int]] = []
         self._deleted_at = 0.0
         self._is_idle = False
@@ -71,6 +81,20 @@ class Stack:
     def is_gone(self) -> bool:
         return self.status == "DELETE_COMPLETE"
 
+    @property
+    def is_out_of_order(self) -> bool:
+        """Whether its latest request counts as an earlier one.
+
+        It does where another one of the same second was delivered after it (docs/reliability.md, "What cannot be
+        known"), and until a next one is sent.
+        """
+        began = self.world.s3.began
+        sent = [(request, second) for request, second in self.sent if request in began]
+        if not sent:
+            return False
+        latest, latest_second = sent[-1]
+        return any(second == latest_second and began[request] > began[latest] for request, second in sent)
+
     def described(self) -> dict[str, Any]:
         """As DescribeStacks does."""
         deleted = {"DeletionTime": dt.datetime.fromtimestamp(self._deleted_at, dt.UTC)} if self.is_gone else {}
@@ -78,7 +102,7 @@ class Stack:
 
     def violate(self, what: str) -> None:
         """Something that must hold does not."""
-        self.violations.append(f"{self.name} {what}")
+        self.violations.append(Violation(f"{self.name} {what}", self.is_out_of_order))
         self.scheduler.note(f"!! {self.name} {what}")
 
     def live(self) -> None:

@@ -20,7 +20,7 @@ class Found:
     calls: int = 0
     processor_seconds: float = 0.0
     violations: list[tuple[int, tuple[str, ...]]] = field(default_factory=list[tuple[int, tuple[str, ...]]])
-    exempted: collections.Counter[str] = field(default_factory=collections.Counter[str])
+    exempted: list[tuple[int, tuple[str, ...]]] = field(default_factory=list[tuple[int, tuple[str, ...]]])
     happened: collections.Counter[str] = field(default_factory=collections.Counter[str])
 
     def add(self, other: Found) -> None:
@@ -56,9 +56,9 @@ def explore(
             found.lives += 1
             found.calls += life.calls
             found.happened.update(life.happened)
-            if life.violations and life.exempted:
-                found.exempted[life.exempted] += 1
-            elif life.violations:
+            if life.exempted:
+                found.exempted.append((seed, life.exempted))
+            if life.violations:
                 found.violations.append((seed, life.violations))
                 if until and any(until in sentence for sentence in life.violations):
                     break

@@ -10,42 +10,35 @@ from constructs_optim.runtime.artifact_store import Claim
 from constructs_optim.runtime.owner_records import OwnerRecord
 from constructs_optim.runtime.sagemaker_jobs import job_name
 
-from .actors import Stack
+from .actors import Stack, Violation
 from .world import STORE, World
 
-ORDER_WITHIN_A_SECOND = "order within a second"
-"""The one thing that cannot be known: which of two requests of a resource was sent first, when both were sent within
-the same second and the second one was delivered first (docs/reliability.md, "What cannot be known")."""
 
+def violations(world: World) -> Iterator[Violation]:
+    """All that does not hold.
 
-def violations(world: World) -> Iterator[str]:
-    """All that does not hold, as sentences."""
+    One thing cannot be known: which of two requests of a resource was sent first, when both were sent within the same
+    second and the second one was delivered first (docs/reliability.md, "What cannot be known"). What does not hold of
+    the stack that sent them is exempted, and jobs that it began or still owns; nothing of the others is.
+    """
     claims = {claim.artifact_key: claim for claim in _claims(world)}
     yield from _jobs_without_owner(world, claims)
+    for sentence in _of_manifests(world, claims):
+        yield Violation(sentence)
     for stack in world.stacks.values():
         yield from stack.violations
         if stack.is_deployed:
-            yield from _of_deployed(world, stack, claims)
-        if stack.is_gone:
-            yield from _of_gone(world, stack, claims)
+            # What it serves it says itself.
+            told = len(stack.violations)
+            stack.check_served("at rest")
+            yield from stack.violations[told:]
+        found = list(_of_deployed(world, stack, claims)) if stack.is_deployed else []
+        found += _of_gone(world, stack, claims) if stack.is_gone else ()
+        for sentence in found:
+            yield Violation(sentence, stack.is_out_of_order)
 
 
-def exemption(world: World) -> str | None:
-    """Why what does not hold is no fault, where that is so."""
-    swapped = any(_was_swapped_within_a_second(stack, world.s3.began) for stack in world.stacks.values())
-    return ORDER_WITHIN_A_SECOND if swapped else None
-
-
-def _was_swapped_within_a_second(stack: Stack, began: dict[str, int]) -> bool:
-    by_sending = [(request, second) for request, second in stack.sent if request in began]
-    return any(
-        second == later_second and began[request] > began[later]
-        for place, (request, second) in enumerate(by_sending)
-        for later, later_second in by_sending[place + 1 :]
-    )
-
-
-def _jobs_without_owner(world: World, claims: dict[str, Claim]) -> Iterator[str]:
+def _jobs_without_owner(world: World, claims: dict[str, Claim]) -> Iterator[Violation]:
     alive = {stack.id for stack in world.stacks.values() if not stack.is_gone}
     wanted = {
         job_name(STORE, key, claim.attempt)
@@ -54,11 +47,33 @@ def _jobs_without_owner(world: World, claims: dict[str, Claim]) -> Iterator[str]
     }
     for (account, name), job in world.sagemaker.jobs.items():
         if job["OptimizationJobStatus"] == "INPROGRESS" and name not in wanted:
-            yield f"the job {name} of account {account} runs without an owner"
+            key = job["OutputConfig"]["S3OutputLocation"].split("/")[4]
+            owners = claims[key].owners if key in claims else ()
+            exempted = any(
+                stack.is_out_of_order
+                and (stack.owner in owners or stack.name == world.sagemaker.creators[account, name])
+                for stack in world.stacks.values()
+            )
+            yield Violation(f"the job {name} of account {account} runs without an owner", exempted)
+
+
+def _of_manifests(world: World, claims: dict[str, Claim]) -> Iterator[str]:
+    """What somebody refers to is as its manifest says, or the next deployment would make it again."""
+    alive = {stack.owner for stack in world.stacks.values() if stack.is_deployed}
+    for key, claim in claims.items():
+        name = f"artifacts/{key}/manifest.json"
+        if claim.released or alive.isdisjoint(claim.owners) or name not in world.s3.objects:
+            continue
+        manifest = _read(world, name)
+        stated = sorted((file["name"], file["etag"]) for file in manifest["files"])
+        uri = manifest["model_data_uri"]
+        prefix = uri.removeprefix(f"s3://{STORE}/")
+        there = [(name.removeprefix(prefix), etag.strip('"')) for name, etag in world.s3.below(uri)]
+        if manifest["attempt"] == claim.attempt and stated != there:
+            yield f"the manifest of {key[:8]} does not state the artifact's files"
 
 
 def _of_deployed(world: World, stack: Stack, claims: dict[str, Claim]) -> Iterator[str]:
-    stack.check_served("at rest")
     record = _record(world, stack)
     wanted = {key for key in record.keys if record.wants(key)} if record else set[str]()
     if stack.physical_id not in wanted:

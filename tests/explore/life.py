@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from . import actors, invariants
-from .actors import Chances, Stack
+from .actors import Chances, Stack, Violation
 from .binding import Bound
 from .scheduler import Scheduler
 from .world import ACCOUNTS, World
@@ -15,12 +15,12 @@ from .world import ACCOUNTS, World
 
 @dataclass(frozen=True)
 class Life:
-    """What came of a seed. ``exempted``: why its violations are no fault."""
+    """What came of a seed. ``exempted``: what does not hold, and nobody can know of."""
 
     seed: int
     calls: int
     violations: tuple[str, ...]
-    exempted: str | None
+    exempted: tuple[str, ...]
     happened: Mapping[str, int]
     lines: Sequence[str]
 
@@ -38,7 +38,7 @@ def live(seed: int, binding: Bound, *, chances: Chances | None = None, trace: bo
     rng = random.Random(seed)
     chances = chances or _drawn(rng)
     scheduler = Scheduler(rng, deaths=chances.deaths, trace=trace)
-    world = World(scheduler, losing=chances.lost)
+    world = World(scheduler, losing=chances.lost, encrypted=chances.encrypted, conflicts=chances.conflicts)
     binding.world = world
     world.sagemaker.quota_is_used_up = rng.random() < chances.quota
     for number in range(rng.choice((2, 2, 3))):
@@ -78,9 +78,11 @@ def live(seed: int, binding: Bound, *, chances: Chances | None = None, trace: bo
     rests = scheduler.run(environment, stuck)
     found = list(invariants.violations(world))
     if not rests:
-        found.append("there is no end to it")
-    exempted = invariants.exemption(world) if found else None
-    return Life(seed, scheduler.calls, tuple(found), exempted, scheduler.happened, scheduler.lines or ())
+        found.append(Violation("there is no end to it"))
+    violated, exempted = (
+        tuple(each.sentence for each in found if each.exempted is exempted) for exempted in (False, True)
+    )
+    return Life(seed, scheduler.calls, violated, exempted, scheduler.happened, scheduler.lines or ())
 
 
 def _drawn(rng: random.Random) -> Chances:
@@ -96,7 +98,9 @@ def _drawn(rng: random.Random) -> Chances:
         lost=0.05 if happens() else 0.0,
         quota=0.5 if happens() else 0.0,
         job_fails=rng.choice((0.0, 0.15, 0.3)),
-        same_second=0.02 if happens() else 0.0,
+        same_second=rng.choice((0.02, 0.2)) if happens() else 0.0,
+        conflicts=0.05 if happens() else 0.0,
+        encrypted=happens(),
         deaths=rng.choice((1, 2)) if happens() else 0,
         prune=happens(),
         accounts=happens(),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.runtime import job_handler
+from constructs_optim.runtime import job_handler, job_watcher
 from constructs_optim.runtime.job_handler import _DECISIVE, _Deployment
 from constructs_optim.runtime.owner_records import OwnerRecords
 
@@ -45,6 +45,15 @@ def _undoes_without_a_look_at_earlier_attempts(self: _Deployment, key: str) -> N
 
 def _leaves_without_looking_again(self: _Deployment, key: str) -> Any:
     return None if self._is_wanted(key) else self._left(key)
+
+
+def _writes_whatever_is_there(s3: Any, bucket: str, prefix: str, name: str, *_: object) -> None:
+    key = f"{prefix}serving.properties"
+    if any(each["Key"] == key for each in s3.list_objects_v2(Bucket=bucket, Prefix=key).get("Contents", ())):
+        lines = s3.get_object(Bucket=bucket, Key=key)["Body"].read().splitlines(keepends=True)
+        kept = [line for line in lines if not line.startswith(name.encode())]
+        if kept != lines:
+            s3.put_object(Bucket=bucket, Key=key, Body=b"".join(kept))
 
 
 def _forgets_whoever_refers(self: OwnerRecords, owner: Any, request: str, key: str) -> Any:
@@ -87,6 +96,11 @@ UNMENDED = {
         ((OwnerRecords, "left", _forgets_whoever_refers),),
         Chances(duplicate=1.0, quota=1.0),
         "its record does not refer to its artifact",
+    ),
+    "serving.properties is written whatever has become of it": Unmended(
+        ((job_watcher, "remove_setting", _writes_whatever_is_there),),
+        Chances(encrypted=True, job_fails=0.0, prune=True),
+        "serves what was removed or changed",
     ),
 }
 

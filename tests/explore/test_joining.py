@@ -51,7 +51,7 @@ class Timed(Scheduler):
 
 def test_a_hundred_stacks_join_one_claim_at_once() -> None:
     scheduler = Timed(seed=1)
-    world = World(scheduler, losing=0.0)
+    world = World(scheduler)
     writes = collections.Counter[str]()
     put = world.s3.put_object
 

@@ -3,7 +3,7 @@
 S3 reads are strongly consistent, and writes take ``If-Match`` and ``If-None-Match``. Sources: Amazon S3 user guide,
 "What is Amazon S3?", section "Amazon S3 data consistency model", and "Add preconditions to S3 operations with
 conditional requests"; Amazon S3 API reference, PutObject and DeleteObject (412 and 404 for a condition that does not
-hold).
+hold, 409 where another conditional write is under way).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from botocore.exceptions import ClientError
 from .scheduler import Scheduler
 
 REGION, STORE, MODEL = "us-west-2", "store", "models/m/"
+SERVING_PROPERTIES = "serving.properties"
+_SETTINGS = b"engine=Python\noption.quantize=awq\noption.rolling_batch=lmi-dist\n"
 ACCOUNTS = ("111111111111", "222222222222")
 
 
@@ -39,7 +41,11 @@ def refused(operation: str, code: str, status: int = 400, message: str = "") -> 
 
 
 class Stored(NamedTuple):
-    """An object of the bucket. Its ETag stands for its bytes: what is written back has the ETag that it had."""
+    """An object of the bucket.
+
+    Its ETag is the digest of its bytes, so what is written back has the ETag that it had. In a bucket with a KMS key it
+    is not: the same bytes have another ETag each time (Amazon S3 API reference, Object).
+    """
 
     body: bytes
     etag: str
@@ -54,8 +60,10 @@ class _Body(io.BytesIO):
 class S3:
     """One bucket."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, *, encrypted: bool, conflicts: float) -> None:
         self._scheduler, self._call = scheduler, scheduler.call
+        self._encrypted, self._conflicts = encrypted, conflicts
+        self._writes = 0
         self.meta = SimpleNamespace(region_name=REGION)
         self.objects: dict[str, Stored] = {}
         self.began: dict[str, int] = {}
@@ -63,7 +71,9 @@ class S3:
 
     def put(self, name: str, body: bytes) -> None:
         """Write an object without a call to AWS: a job does it, or a user."""
-        self.objects[name] = Stored(body, f'"{hashlib.md5(body).hexdigest()}"', self._now)
+        self._writes += 1
+        digested = body + b"%d" % self._writes if self._encrypted else body
+        self.objects[name] = Stored(body, f'"{hashlib.md5(digested).hexdigest()}"', self._now)
         self._scheduler.changed()
 
     def below(self, uri: str) -> list[tuple[str, str]]:
@@ -104,10 +114,14 @@ class S3:
             self._check(Key, "PutObject", IfMatch)
             if IfNoneMatch and Key in self.objects:
                 raise refused("PutObject", "PreconditionFailed", 412)
+            if (IfMatch or IfNoneMatch) and self._scheduler.rng.random() < self._conflicts:
+                self._scheduler.happened["conflicting writes refused"] += 1
+                raise refused("PutObject", "ConditionalRequestConflict", 409)
             self.put(Key, Body)
+            self._scheduler.happened["serving.properties rewritten"] += Key.endswith(SERVING_PROPERTIES)
             if Key.startswith("owners/"):
                 self.began.setdefault(json.loads(Body)["request"], self._scheduler.calls)
-            return _summary(Body) if self._scheduler.lines is not None else {}
+            return _summary(Body) if self._scheduler.lines is not None and Key.endswith(".json") else {}
 
         return self._call(f"PutObject {Key}", act)
 
@@ -183,6 +197,8 @@ class SageMaker:
         self._scheduler, self._call = scheduler, scheduler.call
         self.meta = SimpleNamespace(service_model=_sagemakers_model(), region_name=REGION)
         self.jobs: dict[tuple[str, str], dict[str, Any]] = {}
+        self.creators: dict[tuple[str, str], str] = {}
+        """Whose request created a job: a stack's name."""
         self.quota_is_used_up = False
 
     @property
@@ -199,6 +215,7 @@ class SageMaker:
             if (self._account, name) in self.jobs:
                 raise refused("CreateOptimizationJob", "ResourceInUse")
             now = dt.datetime.fromtimestamp(self._scheduler.now, dt.UTC)
+            self.creators[self._account, name] = self._scheduler.current.name.partition(".")[0]
             self.jobs[self._account, name] = {
                 "OptimizationJobName": name,
                 "OptimizationJobArn": f"arn:aws:sagemaker:{REGION}:{self._account}:optimization-job/{name}",
@@ -250,6 +267,8 @@ class SageMaker:
         else:
             output = job["OutputConfig"]["S3OutputLocation"].removeprefix(f"s3://{STORE}/")
             s3.put(f"{output}model.safetensors", job["OptimizationJobArn"].encode())
+            # Quantization does (djl-serving, serving/docker/partition/sm_neo_quantize.py).
+            s3.put(f"{output}{SERVING_PROPERTIES}", _SETTINGS)
             job["OptimizationJobStatus"] = "COMPLETED"
         self._scheduler.happened[f"jobs {job['OptimizationJobStatus']}"] += 1
         job["LastModifiedTime"] = dt.datetime.fromtimestamp(self._scheduler.now, dt.UTC)
@@ -271,9 +290,12 @@ class Execution:
 class World:
     """All of it."""
 
-    def __init__(self, scheduler: Scheduler, *, losing: float) -> None:
+    def __init__(
+        self, scheduler: Scheduler, *, losing: float = 0.0, encrypted: bool = False, conflicts: float = 0.0
+    ) -> None:
         self.scheduler = scheduler
-        self.s3, self.sagemaker = S3(scheduler), SageMaker(scheduler)
+        self.s3 = S3(scheduler, encrypted=encrypted, conflicts=conflicts)
+        self.sagemaker = SageMaker(scheduler)
         self.executions: dict[tuple[str, str], Execution] = {}
         self.stacks: dict[str, Any] = {}
         self.answers: dict[str, dict[str, Any]] = {}

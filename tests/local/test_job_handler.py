@@ -602,6 +602,24 @@ def test_a_create_that_goes_on_when_others_have_begun_anew_leaves_no_job_behind(
     assert resource.running == []
 
 
+CALLS_OF_A_CREATE_UNTIL_IT_REFERS = 5
+
+
+@pytest.mark.parametrize("step", range(1, CALLS_OF_A_CREATE_UNTIL_IT_REFERS))
+def test_a_repeated_create_that_is_overtaken_leaves_what_its_first_try_joined_when_another_try_had_failed(
+    a_resource: Callable[..., Requests], at_call: Any, cloud: LocalCloud, step: int
+) -> None:
+    resource = a_resource()
+    cloud.inject("limit_exceeded", operation="CreateOptimizationJob", count=1)
+    assert resource.send("Create", "create")["Status"] == "FAILED"
+    key = resource.records.get(resource.owner).chosen[f"{resource.number}-create"]
+    # The first try was joining the claim meanwhile, and died right after that.
+    resource.store.join(key, resource.owner)
+    at_call({step: lambda: resource.send("Delete", "delete", "Chat-Job-MADEUP")})
+    resource.send("Create", "create")
+    resource.assert_nothing_is_left()
+
+
 CALLS_OF_A_CLEANUP = {"first": 16, "second": 11}
 
 

@@ -21,6 +21,7 @@ from constructs_optim.operations.pruning import Pruner, Pruning
 from constructs_optim.operations.stacks import Stacks
 from constructs_optim.runtime.artifact_store import ArtifactStore, Owner
 from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.json_records import JsonRecords
 from constructs_optim.runtime.owner_records import OwnerRecord, OwnerRecords, Reference
 
 from .stores import ACCOUNT, Store, artifact_key, client, owner
@@ -159,6 +160,27 @@ def test_owners_whose_stack_is_gone_are_dropped_with_their_records(store: Store)
     assert [record.owner for record in records.all() if isinstance(record, OwnerRecord)] == []
 
 
+def test_gone_owners_of_one_artifact_leave_its_claim_in_one_write(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.made(KEY, by=stack(store.cloud, "StillThere"))
+    for number in range(8):
+        store.claimed(KEY, owner(f"Gone{number}"))
+    swapped: list[str] = []
+    swap = JsonRecords.swap
+
+    def counted(self: JsonRecords, name: str, change: Any) -> Any:
+        swapped.append(name)
+        return swap(self, name, change)
+
+    monkeypatch.setattr(JsonRecords, "swap", counted)
+    assert len(pruned(store).gone_owners) == 8
+    assert swapped.count(f"artifacts/{KEY}/claim.json") == 1
+    claim = store.records.claim(KEY)
+    assert claim is not None
+    assert len(claim.owners) == 1
+
+
 def test_a_gone_owners_record_outlives_every_late_event(store: Store) -> None:
     records = OwnerRecords(store.s3, store.bucket)
     records.begin(owner("Gone"), "request")
@@ -232,6 +254,12 @@ JUNK = {
     "another form": b'{"x": 1}',
     "nested": b"[" * 200_000,
     "nested objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "a newer schema": json.dumps(
+        {
+            **OwnerRecord(Owner("arn:aws:cloudformation:us-west-2:444455556666:stack/A/1", "Job")).to_record(),
+            "schema": 2,
+        }
+    ).encode(),
     "too large": b'{"keys": "' + b"x" * 1_000_001 + b'"}',
     "the name of another account": json.dumps(
         OwnerRecord(owner("Chat"), "1", keys={OTHER: Reference("1")}).to_record()

@@ -86,7 +86,7 @@ def test_without_benchmarks_what_a_token_costs_at_best_ranks_and_not_what_an_hou
     assert first.at_best.milliseconds == pytest.approx(39.478 / 2.4 + 160 * 0.0037, rel=1e-3)
     tokens_a_second = 8 / (first.at_best.milliseconds / 1000)
     assert first.at_best.blended_price == pytest.approx(7.09 / (tokens_a_second * 3600 / 1e6) / 4)
-    assert "how fast it is is not known: no benchmark of it is" in first.reasons
+    assert "No published benchmark." in first.reasons
     roomy = [each for each in found.candidates if each.tested and each.fit is Fit.fits and each.techniques != EAGLE]
     bounds = [each.at_best.blended_price or 0 for each in roomy if each.at_best]
     assert bounds == sorted(bounds)

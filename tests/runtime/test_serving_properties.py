@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.artifact_jobs import of_kind
 from constructs_optim.runtime.serving_properties import remove_setting
 
 from .conftest import BUCKET
+from .test_json_records import Reticent
 
 KEY = "artifacts/1/model/1/serving.properties"
 
@@ -48,6 +50,16 @@ def test_a_file_without_the_setting_is_not_written_again(s3: Any) -> None:
 def test_an_artifact_without_the_file_is_left_alone(s3: Any) -> None:
     remove(s3)
     assert "Contents" not in s3.list_objects_v2(Bucket=BUCKET)
+
+
+def test_an_artifact_without_the_file_is_left_alone_where_s3_answers_403_for_it(s3: Any) -> None:
+    remove(Reticent(s3))
+
+
+def test_a_file_that_may_not_be_read_is_not_taken_for_a_missing_one(s3: Any) -> None:
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"option.quantize=awq\n")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        remove(Reticent(s3, readable=False))
 
 
 def test_what_another_has_written_in_the_meantime_stays(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,22 @@
+"""What somebody is told who takes a name that the package does not have."""
+
+from __future__ import annotations
+
+import pytest
+
+import constructs_optim
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Technique", "the techniques are Compilation, FineTune, Medusa, "),
+        ("OptimisedEndpoint", "there is OptimizedEndpoint"),
+        ("quantization", "there is Quantization"),
+        ("Xylophone", "dir(constructs_optim) lists what there is"),
+    ],
+)
+def test_a_name_that_is_not_there_gets_a_hint_of_what_is(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError) as raised:
+        getattr(constructs_optim, name)
+    assert f"module 'constructs_optim' has no attribute {name!r}; {hint}" in str(raised.value)
