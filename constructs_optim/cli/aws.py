@@ -32,6 +32,7 @@ from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
 USAGE = 2
 """The exit status of a command that could not look at what it was asked to."""
 
+_REGION = "x-amz-bucket-region"
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 # As many connections as an inventory has requests under way: one that is not kept is opened and encrypted anew.
 _CONFIG = Config(
@@ -84,7 +85,15 @@ class Account:
         """Where a bucket is. Jobs run in the region of their store (runtime/job_handler.py)."""
         if bucket not in self._regions:
             s3 = self.client("s3", self._session.region_name or "us-east-1")
-            self._regions[bucket] = s3.head_bucket(Bucket=bucket)["BucketRegion"]
+            try:
+                self._regions[bucket] = s3.head_bucket(Bucket=bucket)["BucketRegion"]
+            except ClientError as error:
+                # Who may list prefixes of a shared store only is refused, and told the region all the same; boto3 finds
+                # regions in the same way (botocore/utils.py, S3RegionRedirectorv2.get_bucket_region).
+                headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+                if code_of(error) not in DENIED or _REGION not in headers:
+                    raise
+                self._regions[bucket] = headers[_REGION]
         return self._regions[bucket]
 
     def sagemaker(self, bucket: str | None = None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -17,7 +18,7 @@ from botocore.exceptions import (
 )
 from typer.testing import CliRunner
 
-from constructs_optim.cli.aws import errors_explained
+from constructs_optim.cli.aws import Account, errors_explained
 from constructs_optim.cli.main import app
 from constructs_optim.cli.presentation import description, duration, owner_name
 from constructs_optim.runtime.artifact_store import Owner
@@ -110,3 +111,20 @@ def test_an_owner_reads_as_stack_and_resource() -> None:
 def test_a_recipe_reads_in_one_line() -> None:
     assert description({"Model": "llama 1.0.0", "Techniques": ["AWQ", "shards"]}) == "llama 1.0.0: AWQ + shards"
     assert description({}) == ""
+
+
+@pytest.mark.parametrize(("headers", "region"), [({"x-amz-bucket-region": "eu-west-1"}, "eu-west-1"), ({}, None)])
+def test_a_store_that_may_be_listed_in_part_only_tells_its_region(
+    monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], region: str | None
+) -> None:
+    def head_bucket(Bucket: str) -> None:  # noqa: N803
+        refusal = {"Error": {"Code": "403", "Message": "Forbidden"}, "ResponseMetadata": {"HTTPHeaders": headers}}
+        raise ClientError(refusal, "HeadBucket")  # type: ignore[arg-type]
+
+    account = Account(None, "us-west-2")
+    monkeypatch.setattr(account, "client", lambda *_: SimpleNamespace(head_bucket=head_bucket))
+    if region:
+        assert account.region_of("store") == region
+        return
+    with pytest.raises(ClientError, match="403"):
+        account.region_of("store")
