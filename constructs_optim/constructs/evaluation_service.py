@@ -18,7 +18,7 @@ from .handler import Handler
 from .inference_optimization import passing_statement, training_statements
 from .model_source import channel_statements, object_arn
 from .optimization_service import OptimizationService
-from .permissions import NO_RESOURCES, Arn, PolicyBuilder, Statement, document, sub, trust_policy
+from .permissions import NO_RESOURCES, Arn, PolicyBuilder, Statement, document, pass_role_statement, sub, trust_policy
 from .stack_facts import answer, facts_of
 from .watching_state_machine import watching_state_machine
 from .workload_config import workload_config, workload_hash
@@ -65,12 +65,7 @@ class EvaluationService(Construct):
                     wildcard=f"{NO_RESOURCES}; a condition holds it to one namespace",
                 ),
                 Statement("LookUpPrices", ("pricing:GetProducts",), ("*",), wildcard=NO_RESOURCES),
-                Statement(
-                    "PassRole",
-                    ("iam:PassRole",),
-                    (self.role.role_arn,),
-                    {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
-                ),
+                pass_role_statement("PassRole", self.role.role_arn),
             ],
         )
         state_machine = watching_state_machine(self, self._watcher, watches="evaluation")

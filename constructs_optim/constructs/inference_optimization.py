@@ -10,7 +10,7 @@ sagemaker-genai-hosting-examples (gen-ai-inference-recommendations, "IAM Role Re
 
 from __future__ import annotations
 
-from .permissions import Arn, Statement, sub
+from .permissions import Arn, Statement, pass_role_statement, sub
 
 _SAGEMAKER = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:"
 _NAMES = "the service names what its jobs create"
@@ -41,12 +41,7 @@ def training_statements() -> list[Statement]:
 
 def passing_statement(role_arn: Arn) -> Statement:
     """Give the role to what is created with it."""
-    return Statement(
-        "PassItself",
-        ("iam:PassRole",),
-        (role_arn,),
-        {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
-    )
+    return pass_role_statement("PassItself", role_arn)
 
 
 def trying_statements() -> list[Statement]:

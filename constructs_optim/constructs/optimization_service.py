@@ -19,7 +19,7 @@ from . import model_source
 from .artifact_store import IArtifactStore
 from .execution_role import ExecutionRole, owner_statements, reader_statements, record_keeping_statements
 from .handler import ANSWER_SECONDS, Handler
-from .permissions import Arn, Statement, sub
+from .permissions import Arn, Statement, pass_role_statement, sub
 from .stack_facts import facts_of
 from .training_code import TrainingCode
 from .watching_state_machine import watching_state_machine
@@ -155,7 +155,14 @@ class OptimizationService(Construct):
         """Let the handlers carry out ``plan``: look its sources up, pass the job its role, use the store."""
         artifacts = record_keeping_statements(store)
         jobs = self._jobs_of(sorted({job.kind for job in plan.jobs}))
-        jobs.handler.permit([*_lookups(plan.job_sources), *artifacts, *owner_statements(store), _pass_role(role_arn)])
+        jobs.handler.permit(
+            [
+                *_lookups(plan.job_sources),
+                *artifacts,
+                *owner_statements(store),
+                pass_role_statement("PassExecutionRole", role_arn),
+            ]
+        )
         jobs.watcher.permit(artifacts)
 
     def artifact_service_token(self, store: IArtifactStore, plan: Plan) -> str:
@@ -203,7 +210,7 @@ class OptimizationService(Construct):
         container = plan.container
         sources = [container.model, *(channel.source for channel in container.channels)]
         named = [source for source in sources if not isinstance(source, ArtifactSource)]
-        self._models.permit([*_lookups(named), _pass_role(role_arn)])
+        self._models.permit([*_lookups(named), pass_role_statement("PassExecutionRole", role_arn)])
         return self._models.arn
 
     @property
@@ -253,12 +260,3 @@ def _of_kind(sid: str, kind: str) -> str:
 
 def _lookups(sources: Sequence[HubSource | HubDraftSource | S3Source]) -> list[Statement]:
     return [statement for source in sources for statement in model_source.lookup_statements(source)]
-
-
-def _pass_role(role_arn: Arn) -> Statement:
-    return Statement(
-        "PassExecutionRole",
-        ("iam:PassRole",),
-        (role_arn,),
-        {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
-    )

@@ -165,6 +165,12 @@ def characters_of(statements: Iterable[Statement]) -> int:
     return _EMPTY_DOCUMENT + sum(statement.characters for statement in statements)
 
 
+def pass_role_statement(sid: str, role_arn: Arn) -> Statement:
+    """Let a role be passed to SageMaker, and to no other service."""
+    condition = {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
+    return Statement(sid, ("iam:PassRole",), (role_arn,), condition)
+
+
 @dataclass
 class PolicyBuilder:
     """The statements of one role, kept in the order in which they were first added.

@@ -13,7 +13,7 @@ from . import model_source
 from .artifact_store import IArtifactStore
 from .handler import Handler
 from .optimization_service import OptimizationService
-from .permissions import Arn, Statement, sub
+from .permissions import Arn, Statement, pass_role_statement, sub
 from .watching_state_machine import watching_state_machine
 
 _ID = "RecommendationService"
@@ -79,16 +79,11 @@ class RecommendationService(Construct):
         self._handler.permit(
             [
                 Statement("UseWorkloads", ("sagemaker:CreateAIRecommendationJob",), (workload_config_arn,)),
-                Statement(
-                    "PassRole",
-                    ("iam:PassRole",),
-                    (role_arn,),
-                    {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
-                ),
+                pass_role_statement("PassRole", role_arn),
                 *model_source.lookup_statements(source),
                 *record_statements(store, ("s3:GetObject", "s3:PutObject")),
                 # A GetObject of what is not there answers 403 instead of 404 to whoever may not list it.
-                Statement("ListRecommendations", ("s3:ListBucket",), (store.bucket_arn,), prefixes=(f"{_PREFIX}/*",)),
+                _list_statement(store),
             ]
         )
         self._watcher.permit(record_statements(store, ("s3:PutObject",)))
@@ -103,10 +98,14 @@ def record_statements(store: IArtifactStore, actions: tuple[str, ...]) -> Sequen
     return kept
 
 
+def _list_statement(store: IArtifactStore) -> Statement:
+    return Statement("ListRecommendations", ("s3:ListBucket",), (store.bucket_arn,), prefixes=(f"{_PREFIX}/*",))
+
+
 def output_statements(store: IArtifactStore) -> list[Statement]:
     """What a job's role does below ``recommendations/`` of a store."""
     return [
         *record_statements(store, ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")),
-        Statement("ListRecommendations", ("s3:ListBucket",), (store.bucket_arn,), prefixes=(f"{_PREFIX}/*",)),
+        _list_statement(store),
         Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,)),
     ]

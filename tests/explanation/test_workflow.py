@@ -43,7 +43,8 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_workflow_explains_and_keeps_one_comment(checkout: Path) -> None:
+def explain(checkout: Path) -> None:
+    """Run the workflow's step."""
     environment = {
         **os.environ,
         "PATH": f"{checkout / 'bin'}{os.pathsep}{os.environ['PATH']}",
@@ -53,6 +54,10 @@ def test_the_workflow_explains_and_keeps_one_comment(checkout: Path) -> None:
     }
     script = ["bash", "-e", "-o", "pipefail", "-c", step("Explain")["run"]]
     subprocess.run(script, cwd=checkout, env=environment, check=True, timeout=120)
+
+
+def test_the_workflow_explains_and_keeps_one_comment(checkout: Path) -> None:
+    explain(checkout)
     explanation = (checkout / "explanation.md").read_text(encoding="utf-8")
     assert "Another one than before (artifact aaaaaaaaaaaa)." in explanation
     assert (checkout / "summary.md").read_text(encoding="utf-8") == explanation
@@ -104,15 +109,7 @@ def test_what_aws_refuses_is_commented_on_before_the_check_fails(checkout: Path)
     retyped = chat()
     retyped["Model"]["Type"] = "Custom::OptimizedModel"
     written(checkout / "head.out", stack(retyped))
-    environment = {
-        **os.environ,
-        "PATH": f"{checkout / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-        "GITHUB_STEP_SUMMARY": str(checkout / "summary.md"),
-        "GITHUB_OUTPUT": str(checkout / "output"),
-    }
-    script = ["bash", "-e", "-o", "pipefail", "-c", step("Explain")["run"]]
-    subprocess.run(script, cwd=checkout, env=environment, check=True, timeout=120)
+    explain(checkout)
     assert "CloudFormation refuses the deployment" in (checkout / "explanation.md").read_text(encoding="utf-8")
     assert (checkout / "output").read_text() == "status=1\n"
     assert jobs()["synthesize"]["outputs"]["status"] == "${{ steps.explain.outputs.status }}"
