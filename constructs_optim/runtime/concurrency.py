@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 In = TypeVar("In")
 Out = TypeVar("Out")
 
-CALLS_A_THREAD = 32
-"""How many calls a thread has before the results so far are passed on: few enough to hold them all in memory."""
+CALLS_A_THREAD = 8
+"""How many items are taken ahead for each thread: enough that none waits for the slowest call, few enough to hold."""
 
 
-def in_threads(function: Callable[[In], Out], items: Iterable[In], *, threads: int = 8) -> Iterator[Out]:
-    """``function`` of each item, in the order of the items. Neither items nor results are held all at once."""
-    remaining = iter(items)
+def in_threads(function: Callable[[In], Out], items: Iterable[In], *, threads: int = 8) -> Generator[Out]:
+    """``function`` of each item, in the order of the items. At most ``threads * CALLS_A_THREAD`` of them are held."""
+    under_way: deque[Future[Out]] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        while batch := list(itertools.islice(remaining, threads * CALLS_A_THREAD)):
-            yield from pool.map(function, batch)
+        try:
+            for item in items:
+                under_way.append(pool.submit(function, item))
+                if len(under_way) >= threads * CALLS_A_THREAD:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            for call in under_way:
+                call.cancel()
