@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,14 @@ def boto3_has_the_credentials_of_the_environment() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(boto3, "_get_default_session", current)
         yield
+
+
+@pytest.fixture(autouse=True)
+def catalog_of_models_is_the_shipped_one() -> Iterator[None]:
+    """``models.override`` holds for the rest of a process."""
+    yield
+    if (models := sys.modules.get("constructs_optim.recipe.catalog.models")) is not None:
+        models.reset_overrides()
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from .errors import DeploymentError, code_of
-from .json_records import Record, encryption
+from .errors import DeploymentError
+from .json_records import Record, encryption, lacks
 from .run_records import RunRecords
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class EvaluationRecords(RunRecords):
         try:
             return self._s3.get_object(Bucket=self.bucket, Key=f"{prefix}/{path}")["Body"]
         except ClientError as error:
-            if code_of(error) != "NoSuchKey":
+            if not lacks(self._s3, self.bucket, f"{prefix}/{path}", error):
                 raise
             raise DeploymentError(f"the benchmark job wrote nothing to s3://{self.bucket}/{prefix}/{path}") from error
 

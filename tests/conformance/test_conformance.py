@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +81,9 @@ every_recording = pytest.mark.parametrize("sdk", sorted(RECORDED))
 
 
 @pytest.fixture(autouse=True)
-def sharding_is_known_for_the_model() -> Iterator[None]:
+def sharding_is_known_for_the_model() -> None:
     """The guide does not say that Llama 3.1 can be sharded; the SDK does not ask."""
     models.override("meta-textgeneration-llama-3-1-70b", fast_load=True)
-    yield
-    models.reset_overrides()
 
 
 def planned(case: str) -> Plan:

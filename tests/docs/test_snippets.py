@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import typer.main
 from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app as command_line
-from constructs_optim.recipe.catalog import models
 from tests.documents import CHECKOUT, Snippet, pages, snippets
 
 from .given import given
@@ -42,13 +40,6 @@ def before(snippet: Snippet) -> Snippet:
     on_page = [each for each in PYTHON if each.page == snippet.page and each.line < snippet.line]
     assert on_page, f"{snippet} continues nothing"
     return on_page[-1]
-
-
-@pytest.fixture(autouse=True)
-def no_overrides_are_left() -> Iterator[None]:
-    """A page changes what the catalog says of models, for the rest of the process."""
-    yield
-    models.reset_overrides()
 
 
 @pytest.mark.parametrize("snippet", PYTHON, ids=str)

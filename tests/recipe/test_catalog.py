@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import runpy
-from collections.abc import Iterator
 from typing import Any
 
 import botocore.session
@@ -135,13 +134,12 @@ def test_every_model_has_a_size_and_the_geometry_of_its_cache() -> None:
         assert row.key_value_bytes_a_token, row.model_id
 
 
-@pytest.fixture
-def overrides() -> Iterator[None]:
-    yield
-    models.reset_overrides()
+def test_every_family_names_where_the_geometry_of_its_models_was_read() -> None:
+    sources = load("models")["geometry_sources"]
+    assert sources.keys() == {row.family for row in models.by_id().values()}
+    assert all(sources.values())
 
 
-@pytest.mark.usefixtures("overrides")
 def test_a_team_adds_models_of_its_own_and_changes_what_the_catalog_says() -> None:
     models.override("acme-chat-12b", quantization=True, gated=False, parameters_billion=12)
     models.override("huggingface-llm-phi-2", fp8=True)
@@ -151,7 +149,6 @@ def test_a_team_adds_models_of_its_own_and_changes_what_the_catalog_says() -> No
     assert changed.quantization, "what is not named stays"
 
 
-@pytest.mark.usefixtures("overrides")
 def test_a_column_that_is_none_is_refused_with_those_there_are() -> None:
     with pytest.raises(ValueError, match=r"colour.*quantization"):
         models.override("acme-chat-12b", colour="red")
