@@ -24,11 +24,12 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as BotocoreConnectionError
 from rich.console import Console
-from rich.markup import escape
 
 from constructs_optim.operations.artifacts import REQUESTS_AT_ONCE, ArtifactInventory
 from constructs_optim.runtime.artifact_store import region_of
 from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
+
+from .presentation import printable
 
 USAGE = 2
 """The exit status of a command that could not look at what it was asked to."""
@@ -109,7 +110,7 @@ def errors_explained() -> Iterator[None]:
 
 def failed(sentence: str) -> typer.Exit:
     """Say why the command cannot go on; to be raised, it ends the command with status 2."""
-    Console(stderr=True).print(f"[red]{escape(sentence)}[/]", highlight=False, soft_wrap=True)
+    Console(stderr=True).print(f"[red]{printable(sentence)}[/]", highlight=False, soft_wrap=True)
     return typer.Exit(USAGE)
 
 

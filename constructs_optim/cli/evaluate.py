@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from .aws import Profile, Region, errors_explained, failed
-from .presentation import say
+from .presentation import printable, say
 
 if TYPE_CHECKING:
     from constructs_optim.evaluator.options import Options
@@ -413,7 +412,7 @@ def _tell(folder: Path, results: list[Any], answers: Any) -> None:
         table.add_column(shown[name], justify="right", no_wrap=True)
     for level, label in sorted(levels, key=lambda found: found[0].concurrency):
         values = [readable(level.metrics[name]) if name in level.metrics else "–" for name in known]
-        table.add_row(str(level.concurrency), *([escape(label)] if len(results) > 1 else []), *values)
+        table.add_row(str(level.concurrency), *([printable(label)] if len(results) > 1 else []), *values)
     Console().print(table)
     say("Latencies are medians: TTFT to the first token, ITL for each token after it, latency to the whole answer.")
     if answers is not None:

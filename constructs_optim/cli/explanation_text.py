@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from constructs_optim.explanation.markdown import (
@@ -21,7 +20,7 @@ from constructs_optim.explanation.markdown import (
 from constructs_optim.explanation.permission_words import permission_row
 from constructs_optim.explanation.report import EndpointReport, PermissionReport, Report, ResourceReport, StackReport
 
-from .presentation import counted, wrapped
+from .presentation import counted, printable, wrapped
 
 _MARK_STYLES = {"+": "green", "-": "red", "~": "yellow"}
 _REFUSED = "bold red"
@@ -99,7 +98,7 @@ class ExplanationText:
                 # A name stays on the line of its word, even where the terminal has to wrap it.
                 room = self._console.width if " " in value else sys.maxsize
                 text = wrapped(f"{word}{value}", room, indent="      ", then="        ")
-                self._console.print(escape(text), style=style, highlight=False, soft_wrap=True)
+                self._console.print(printable(text), style=style, highlight=False, soft_wrap=True)
 
     def _print_endpoint(self, endpoint: EndpointReport) -> None:
         marked = f"{endpoint.change}, interrupted" if endpoint.is_interrupted else endpoint.change
@@ -110,14 +109,14 @@ class ExplanationText:
         table.add_column(style="bold", no_wrap=True)
         table.add_column(no_wrap=True)
         for topic, texts in topics:
-            table.add_row(topic.lower(), escape("\n".join(wrapped(text, room) for text in texts)))
+            table.add_row(topic.lower(), printable("\n".join(wrapped(text, room) for text in texts)))
         # A name that is longer than the box makes it wider: the terminal wraps it, and it can be copied.
         width = max(self._console.width, Console(width=10_000).measure(table).maximum)
         self._console.print(table, width=width, crop=False, soft_wrap=width > self._console.width)
 
     def _say(self, text: str, *, indent: str = "", then: str | None = None, style: str | None = None) -> None:
         lines = wrapped(text, self._console.width, indent=indent, then=indent if then is None else then)
-        self._console.print(escape(lines), style=style, highlight=False, soft_wrap=True)
+        self._console.print(printable(lines), style=style, highlight=False, soft_wrap=True)
 
 
 def _resources(stack: StackReport) -> Iterator[str]:

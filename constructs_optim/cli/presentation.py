@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 import typer
 from rich.console import Console
@@ -31,6 +32,14 @@ class Format(StrEnum):
 
     table = "table"
     json = "json"
+
+
+def printable(text: str) -> str:
+    """``text`` for rich to print as it is: without markup, and without codes that would steer the terminal.
+
+    Names come from templates, and from records of other accounts.
+    """
+    return escape("".join(each if each in "\n\t" or category(each)[0] != "C" else repr(each)[1:-1] for each in text))
 
 
 def print_json(content: Any) -> None:
@@ -79,7 +88,7 @@ def _print_row(
 
 
 def _print_text(console: Console, text: str, *, style: str | None = None) -> None:
-    console.print(escape(text), style=style, highlight=False, soft_wrap=True)
+    console.print(printable(text), style=style, highlight=False, soft_wrap=True)
 
 
 def print_fields(rows: Iterable[tuple[str, str]]) -> None:
@@ -88,7 +97,7 @@ def print_fields(rows: Iterable[tuple[str, str]]) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:
-        table.add_row(name, escape(value))
+        table.add_row(name, printable(value))
     Console().print(table)
 
 
@@ -102,7 +111,7 @@ def wrapped(text: str, width: int, *, indent: str = "", then: str = "") -> str:
 
 def say(text: str) -> None:
     """Print a sentence, broken only where it has line breaks."""
-    Console().print(escape(text), highlight=False, soft_wrap=True)
+    Console().print(printable(text), highlight=False, soft_wrap=True)
 
 
 def say_what_is_hidden(inventory: ArtifactInventory) -> None:

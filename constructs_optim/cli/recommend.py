@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from constructs_optim.recipe import Model, RecipeError
@@ -32,7 +31,7 @@ from constructs_optim.recipe.report import refusal_report
 
 from .aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
 from .explanation_evidence import LISTED
-from .presentation import Format, counted, print_json, print_table, say
+from .presentation import Format, counted, print_json, print_table, printable, say
 from .recommendation_evidence import artifacts_of, listed_prices, of_jumpstart, of_store, published_of
 
 _DEFAULT_REGION = "us-west-2"
@@ -268,7 +267,7 @@ def _table(shown: Sequence[Candidate], baseline: Baseline | None) -> Table:
         cost = f"{candidate.blended_price:.2f}" if candidate.blended_price is not None else _at_least(candidate.at_best)
         table.add_row(
             str(place),
-            escape(_short(candidate)),
+            printable(_short(candidate)),
             candidate.plan.instance_type,
             _dollars(candidate.price_per_hour),
             _gigabytes(candidate.plan.memory),
@@ -338,7 +337,7 @@ def _show_left_out(found: Recommendation) -> None:
         table.add_column(column, overflow="fold")
     for each in found.excluded:
         cells = (", ".join(each.techniques), each.rule, each.reason, ", ".join(each.instance_types))
-        table.add_row(*(escape(cell) for cell in cells))
+        table.add_row(*(printable(cell) for cell in cells))
     Console().print(table)
     if found.elsewhere:
         say("Published by JumpStart, of what is no candidate and is worth a look all the same:")

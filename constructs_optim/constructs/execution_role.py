@@ -6,15 +6,15 @@ to use SageMaker execution roles" (CreateModel and job permissions), narrowed to
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import cast
 
 import jsii
-from aws_cdk import Annotations, RemovalPolicy
+from aws_cdk import Annotations, Fn, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from constructs import Construct, DependencyGroup
 
+from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.plan_data import Plan
 
 from . import model_source
@@ -22,6 +22,7 @@ from .artifact_store import IArtifactStore
 from .container_registry import ContainerRegistry, repositories_of
 from .late_value import late_value
 from .permissions import (
+    INLINE_CHARACTERS,
     JOB_KEY_ACTIONS,
     KEY_ACTIONS,
     MOST_INLINE_CHARACTERS,
@@ -204,6 +205,8 @@ class ExecutionRole(Construct):
         self.role_arn: str = self._role.attr_arn
         self._imported: iam.IRole | None = None
         self._retained = False
+        self._apart = 0
+        self._policies_apart: list[iam.Policy] = []
 
     @property
     def role(self) -> iam.IRole:
@@ -228,12 +231,29 @@ class ExecutionRole(Construct):
         if not self._retained:
             self._role.apply_removal_policy(policy)
             self._policy.apply_removal_policy(policy)
+            for apart in self._policies_apart:
+                apart.apply_removal_policy(policy)
         self._retained |= policy is RemovalPolicy.RETAIN
 
     def permit(self, statements: Sequence[Statement]) -> None:
         """Add what is needed."""
         if self._policy.add(statements):
             self._policy.apply(self._role)
+
+    def permit_apart(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
+        """Add what is needed as a policy of its own, below ``scope``, for which nothing else of the role waits."""
+        policy = _policy_apart(scope, id, self.role, statements)
+        self._policies_apart.append(policy)
+        if self._retained:
+            policy.apply_removal_policy(RemovalPolicy.RETAIN)
+        self._apart += characters_of(statements)
+        if self._apart > MOST_INLINE_CHARACTERS - INLINE_CHARACTERS:
+            Annotations.of(scope).add_error(
+                f"the rollback alarms of this stack's endpoints are policies of about {self._apart} characters, and "
+                f"{self.node.path} has room for {MOST_INLINE_CHARACTERS - INLINE_CHARACTERS}: declare some of the "
+                "endpoints in another stack, or give them a composite alarm each"
+            )
+        return policy
 
 
 class GivenRole(Construct):
@@ -245,6 +265,7 @@ class GivenRole(Construct):
         self.role_arn: str = role.role_arn
         self.policy: iam.Policy | None = None
         self._policy = PolicyBuilder()
+        self._apart = 0
         self._is_too_long = False
 
     @staticmethod
@@ -252,10 +273,10 @@ class GivenRole(Construct):
         """``role`` as all of ``scope``'s stack uses it."""
         roles = facts_of(scope).once(_GivenRoles, lambda _: _GivenRoles())
         for known in roles:
-            if known.role is role:
+            # Of one construct, jsii makes another object each time it is asked for: function.role is not function.role.
+            if path_of(known.role) == path_of(role):
                 return known
-        digits = hashlib.sha256(path_of(role).encode()).hexdigest()[:8]
-        roles.append(GivenRole(facts_of(scope).stack, f"PermissionsOf{digits}", role))
+        roles.append(GivenRole(facts_of(scope).stack, f"PermissionsOf{sha256(path_of(role))[:8]}", role))
         return roles[-1]
 
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
@@ -272,12 +293,23 @@ class GivenRole(Construct):
         if self.policy is None:
             # It is written from the statements: the CDK only has to know that there are some.
             some = iam.PolicyStatement(actions=["sts:GetCallerIdentity"], resources=["*"])
-            self.policy = iam.Policy(self, "Permissions", statements=[some])
+            name = _policy_name(self, path_of(self.role))
+            self.policy = iam.Policy(self, "Permissions", policy_name=name, statements=[some])
             resource = cast("iam.CfnPolicy", self.policy.node.default_child)
             resource.policy_document = late_value(lambda: document(self._policy.statements.values()))
             self.role.attach_inline_policy(self.policy)
         self._policy.acknowledge(self.policy)
-        characters = characters_of(self._policy.statements.values())
+        self._check_length()
+
+    def permit_apart(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
+        """Attach what is needed as another policy, below ``scope``, for which no job and no model waits."""
+        policy = _policy_apart(scope, id, self.role, statements)
+        self._apart += characters_of(statements)
+        self._check_length()
+        return policy
+
+    def _check_length(self) -> None:
+        characters = characters_of(self._policy.statements.values()) + self._apart
         if characters > MOST_INLINE_CHARACTERS and not self._is_too_long:
             self._is_too_long = True
             Annotations.of(self).add_error(
@@ -286,6 +318,18 @@ class GivenRole(Construct):
                 "the stack has roles of its own that it gives as many policies as they need, or declare some of the "
                 "models in another stack with another role"
             )
+
+
+def _policy_apart(scope: Construct, id: str, role: iam.IRole, statements: Sequence[Statement]) -> iam.Policy:
+    written = [iam.PolicyStatement.from_json(statement.to_json()) for statement in statements]
+    policy = iam.Policy(scope, id, policy_name=_policy_name(scope, path_of(scope)), statements=written)
+    role.attach_inline_policy(policy)
+    return policy
+
+
+def _policy_name(scope: Construct, of: str) -> str:
+    """One that no other stack gives a policy of the same role: CloudFormation would write over it."""
+    return f"constructs-optim-{sha256(of)[:8]}-{Fn.select(2, Fn.split('/', facts_of(scope).stack_id))}"
 
 
 class _GivenRoles(list[GivenRole]):

@@ -52,9 +52,10 @@ def grant_by_policy(of: IConstruct, grantee: iam.IGrantable, actions: Sequence[s
     """
     grant = iam.Grant.add_to_principal(grantee=grantee, actions=list(actions), resource_arns=list(arns))
     if not grant.success:
+        kind = type(grantee.grant_principal).__name__
         raise ValueError(
-            f"no policy can be attached to {grantee.grant_principal}, so {of.node.path} cannot let it do "
-            f"{', '.join(actions)}: an endpoint has no policy of its own that names principals. Grant it to a role, "
+            f"no policy can be attached to {kind}, so {of.node.path} cannot let it do {', '.join(actions)}: an "
+            "endpoint has no policy of its own that names principals. Grant it to a role, "
             'user or group: one of this app, or one that exists, iam.Role.from_role_arn(stack, "Caller", '
             '"arn:aws:iam::111122223333:role/chat")'
         )
@@ -63,7 +64,8 @@ def grant_by_policy(of: IConstruct, grantee: iam.IGrantable, actions: Sequence[s
 
 def _account_of(principal: iam.IPrincipal) -> str | None:
     """The account that a principal is known to be of."""
-    account = principal.principal_account
+    # An imported construct without a role has none: iam.UnknownPrincipal.
+    account: str | None = getattr(principal, "principal_account", None)
     if account is None and isinstance(principal, iam.ArnPrincipal) and not is_token(principal.arn):
         # A principal by its ARN does not tell it: arn:aws:iam::111122223333:role/chat.
         parts = principal.arn.split(":")

@@ -275,7 +275,6 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             else granted_role(self, role, lambda: OptimizationService.of(self).execution_role)
         )
         self._role.permit(self._options.statements())
-        self._role.permit(watch_statements([alarm.alarm_arn for alarm in rollback_alarms]))
         self._config = sagemaker.CfnEndpointConfig(self, "Config", **self._configuration())
         self._alarming = Alarming(alarms, tuple(alarm_actions), tuple(ok_actions))
         self.alarms: EndpointAlarms | None = None
@@ -296,6 +295,10 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             endpoint_config_name=answer(self._config, "attr_endpoint_config_name"),
             endpoint_name=self._literal_name,
         )
+        if rollback_alarms:
+            # Apart: an alarm may be about another endpoint, whose model waits for the role's other permissions.
+            watched = watch_statements([alarm.alarm_arn for alarm in rollback_alarms])
+            self._endpoint.node.add_dependency(self._role.permit_apart(self, "WatchAlarms", watched))
         for described in (self._config, self._endpoint):
             describe_hosted(described, self._models)
         self._components = ComponentHosting(

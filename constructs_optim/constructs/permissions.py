@@ -38,8 +38,8 @@ MOST_MANAGED_CHARACTERS = 6_144
 """Of each managed policy."""
 MOST_MANAGED_POLICIES = 10
 """Of a role, unless the account's quota was raised."""
-# What is left to the policies that grants add to the role.
-_INLINE_CHARACTERS = 9_000
+INLINE_CHARACTERS = 5_000
+"""Of a role's own inline policy: the rest is left to those that grants add to the role, which nothing divides."""
 # A token's value is known when the stack is deployed: an ARN, at most about as long as this.
 _TOKEN_CHARACTERS = 128
 _PSEUDO_CHARACTERS = {
@@ -110,7 +110,8 @@ class Statement:
         if free < 0:
             return None, self
         taken = 1
-        while taken < len(items) and (free := free - _characters(items[taken]) - 1) >= 0:
+        # One is left for the rest at least: without items it would be no statement. A comma each, and brackets of two.
+        while taken < len(items) - 1 and (free := free - _characters(items[taken]) - (3 if taken == 1 else 1)) >= 0:
             taken += 1
         return replace(self, **{name: items[:taken]}), replace(self, **{name: items[taken:]})
 
@@ -252,7 +253,7 @@ class PolicyBuilder:
     def _documents(self) -> list[list[Statement]]:
         """The statements in the order in which they were added, divided into what each policy has room for."""
         documents: list[list[Statement]] = [[]]
-        free = _INLINE_CHARACTERS - _EMPTY_DOCUMENT
+        free = INLINE_CHARACTERS - _EMPTY_DOCUMENT
         for statement in self.statements.values():
             rest: Statement | None = statement
             while rest is not None:

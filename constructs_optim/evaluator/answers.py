@@ -155,7 +155,7 @@ class Decoder:
             return True
         try:
             data = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
         if not isinstance(data, dict):
             return False
@@ -194,9 +194,14 @@ class ChatDecoder(Decoder):
                 self.answer.finished = True
         usage = data.get("usage")
         if usage:
-            self.answer.input_tokens = usage.get("prompt_tokens")
-            self.answer.output_tokens = usage.get("completion_tokens")
+            self.answer.input_tokens = _count(usage.get("prompt_tokens"))
+            self.answer.output_tokens = _count(usage.get("completion_tokens"))
         return bool(choices or usage)
+
+
+def _count(value: object) -> int | None:
+    """A number of tokens; None of anything else that a server may say."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _called(delta: dict[str, Any]) -> str:
@@ -229,7 +234,7 @@ class TokenDecoder(Decoder):
             self.answer.output_tokens = self._tokens
         if details or data.get("generated_text") is not None:
             self.answer.finished = True
-            self.answer.output_tokens = details.get("generated_tokens") or self.answer.output_tokens
+            self.answer.output_tokens = _count(details.get("generated_tokens")) or self.answer.output_tokens
         return bool(token is not None or details or data.get("generated_text") is not None)
 
 

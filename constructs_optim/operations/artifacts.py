@@ -38,6 +38,7 @@ class State(StrEnum):
     failed = "failed"
     damaged = "damaged"
     half_made = "half-made"
+    newer = "of a newer release"
     released = "released"
 
 
@@ -62,8 +63,8 @@ class Artifact:
 
     ``detail`` says why it is in its state. ``is_complete``: its manifest is of the claim's attempt, whose job is
     therefore over. ``files`` are those of all attempts. ``unreadable`` are those of its records that are there and no
-    JSON of their kind. ``is_newer``: a newer release wrote its manifest. ``changed_at`` is when anything of it was last
-    written: also when a stack came to refer to it, or ceased to.
+    JSON of their kind. ``is_newer``: a newer release wrote its claim or manifest. ``changed_at`` is when anything of it
+    was last written: also when a stack came to refer to it, or ceased to.
     """
 
     key: str
@@ -191,7 +192,15 @@ class ArtifactInventory:
     def claim(self, key: str) -> Claim | None:
         """The claim as it stands; None also where it cannot be read."""
         try:
+            return self._read_claim(key)
+        except NewerRecord:
+            return None
+
+    def _read_claim(self, key: str) -> Claim | None:
+        try:
             return self.store.claim(key)
+        except NewerRecord:
+            raise
         except (DeploymentError, KeyError, TypeError):
             return None
 
@@ -267,15 +276,21 @@ class ArtifactInventory:
 
     def _artifact(self, key: str, objects: list[dict[str, Any]]) -> Artifact:
         names = {item["Key"].removeprefix(f"artifacts/{key}/") for item in objects}
-        claim = self.claim(key) if "claim.json" in names else None
-        is_newer = False
+        claim, manifest = None, None
+        newer: list[str] = []
+        try:
+            claim = self._read_claim(key) if "claim.json" in names else None
+        except NewerRecord:
+            newer.append("claim.json")
         try:
             manifest = self.store.written_manifest(key) if "manifest.json" in names else None
         except NewerRecord:
-            manifest, is_newer = None, True
+            newer.append("manifest.json")
         records = {"claim.json": claim, "manifest.json": manifest}
-        unreadable = tuple(name for name, record in records.items() if name in names and record is None)
-        facts = _Facts(self.account, claim, manifest, unreadable, tuple(_files(key, objects)))
+        unreadable = tuple(
+            name for name, record in records.items() if name in names and record is None and name not in newer
+        )
+        facts = _Facts(self.account, claim, manifest, unreadable, tuple(newer), tuple(_files(key, objects)))
         if claim is not None and facts.is_up_to_its_job:
             facts.job = describe_job(self._sagemaker, job_name(self.bucket, key, claim.attempt))
         state, detail = facts.judged()
@@ -291,7 +306,7 @@ class ArtifactInventory:
             job=facts.job,
             unreadable=unreadable,
             changed_at=max(item["LastModified"] for item in objects),
-            is_newer=is_newer,
+            is_newer=bool(newer),
         )
 
 
@@ -303,6 +318,7 @@ class _Facts:
     claim: Claim | None
     manifest: dict[str, Any] | None
     unreadable: tuple[str, ...]
+    newer: tuple[str, ...]
     files: tuple[StoredFile, ...]
     job: Job | None = None
 
@@ -314,7 +330,7 @@ class _Facts:
     @property
     def is_up_to_its_job(self) -> bool:
         """Whether only its job can tell what becomes of it, and can be looked at."""
-        return not self.is_complete and not self._made_elsewhere
+        return not self.is_complete and not self._made_elsewhere and not self.newer
 
     @property
     def _made_elsewhere(self) -> str:
@@ -324,6 +340,8 @@ class _Facts:
         """State and reason."""
         if self.claim is not None and self.claim.released:
             return State.released, "no deployment takes it up any more; a new one starts with the next attempt"
+        if self.newer:
+            return State.newer, f"it wrote {' and '.join(self.newer)}: upgrade constructs-optim to see more"
         if self.unreadable:
             return State.damaged, f"{' and '.join(self.unreadable)} cannot be read"
         if self.manifest is not None and self.is_complete:

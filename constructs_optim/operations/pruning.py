@@ -146,7 +146,8 @@ class Pruner:
             )
         removals: list[Removal] = []
         kept: dict[str, str] = {}
-        busy: set[str] = set()
+        # Their claims stay as they are, and so does what refers to them.
+        fixed: set[str] = set()
         complete: set[str] = set()
         records = self._inventory.owner_records
         self._stacks.look_up(record.owner for record in records.records)
@@ -156,8 +157,8 @@ class Pruner:
                 complete.add(artifact.key)
             for owner in artifact.owners:
                 held.setdefault(owner, set()).add(artifact.key)
-            if self._runs(artifact):
-                busy.add(artifact.key)
+            if self._runs(artifact) or artifact.is_newer or "claim.json" in artifact.unreadable:
+                fixed.add(artifact.key)
             if reason := self._reason_to_keep(artifact):
                 kept[artifact.key] = reason
             elif records.unreadable:
@@ -171,7 +172,7 @@ class Pruner:
         gone = [
             GoneOwner(owner, tuple(sorted(keys)), self._old_record(owner, written))
             for owner, keys in sorted(held.items())
-            if self._stacks.fate(owner).gone and not keys & busy
+            if self._stacks.fate(owner).gone and not keys & fixed
         ]
         notes = {fate.unknown for owner in held if (fate := self._stacks.fate(owner)).unknown}
         return Pruning(
@@ -216,7 +217,7 @@ class Pruner:
     def _reason_to_keep(self, artifact: Artifact) -> str | None:
         alive = [owner for owner in artifact.owners if not self._stacks.fate(owner).gone]
         if artifact.is_newer:
-            return "a newer release of constructs-optim wrote its manifest: upgrade, then prune"
+            return "a newer release of constructs-optim wrote its records: upgrade, then prune"
         if artifact.claim is None:
             return "its claim is missing or cannot be read: look at it by hand"
         if alive:

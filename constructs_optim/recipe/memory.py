@@ -136,8 +136,9 @@ class Context(BaseModel):
 def context(recipe: Recipe) -> Context | None:
     """The longest request of a recipe that vLLM serves.
 
-    None of any other, where the model is not known enough, or where the environment gives the cache other settings than
-    the ones reckoned with: 16 bits a value, and nine tenths of the memory.
+    None of any other, where the model is not known enough, where the environment gives the cache other settings than
+    the ones reckoned with (16 bits a value, and nine tenths of the memory), or where it gives a length that is known at
+    deployment only.
 
     Source: vLLM, ``check_enough_kv_cache_memory`` of ``v1/core/kv_cache_utils.py``; before V1,
     ``raise_if_cache_size_invalid`` of ``worker/worker.py``.
@@ -147,7 +148,9 @@ def context(recipe: Recipe) -> Context | None:
         return None
     if any(recipe.variables.get(name, "auto") != "auto" for name in _CACHE_SETTINGS):
         return None
-    asked = _number(recipe.variables.get(MAX_MODEL_LEN)) or row.max_position
+    given = recipe.variables.get(MAX_MODEL_LEN)
+    # What the server is told and is no number (a token, -1, 8k) is left to it.
+    asked = _number(given) if given is not None else row.max_position
     held = row.context_bytes(asked) if asked is not None else None
     if not asked or held is None:
         return None

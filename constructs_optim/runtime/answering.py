@@ -12,6 +12,7 @@ from .endpoint_answers import ask, prompts_content, read_prompts
 from .errors import DeploymentError, code_of
 from .evaluation_properties import EvaluationRequest, Quality
 from .evaluation_records import EvaluationRecords
+from .json_records import lacks
 from .telemetry import log
 
 if TYPE_CHECKING:
@@ -48,9 +49,10 @@ def answer_prompts(request: EvaluationRequest, records: EvaluationRecords, run: 
 
 
 def _content(quality: Quality) -> bytes:
+    s3 = client("s3")
     try:
-        return prompts_content(client("s3"), quality.bucket, quality.key)
+        return prompts_content(s3, quality.bucket, quality.key)
     except ClientError as error:
-        if code_of(error) not in ("NoSuchKey", "NoSuchBucket"):
+        if code_of(error) != "NoSuchBucket" and not lacks(s3, quality.bucket, quality.key, error):
             raise
         raise DeploymentError(f"there is no file {quality.uri}, which the prompts of the gate are read from") from error

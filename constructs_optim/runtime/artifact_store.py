@@ -90,7 +90,7 @@ class Claim:
     @staticmethod
     def from_record(record: Record) -> Claim:
         """Read the content of ``claim.json``."""
-        owners = {Owner(owner["stack_id"], owner["logical_id"]): owner for owner in record.get("owners", ())}
+        owners = {Owner.from_record(owner): owner for owner in record.get("owners", ())}
         unknown = {owner.record_name: unknown_members(of, _OWNER_MEMBERS) for owner, of in owners.items()}
         known: dict[str, Any] = {name: value for name, value in record.items() if name in _CLAIM_MEMBERS}
         known |= {"owners": tuple(owners), "schema": schema_of(record)}

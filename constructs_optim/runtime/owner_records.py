@@ -26,6 +26,7 @@ from .concurrency import in_threads
 from .errors import DeploymentError, code_of
 from .json_records import JsonRecords, Record
 from .record_schema import SCHEMA, check_schema, schema_of, unknown_members
+from .value_shapes import text, whole_number
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -62,6 +63,11 @@ class Owner:
         """The name of its record."""
         digest = hashlib.sha256(f"{self.stack_id}\n{self.logical_id}".encode()).hexdigest()[:32]
         return f"{PREFIX}{self.account or _UNKNOWN}/{digest}.json"
+
+    @staticmethod
+    def from_record(record: Record) -> Owner:
+        """Read the owner that a record names."""
+        return Owner(text(record["stack_id"]), text(record["logical_id"]))
 
 
 BEGUN, CARRIED_OUT, ANSWERED, LEAVING = "begun", "carried out", "answered", "leaving"
@@ -154,23 +160,28 @@ class OwnerRecord:
 
     @staticmethod
     def from_record(record: Record) -> OwnerRecord:
-        """Read the content of a record."""
+        """Read the content of a record.
+
+        Raises:
+            AttributeError, KeyError, TypeError, ValueError: when it has another form: any account that shares the store
+                may have written it.
+        """
         properties = record.get("properties", {})
         return OwnerRecord(
-            owner=Owner(record["stack_id"], record["logical_id"]),
-            request=record["request"],
-            issued=record.get("issued", 0),
-            superseded=tuple(record["superseded"]),
+            owner=Owner.from_record(record),
+            request=text(record["request"]),
+            issued=whole_number(record.get("issued", 0)),
+            superseded=tuple(map(text, record["superseded"])),
             keys={
                 key: Reference(
-                    reference["request"],
-                    reference.get("state", BEGUN),
-                    tuple(properties.get(key, ())),
+                    text(reference["request"]),
+                    text(reference.get("state", BEGUN)),
+                    tuple(map(text, properties.get(key, ()))),
                     unknown_members(reference, ("request", "state")),
                 )
                 for key, reference in record["keys"].items()
             },
-            chosen=dict(record.get("chosen", {})),
+            chosen={request: text(key) for request, key in record.get("chosen", {}).items()},
             schema=schema_of(record),
             unknown=unknown_members(record, _MEMBERS),
         )

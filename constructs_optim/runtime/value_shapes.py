@@ -57,6 +57,28 @@ def is_list(value: object) -> TypeGuard[list[object]]:
     return isinstance(value, list)
 
 
+def text(value: object) -> str:
+    """``value`` where it is text.
+
+    Raises:
+        TypeError: when it is anything else.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:40]} is no text")
+    return value
+
+
+def whole_number(value: object) -> int:
+    """``value`` where it is a whole number.
+
+    Raises:
+        TypeError: when it is anything else.
+    """
+    if not isinstance(value, int):
+        raise TypeError(f"{str(value)[:40]} is no whole number")
+    return value
+
+
 def object_in(value: object) -> dict[str, object]:
     """``value`` where it is an object of JSON, and an empty one where it is anything else."""
     return value if is_object(value) else {}

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from constructs_optim.cli.aws import Account, errors_explained
 from constructs_optim.cli.main import app
-from constructs_optim.cli.presentation import description, duration, owner_name
+from constructs_optim.cli.presentation import description, duration, owner_name, print_fields, print_table, say
 from constructs_optim.runtime.artifact_store import Owner
 
 
@@ -127,3 +127,13 @@ def test_an_owner_reads_as_stack_and_resource() -> None:
 def test_a_recipe_reads_in_one_line() -> None:
     assert description({"Model": "llama 1.0.0", "Techniques": ["AWQ", "shards"]}) == "llama 1.0.0: AWQ + shards"
     assert description({}) == ""
+
+
+def test_names_of_others_reach_the_terminal_without_the_codes_that_steer_it(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "Chat\x1b[2J\x1b]0;title\x07\x9b\u202e [bold]\u00e9\u4e2d"
+    say(name)
+    print_fields([("stack", name)])
+    print_table(["stack"], [[name]])
+    said = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(said)
+    assert said.count("Chat\\x1b[2J\\x1b]0;title\\x07\\x9b\\u202e [bold]\u00e9\u4e2d") == 3

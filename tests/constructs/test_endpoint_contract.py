@@ -12,6 +12,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_codecommit as codecommit
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match, Template
 from constructs import Construct
@@ -226,8 +227,22 @@ def test_a_principal_that_no_policy_can_be_attached_to_is_refused(
 ) -> None:
     made = endpoint(stack(env=env))
     for grant in (made.grant_invoke, lambda grantee: made.grant(grantee, "sagemaker:UpdateEndpoint")):
-        with pytest.raises(ValueError, match=r"no policy can be attached to .*Grant it to a role, user or group"):
+        kind = type(principal).__name__
+        with pytest.raises(
+            ValueError, match=rf"no policy can be attached to {kind}, .*Grant it to a role, user or group"
+        ):
             grant(principal)
+
+
+def test_an_imported_function_whose_role_is_not_known_is_left_to_the_cdks_warning() -> None:
+    scope = stack()
+    function = lambda_.Function.from_function_arn(
+        scope, "Caller", "arn:aws:lambda:us-west-2:111122223333:function:chat"
+    )
+    endpoint(scope).grant_invoke(function)
+    Annotations.from_stack(scope).has_warning(
+        "/Chat/Caller", Match.string_like_regexp("Add statement to this resource")
+    )
 
 
 def test_a_role_of_a_known_account_is_warned_of_where_the_endpoints_account_is_known_at_deployment() -> None:

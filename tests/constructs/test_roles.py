@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from aws_cdk import Stack
+from aws_cdk import App, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match
+from hypothesis import given
+from hypothesis import strategies as st
 
 from constructs_optim import (
     AsyncInference,
@@ -23,6 +28,7 @@ from constructs_optim import (
     Quantization,
     Workload,
 )
+from constructs_optim.constructs.permissions import Statement
 
 from .policy_evaluation import resolved
 from .stacks import STACKS, endpoint, llama, resource, resources, stack, template_of
@@ -69,10 +75,10 @@ def _characters(document: dict[str, Any], template: dict[str, Any]) -> int:
     return len(re.sub(r"\s", "", json.dumps(resolved(document, "111122223333", names))))
 
 
-def _large(scope: Stack, endpoints: int, **given: Any) -> None:
+def _large(scope: Stack, endpoints: int, **options: Any) -> None:
     for number in range(endpoints):
         uri = f"s3://models-of-the-whole-company/large-language-models/instruct/version-{number:04}/"
-        endpoint(scope, f"Endpoint{number}", model=Model.s3(uri), **given)
+        endpoint(scope, f"Endpoint{number}", model=Model.s3(uri), **options)
 
 
 def test_what_serves_a_model_writes_nothing() -> None:
@@ -181,8 +187,8 @@ def test_nothing_that_many_endpoints_need_is_lost_between_policies() -> None:
         read = [arn for action, arn in jobs if action == "s3:GetObject" and f"version-{number:04}/*" in arn]
         assert len(read) == 1
     assert len({arn for action, arn in serving if action == "cloudwatch:DescribeAlarms"}) == 80
-    (listing,) = [s for s in _statements(template, "JobRole") if s["Sid"].startswith("ListSource")]
-    assert len(listing["Condition"]["StringLike"]["s3:prefix"]) == 40
+    listings = [s for s in _statements(template, "JobRole") if s["Sid"].startswith("ListSource")]
+    assert sum(len(listing["Condition"]["StringLike"]["s3:prefix"]) for listing in listings) == 40
 
 
 def test_more_than_a_given_role_can_have_is_refused_with_the_number_and_what_to_do() -> None:
@@ -205,6 +211,113 @@ def test_endpoints_that_share_a_given_role_share_a_policy() -> None:
     assert len(ids) == len(set(ids))
 
 
+def test_stacks_that_share_a_given_role_attach_policies_of_different_names() -> None:
+    app = App()
+    role = iam.Role(Stack(app, "Base"), "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
+    teams = [Stack(app, team) for team in ("TeamA", "TeamB")]
+    for scope in teams:
+        endpoint(scope, role=role)
+    for scope in teams:
+        (policy,) = resources(template_of(scope), "AWS::IAM::Policy")
+        # The last part of a stack's id is a UUID.
+        number = {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}
+        assert policy["PolicyName"]["Fn::Join"][1][1:] == [number]
+
+
+def test_a_role_that_a_construct_gives_out_twice_is_one_role() -> None:
+    scope = stack()
+    function = lambda_.Function(
+        scope,
+        "Function",
+        runtime=lambda_.Runtime.PYTHON_3_13,
+        handler="index.handler",
+        code=lambda_.Code.from_inline("def handler(event, context): ..."),
+    )
+    for name in ("One", "Two"):
+        assert function.role is not None
+        endpoint(scope, name, role=function.role)
+    assert len(resources(template_of(scope), "AWS::IAM::Policy")) == 1
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_an_endpoint_may_be_rolled_back_by_an_alarm_about_another_of_the_same_role(is_given: bool) -> None:
+    scope = stack()
+    sagemaker = iam.ServicePrincipal("sagemaker.amazonaws.com")
+    options = {"role": iam.Role(scope, "Role", assumed_by=sagemaker)} if is_given else {}
+    first = endpoint(scope, "First", **options)
+    alarm = cloudwatch.Alarm(scope, "Slow", metric=first.metric_model_latency(), threshold=1, evaluation_periods=1)
+    endpoint(scope, "Second", rollback_alarms=[alarm], **options)
+    # Template refuses a template whose resources wait for each other.
+    template = template_of(scope)
+    (watching,) = [
+        name
+        for name, found in template["Resources"].items()
+        if found["Type"] == "AWS::IAM::Policy" and "WatchAlarms" in name
+    ]
+    (second,) = [
+        found
+        for name, found in template["Resources"].items()
+        if found["Type"] == "AWS::SageMaker::Endpoint" and name.startswith("Second")
+    ]
+    assert watching in second["DependsOn"]
+
+
+def test_rollback_alarms_that_a_role_has_no_room_for_are_refused() -> None:
+    scope = stack()
+    alarms = [
+        cloudwatch.Alarm.from_alarm_arn(
+            scope, f"Alarm{number}", f"arn:aws:cloudwatch:us-west-2:111122223333:alarm:{'slow' * 40}{number}"
+        )
+        for number in range(10)
+    ]
+    for number in range(5):
+        endpoint(scope, f"Endpoint{number}", rollback_alarms=alarms)
+    entries = [entry for child in scope.node.find_all() for entry in child.node.metadata]
+    errors = [str(entry.data) for entry in entries if entry.type == "aws:cdk:error"]
+    assert "has room for 5240: declare some of the endpoints in another stack" in errors[0]
+
+
+def test_grants_on_top_of_what_many_endpoints_need_are_policies_that_iam_takes() -> None:
+    scope = stack("PlatformTeamProduction")
+    _large(scope, 24)
+    for made in scope.node.children:
+        if isinstance(made, OptimizedEndpoint):
+            s3.Bucket.from_bucket_name(scope, f"Of{made.node.id}", f"prompts-of-{made.node.id.lower()}").grant_read(
+                made
+            )
+    template = template_of(scope)
+    roles = {name: r["Properties"] for name, r in template["Resources"].items() if r["Type"] == "AWS::IAM::Role"}
+    attached = [
+        (name, r["Properties"]["PolicyDocument"])
+        for r in template["Resources"].values()
+        if r["Type"] == "AWS::IAM::Policy"
+        for name in (role["Ref"] for role in r["Properties"]["Roles"])
+    ]
+    assert len(attached) == 2
+    for name, role in roles.items():
+        inline = [policy["PolicyDocument"] for policy in role["Policies"]] + [of for at, of in attached if at == name]
+        assert sum(_characters(policy, template) for policy in inline) <= _INLINE
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=12), st.integers(200, 1200))
+def test_a_statement_is_divided_without_losing_a_resource_whatever_their_lengths(lengths: list[int], most: int) -> None:
+    statement = Statement("Read", ("s3:GetObject",), tuple(f"{n:04}{'x' * each}" for n, each in enumerate(lengths)))
+    found: list[str | Any] = []
+    rest: Statement | None = statement
+    while rest is not None:
+        part, rest = rest.parts(most)
+        if part is None:
+            # One resource alone is too long.
+            assert rest is not None
+            part, rest = replace(rest, resources=rest.resources[:1]), replace(rest, resources=rest.resources[1:])
+            rest = rest if rest.resources else None
+        else:
+            assert part.characters <= most
+        assert part.to_json()["Resource"]
+        found += part.resources
+    assert tuple(found) == statement.resources
+
+
 def test_what_is_retained_with_an_endpoint_keeps_all_of_its_roles_policies() -> None:
     from aws_cdk import RemovalPolicy
 
@@ -221,7 +334,12 @@ def test_no_role_may_list_a_whole_store(name: str) -> None:
     STACKS[name](scope)
     for policy in _all_documents(template_of(scope)):
         for statement in policy["Statement"]:
-            assert "StringLikeIfExists" not in statement.get("Condition", {}), statement
+            lists = statement["Effect"] == "Allow" and "s3:ListBucket" in statement["Action"]
+            # Other buckets: JumpStart's, which everybody may read, that of a URI whose prefix is a token, and that of
+            # requests, which callers put where they like.
+            if lists and not statement["Sid"].startswith(("ListJumpStart", "ListSource", "ListRequests")):
+                prefixes = statement["Condition"]["StringLike"]["s3:prefix"]
+                assert "*" not in ([prefixes] if isinstance(prefixes, str) else prefixes), statement
 
 
 def _all_documents(template: dict[str, Any]) -> list[dict[str, Any]]:
@@ -326,9 +444,9 @@ def test_components_on_one_endpoint_have_one_role() -> None:
 def test_a_models_own_key_may_be_used_by_jobs_through_s3_and_changes_nothing_that_is_made() -> None:
     key = "arn:aws:kms:us-west-2:111122223333:key/01234567-89ab-cdef-0123-456789abcdef"
     made: list[dict[str, Any]] = []
-    for given in ({}, {"encryption_key_arn": key}):
+    for options in ({}, {"encryption_key_arn": key}):
         scope = stack()
-        endpoint(scope, model=Model.s3("s3://models/llama/70b/", **given))
+        endpoint(scope, model=Model.s3("s3://models/llama/70b/", **options))
         made.append(template_of(scope))
     plain, encrypted = made
     (statement,) = [s for s in _statements(encrypted, "JobRole") if s not in _statements(plain, "JobRole")]

@@ -158,6 +158,18 @@ def test_what_says_nothing_of_the_answer_is_passed_over(decoder: type[Decoder], 
     assert (answer.text, answer.error, answer.first_token) == ("Hi", None, 2)
 
 
+@pytest.mark.parametrize("count", ["12", -1, True, 1.5, None, [2]])
+def test_a_count_of_tokens_that_is_none_is_passed_over(count: object) -> None:
+    usage = {"choices": [], "usage": {"prompt_tokens": count, "completion_tokens": count}}
+    answer = decoded(ChatDecoder(), events(chunk("Hi", "stop")), events(usage))
+    assert (answer.text, answer.error, answer.input_tokens, answer.output_tokens) == ("Hi", None, None, None)
+
+
+def test_a_line_that_is_nested_too_deeply_is_malformed() -> None:
+    answer = decoded(ChatDecoder(), b"data: " + b"[" * 200_000 + b"\n\n")
+    assert answer.error is ErrorKind.MALFORMED_RESPONSE
+
+
 def test_an_answer_of_nothing_but_foreign_objects_is_malformed() -> None:
     answer = decoded(ChatDecoder(), events({"completion": "Hi"}, {"completion": " there"}))
     assert (answer.error, answer.message) == (

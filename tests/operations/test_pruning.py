@@ -72,7 +72,31 @@ def test_an_artifact_whose_manifest_a_newer_release_wrote_is_kept(store: Store) 
     store.put(name, json.dumps({**manifest, "schema": 2}).encode())
     result = pruned(store)
     assert removed(result) == []
-    assert result.kept == {KEY: "a newer release of constructs-optim wrote its manifest: upgrade, then prune"}
+    assert result.kept == {KEY: "a newer release of constructs-optim wrote its records: upgrade, then prune"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("manifest.json", b'{"schema": 2}'),
+        ("claim.json", b'{"schema": 2, "owners": 3}'),
+        ("claim.json", b"damaged"),
+    ],
+)
+def test_what_cannot_be_read_of_one_artifact_stays_as_it_is_and_stops_no_other_removal(
+    store: Store, name: str, content: bytes
+) -> None:
+    store.made(KEY, by=owner("Gone"))
+    store.made(OTHER, by=owner("AlsoGone"))
+    records = OwnerRecords(store.s3, store.bucket)
+    records.begin(owner("Gone"), "request")
+    records.refer(owner("Gone"), "request", KEY)
+    store.put(f"artifacts/{KEY}/{name}", content)
+    claim = store.s3.get_object(Bucket=store.bucket, Key=f"artifacts/{KEY}/claim.json")["Body"].read()
+    result = pruned(store)
+    assert (removed(result), [*result.kept]) == ([OTHER], [KEY])
+    assert store.s3.get_object(Bucket=store.bucket, Key=f"artifacts/{KEY}/claim.json")["Body"].read() == claim
+    assert records.get(owner("Gone")).wants(KEY)
 
 
 def test_a_survey_changes_nothing(store: Store) -> None:
@@ -249,6 +273,7 @@ def test_nothing_is_removed_while_a_reference_cannot_be_read(store: Store, recor
     assert store.records.manifest(KEY) is not None
 
 
+_NO_REFERENCES = OwnerRecord(Owner("arn:aws:cloudformation:us-west-2:444455556666:stack/A/1", "Job"))
 JUNK = {
     "no JSON": b"hello",
     "another form": b'{"x": 1}',
@@ -256,11 +281,23 @@ JUNK = {
     "nested objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
     "a newer schema": json.dumps(
         {
-            **OwnerRecord(Owner("arn:aws:cloudformation:us-west-2:444455556666:stack/A/1", "Job")).to_record(),
+            **_NO_REFERENCES.to_record(),
             "schema": 2,
         }
     ).encode(),
     "too large": b'{"keys": "' + b"x" * 1_000_001 + b'"}',
+    **{
+        f"a {name} of another kind": json.dumps({**_NO_REFERENCES.to_record(), name: value}).encode()
+        for name, value in {
+            "stack_id": 5,
+            "logical_id": [],
+            "request": None,
+            "issued": "now",
+            "superseded": [[]],
+            "keys": {OTHER: {"request": {}}},
+            "chosen": {"1": 2},
+        }.items()
+    },
     "the name of another account": json.dumps(
         OwnerRecord(owner("Chat"), "1", keys={OTHER: Reference("1")}).to_record()
     ).encode(),

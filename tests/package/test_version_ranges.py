@@ -16,8 +16,15 @@ from tests.documents import CHECKOUT
 
 from .environments import BASE, Environment
 
-# What decides and what translates it: each of the base packages but boto3 is at work.
-TRIED = ("recipe/test_plan.py", "recipe/test_rules.py", "recipe/test_keys.py", "constructs/test_optimized_endpoint.py")
+# What decides and what translates it: each of the base packages but boto3 is at work. The newest of the CDK's resources
+# is CfnAIWorkloadConfig, of evaluations.
+TRIED = (
+    "recipe/test_plan.py",
+    "recipe/test_rules.py",
+    "recipe/test_keys.py",
+    "constructs/test_optimized_endpoint.py",
+    "constructs/test_endpoint_evaluation.py",
+)
 PACKAGE = CHECKOUT / "constructs_optim"
 TEST_TOOLS = ("hypothesis", "pytest", "pytest-timeout", "syrupy")
 # What looks like a call of a client, or names what it paginates, in the code that calls AWS.

@@ -78,6 +78,14 @@ def test_a_context_that_fits_is_left_to_the_server() -> None:
         assert not [each for each in made.warnings if each.id.endswith("OPT053")]
 
 
+@pytest.mark.parametrize("stated", ["-1", "auto", "8k", "${Token[TOKEN.12]}"])
+def test_a_context_that_is_no_number_is_left_to_the_server(stated: str) -> None:
+    given = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
+    assert broken_rules(**given, environment={MAX_MODEL_LEN: stated}) == []
+    made = plan(**recipe(**given, environment={MAX_MODEL_LEN: stated}))
+    assert made.container.environment[MAX_MODEL_LEN] == stated
+
+
 def test_the_artifact_is_the_same_whatever_the_context() -> None:
     given = recipe(model=of("meta-textgeneration-llama-3-1-70b"))
     shortened, stated = plan(**given), plan(**given, environment={MAX_MODEL_LEN: "4096"})
