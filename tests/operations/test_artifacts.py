@@ -8,6 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, State
+from constructs_optim.operations.verification import verify
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.sagemaker_jobs import job_name
 
@@ -107,6 +108,18 @@ def test_a_record_that_is_no_json_is_damage(store: Store, inventory: ArtifactInv
     artifact = found(inventory)
     assert artifact.state is State.damaged
     assert record in artifact.detail
+
+
+@pytest.mark.parametrize("record", ["claim.json", "manifest.json"])
+def test_a_record_of_a_newer_release_is_no_damage(store: Store, inventory: ArtifactInventory, record: str) -> None:
+    store.made(KEY, by=owner())
+    store.put(f"artifacts/{KEY}/{record}", b'{"schema": 2, "owners": {"by": "account"}}')
+    artifact = found(inventory)
+    assert (artifact.state, artifact.unreadable, artifact.is_newer) == (State.newer, (), True)
+    assert artifact.detail == f"it wrote {record}: upgrade constructs-optim to see more"
+    verified = verify(store.s3, inventory.store, artifact)
+    assert (verified.is_sound, verified.findings) == (False, ())
+    assert verified.not_checked == f"of a newer release: {artifact.detail}"
 
 
 def test_a_lost_file_is_damage(store: Store, inventory: ArtifactInventory) -> None:
