@@ -98,14 +98,14 @@ class Requests:
     def running(self) -> list[str]:
         """The jobs that make something of this resource's source and run."""
         sagemaker = self.cloud.client("sagemaker")
+        pages = sagemaker.get_paginator("list_optimization_jobs").paginate()
         found = []
-        for job in self.cloud.jobs():
-            request = sagemaker.describe_optimization_job(OptimizationJobName=job["name"])
-            if (
-                job["status"] in OPTIMIZATION.running
-                and f"/models/{self.number}/" in request["ModelSource"]["S3"]["S3Uri"]
-            ):
-                found.append(job["name"])
+        for job in (job for page in pages for job in page["OptimizationJobSummaries"]):
+            name = job["OptimizationJobName"]
+            request = sagemaker.describe_optimization_job(OptimizationJobName=name)
+            uri = request["ModelSource"]["S3"]["S3Uri"]
+            if job["OptimizationJobStatus"] in OPTIMIZATION.running and f"/models/{self.number}/" in uri:
+                found.append(name)
         return found
 
     def assert_nothing_is_left(self) -> None:
