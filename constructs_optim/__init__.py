@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from .constructs.optimization_job import OptimizationJob
     from .constructs.optimized_artifact import OptimizedArtifact
     from .constructs.optimized_endpoint import OptimizedEndpoint
-    from .constructs.policy_aspect import PolicyAspect
     from .constructs.policy_validation import PolicyValidation
     from .constructs.served_model import ServedModel
     from .constructs.update_policy import UpdatePolicy
@@ -80,7 +79,6 @@ _HOMES = {
     "OptimizedEndpoint": ".constructs.optimized_endpoint",
     "Plan": ".recipe",
     "PlatformPolicy": ".recipe.policy",
-    "PolicyAspect": ".constructs.policy_aspect",
     "PolicyError": ".recipe.policy",
     "PolicyValidation": ".constructs.policy_validation",
     "Pool": ".constructs.instance_pool",
@@ -131,7 +129,6 @@ __all__ = [
     "OptimizedEndpoint",
     "Plan",
     "PlatformPolicy",
-    "PolicyAspect",
     "PolicyError",
     "PolicyValidation",
     "Pool",

@@ -65,7 +65,7 @@ class PolicyValidation:
 
     @staticmethod
     def acknowledge(scope: IConstruct, rule: str, *, reason: str) -> None:
-        """Let the findings of a rule pass at a construct and below it, for plugin and aspect alike.
+        """Let the findings of a rule pass at a construct and below it.
 
         They stay in the report, with the reason. A ``fatal`` finding is not let pass.
 
