@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .constructs.policy_validation import PolicyValidation
     from .constructs.served_model import ServedModel
     from .constructs.update_policy import UpdatePolicy
+    from .policy import PlatformPolicy, PolicyError
     from .recipe import (
         Compilation,
         FineTune,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from .recipe.alarms import Alarms, AlarmSettings
     from .recipe.benchmark import QualityRequirement, Workload
     from .recipe.hosting import Adapters, CapacityReservation, Observability, Routing
-    from .recipe.policy import PlatformPolicy, PolicyError
     from .recipe.scaling import ScalingStep
 
 _HOMES = {
@@ -78,8 +78,8 @@ _HOMES = {
     "OptimizedArtifact": ".constructs.optimized_artifact",
     "OptimizedEndpoint": ".constructs.optimized_endpoint",
     "Plan": ".recipe",
-    "PlatformPolicy": ".recipe.policy",
-    "PolicyError": ".recipe.policy",
+    "PlatformPolicy": ".policy",
+    "PolicyError": ".policy",
     "PolicyValidation": ".constructs.policy_validation",
     "Pool": ".constructs.instance_pool",
     "PreOptimized": ".recipe",

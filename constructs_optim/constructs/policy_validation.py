@@ -20,7 +20,7 @@ from aws_cdk import (
 )
 from constructs import IConstruct
 
-from constructs_optim.recipe.policy import PlatformPolicy, PolicyFinding, all_policy_rules, check
+from constructs_optim.policy import PlatformPolicy, PolicyFinding, all_policy_rules, check
 
 NAMESPACE = "constructs-optim-policy"
 """The plugin's name, and what its rules' ids follow in acknowledgements: ``constructs-optim-policy::POL001``."""

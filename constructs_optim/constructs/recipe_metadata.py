@@ -40,7 +40,7 @@ def describe_hosted(resource: CfnResource, models: Sequence[HostedModel]) -> Non
 
 
 def _ingredients(plan: Plan) -> dict[str, Any]:
-    """Models and techniques, each by the name that policies give it (``recipe.policy``)."""
+    """Models and techniques, each by the name that policies give it (``constructs_optim.policy``)."""
     models: list[dict[str, str]] = []
     for source in dict.fromkeys((plan.source, *plan.container.sources)):
         match source:

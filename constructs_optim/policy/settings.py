@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
-from ..given import is_list_or_tuple, is_mapping
-from ..named_arguments import knows_its_arguments
+from constructs_optim.recipe.given import is_list_or_tuple, is_mapping
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+
 from .registry import Severity
 from .setting_checks import Mistake, mistakes_in
 

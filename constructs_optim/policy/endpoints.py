@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..given import is_list
+from constructs_optim.recipe.given import is_list
+
 from .template import DeclaredResource, Template, listed, mapping, names, references
 
 CONFIGURATION = "AWS::SageMaker::EndpointConfig"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ..given import is_list
+from constructs_optim.recipe.given import is_list
+
 from .recipes import UNSAID, recipes
 from .registry import Breach, policy_rule
 from .template import METADATA_KEY, Template

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..catalog import instances
+from constructs_optim.recipe.catalog import instances
+
 from .endpoints import CONFIGURATION, variants
 from .registry import Breach, policy_rule
 from .template import JOB_TYPES, MODEL_TYPES, DeclaredResource, Template, is_object

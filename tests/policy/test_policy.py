@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from constructs_optim.recipe.policy import PlatformPolicy, PolicyError, all_policy_rules, check, rules_table
-from constructs_optim.recipe.policy.template import references
+from constructs_optim.policy import PlatformPolicy, PolicyError, all_policy_rules, check, rules_table
+from constructs_optim.policy.template import references
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PRICES = {"ml.g5.12xlarge": 7.0, "ml.p5.48xlarge": 60.0}
@@ -406,5 +406,5 @@ def test_references_are_found_in_every_form() -> None:
 
 def test_the_page_has_the_table_of_all_rules() -> None:
     assert rules_table() in (DOCS / "policy.md").read_text(encoding="utf-8"), (
-        'python -c "from constructs_optim.recipe.policy import rules_table; print(rules_table())"'
+        'python -c "from constructs_optim.policy import rules_table; print(rules_table())"'
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from ..given import is_list
+from constructs_optim.recipe.given import is_list
 
 METADATA_KEY = "constructs-optim"
 """Under which this library's resources say what they are made of (``constructs.recipe_metadata``)."""

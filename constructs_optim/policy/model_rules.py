@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from ..catalog import models
+from constructs_optim.recipe.catalog import models
+
 from .recipes import UNSAID, recipes
 from .registry import Breach, policy_rule
 from .template import METADATA_KEY, DeclaredResource, Template, listed, mapping

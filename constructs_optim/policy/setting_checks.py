@@ -9,10 +9,11 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Any, get_args
 
-from ..catalog import instances, models
-from ..catalog.matching import close_matches
-from ..given import is_list_or_tuple, is_mapping
-from ..techniques import REGISTRY
+from constructs_optim.recipe.catalog import instances, models
+from constructs_optim.recipe.catalog.matching import close_matches
+from constructs_optim.recipe.given import is_list_or_tuple, is_mapping
+from constructs_optim.recipe.techniques import REGISTRY
+
 from .registry import Severity, all_policy_rules
 
 _SWITCHES = (
