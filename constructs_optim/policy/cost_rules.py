@@ -1,16 +1,17 @@
-"""What endpoints may cost, at prices that the policy brings."""
+"""Rules on what endpoints may cost, at the prices that the policy gives."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
 
-from .endpoints import CONFIGURATION, DEPLOY_TIME, Variant, is_count, most_instances, variants
-from .registry import IN_THE_REASON, Breach, policy_rule
-from .template import Template
+from constructs_optim.templates.endpoints import LocatedValue, Variant, instance_limits, variants
+from constructs_optim.templates.json_values import number
+from constructs_optim.templates.resource_types import ENDPOINT_CONFIG
+from constructs_optim.templates.template import Template
 
-if TYPE_CHECKING:
-    from .settings import PlatformPolicy
+from .registry import DEPLOY_TIME, IN_THE_REASON, Breach, policy_rule
+from .settings import PlatformPolicy
 
 _HOURS_OF_A_MONTH = 730
 """365 days of 24 hours in 12 months, as AWS Pricing Calculator counts."""
@@ -19,7 +20,6 @@ _NO_PRICE = "the policy has no price for it, so nobody can say that it is within
 
 @policy_rule(
     "POL003",
-    setting="max_price_per_hour",
     title="An instance is within the price ceiling",
     looks_at="the price of each instance type of an endpoint configuration",
     reason="one expensive type costs more than many endpoints",
@@ -27,69 +27,73 @@ _NO_PRICE = "the policy has no price for it, so nobody can say that it is within
 def _an_instance_is_within_the_ceiling(policy: PlatformPolicy, template: Template) -> Iterator[Breach]:
     ceiling = policy.max_price_per_hour or 0
     for variant in variants(template):
-        for location, given in variant.instance_types:
-            problem = _no_price(policy, given)
-            if problem is not None:
-                yield Breach(variant.config, location, given, *problem)
-            elif policy.instance_prices[given] > ceiling:
-                cheaper = sorted(name for name, price in policy.instance_prices.items() if price <= ceiling)
+        yield from _unpriced_types(policy, variant)
+        for location, instance_type in _priced_types(policy, variant):
+            price = policy.instance_prices[instance_type]
+            if price > ceiling:
+                cheaper = sorted(name for name, other in policy.instance_prices.items() if other <= ceiling)
                 yield Breach(
                     variant.config,
                     location,
-                    given,
-                    f"an instance costs ${policy.instance_prices[given]:,.2f} an hour, and the policy allows "
-                    f"${ceiling:,.2f}",
+                    instance_type,
+                    f"an instance costs ${price:,.2f} an hour, and the policy allows ${ceiling:,.2f}",
                     f"one of {', '.join(cheaper)}" if cheaper else "no type that the policy has a price for",
                 )
 
 
 @policy_rule(
     "POL004",
-    setting="max_monthly_cost",
     title="An endpoint at its largest is within the monthly ceiling",
     looks_at="the most instances that scaling, schedules and SageMaker itself may launch for all variants",
     reason="what may be launched is what the bill may be",
 )
 def _an_endpoint_is_within_the_monthly_ceiling(policy: PlatformPolicy, template: Template) -> Iterator[Breach]:
     ceiling = policy.max_monthly_cost or 0
-    for config in template.of_type(CONFIGURATION):
-        own = [one for one in variants(template) if one.config is config and one.instance_types]
-        cost, counted = 0.0, list[str]()
-        problems = list[Breach]()
-        for variant in own:
-            problems += _unknown_costs(policy, template, variant)
-            if problems:
+    for config in template.of_type(ENDPOINT_CONFIG):
+        cost, terms, breaches = 0.0, list[str](), list[Breach]()
+        for variant in variants(template):
+            if variant.config is not config or not variant.instance_types:
                 continue
-            most_of, most = most_instances(template, variant)
-            dearest = max((given for _, given in variant.instance_types), key=policy.instance_prices.__getitem__)
-            cost += policy.instance_prices[dearest] * most * _HOURS_OF_A_MONTH
-            counted.append(f"{most} x {dearest} ({most_of})")
-        if problems:
-            yield from problems
+            limits = instance_limits(template, variant)
+            breaches += _unpriced_types(policy, variant)
+            breaches += _unknown_limits(variant, limits)
+            if breaches:
+                continue
+            location, most = max(((limit.location, number(limit.value) or 0) for limit in limits), key=itemgetter(1))
+            prices = {name: policy.instance_prices[name] for _, name in _priced_types(policy, variant)}
+            dearest = max(prices, key=prices.__getitem__)
+            cost += prices[dearest] * most * _HOURS_OF_A_MONTH
+            terms.append(f"{most} x {dearest} ({location})")
+        if breaches:
+            yield from breaches
         elif cost > ceiling:
             yield Breach(
                 config,
                 "Properties.ProductionVariants",
                 IN_THE_REASON,
-                f"{' + '.join(counted)} cost ${cost:,.0f} a month, and the policy allows ${ceiling:,.0f}",
+                f"{' + '.join(terms)} cost ${cost:,.0f} a month, and the policy allows ${ceiling:,.0f}",
                 "a lower max_capacity in auto_scale(...) or max_instance_count, or a cheaper instance type",
             )
 
 
-def _unknown_costs(policy: PlatformPolicy, template: Template, variant: Variant) -> Iterator[Breach]:
-    for location, given in variant.instance_types:
-        problem = _no_price(policy, given)
-        if problem is not None:
-            yield Breach(variant.config, location, given, *problem)
-    place, most = most_instances(template, variant)
-    if not is_count(most):
-        yield Breach(variant.config, place, most, DEPLOY_TIME, "literal capacities")
+def _priced_types(policy: PlatformPolicy, variant: Variant) -> Iterator[tuple[str, str]]:
+    """The instance types of a variant that have a price, with their locations."""
+    for location, instance_type in variant.instance_types:
+        if isinstance(instance_type, str) and instance_type in policy.instance_prices:
+            yield location, instance_type
 
 
-def _no_price(policy: PlatformPolicy, given: Any) -> tuple[str, str] | None:
-    """Reason and suggestion where an instance type has no price."""
-    if not isinstance(given, str):
-        return DEPLOY_TIME, "a literal instance type"
-    if given not in policy.instance_prices:
-        return _NO_PRICE, f"instance_prices={{{given!r}: ...}} in the policy, or a type that has a price there"
-    return None
+def _unpriced_types(policy: PlatformPolicy, variant: Variant) -> Iterator[Breach]:
+    for location, instance_type in variant.instance_types:
+        if not isinstance(instance_type, str):
+            yield Breach(variant.config, location, instance_type, DEPLOY_TIME, "a literal instance type")
+        elif instance_type not in policy.instance_prices:
+            suggestion = f"instance_prices={{{instance_type!r}: ...}} in the policy, or a type that has a price there"
+            yield Breach(variant.config, location, instance_type, _NO_PRICE, suggestion)
+
+
+def _unknown_limits(variant: Variant, limits: list[LocatedValue]) -> Iterator[Breach]:
+    """The first limit that is no number: one is enough to know nothing of the cost."""
+    unknown = next((limit for limit in limits if number(limit.value) is None), None)
+    if unknown is not None:
+        yield Breach(variant.config, unknown.location, unknown.value, DEPLOY_TIME, "literal capacities")

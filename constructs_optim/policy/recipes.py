@@ -1,25 +1,28 @@
-"""The recipes of a template: what resources say they are made of."""
+"""The recipes of a template, as this library's resources describe them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .template import JOB_TYPES, METADATA_KEY, MODEL_TYPES, DeclaredResource, Template
+from constructs_optim.templates.resource_types import JOBS, METADATA_KEY, MODELS
+from constructs_optim.templates.template import Resource, Template
 
-UNSAID = f"it does not say what it is made of: it has no {METADATA_KEY} metadata, which this library's constructs write"
-"""The reason for a finding at a model of somebody else's: what cannot be seen does not pass."""
+UNDESCRIBED = (
+    f"it does not say what it is made of: it has no {METADATA_KEY} metadata, which this library's constructs write"
+)
+"""The reason of a breach at a model of another library: what cannot be seen does not pass."""
 
 
-def recipes(template: Template) -> Iterator[DeclaredResource]:
-    """What is judged for its recipe: every model, and every job whose model is not in this template.
+def recipes(template: Template) -> Iterator[Resource]:
+    """The resources whose recipes are checked: every model, and every job whose model is not in this template.
 
-    A chain of jobs is one recipe, judged once.
+    A chain of jobs is one recipe, checked once.
     """
-    said = list[object]()
-    for model in template.of_type(*MODEL_TYPES):
-        said.append(model.recipe.get("Recipe"))
+    seen = list[object]()
+    for model in template.of_type(*MODELS):
+        seen.append(model.recipe.get("Recipe"))
         yield model
-    for job in template.of_type(*JOB_TYPES):
-        if job.recipe.get("Recipe") not in said:
-            said.append(job.recipe.get("Recipe"))
+    for job in template.of_type(*JOBS):
+        if job.recipe.get("Recipe") not in seen:
+            seen.append(job.recipe.get("Recipe"))
             yield job

@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.policy import PlatformPolicy, PolicyError, all_policy_rules, check, rules_table
-from constructs_optim.policy.template import references
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PRICES = {"ml.g5.12xlarge": 7.0, "ml.p5.48xlarge": 60.0}
@@ -395,13 +394,6 @@ def test_any_template_can_be_judged(resources: dict[str, Any]) -> None:
         assert finding.logical_id in resources
         assert finding.reason
         assert finding.suggestion
-
-
-def test_references_are_found_in_every_form() -> None:
-    value = {"Fn::Join": ["", [{"Ref": "A"}, {"Fn::GetAtt": ["B", "Arn"]}, {"Fn::GetAtt": "C.Arn"}]]}
-    text = {"Fn::Sub": ["${D} ${E.Arn} ${!Literal} ${Own}", {"Own": {"Ref": "F"}}]}
-    assert references([value, text]) >= {"A", "B", "C", "D", "E", "F"}
-    assert "Literal" not in references(text)
 
 
 def test_the_page_has_the_table_of_all_rules() -> None:
