@@ -38,9 +38,9 @@ class Reference:
         return self.target.startswith("AWS::")
 
 
-def references(value: Any) -> Iterator[Reference]:
-    """All that a value refers to, pseudo parameters left out."""
-    return (found for found in _references(value) if not found.is_pseudo_parameter)
+def references(value: Any, *, pseudo_parameters: bool = False) -> Iterator[Reference]:
+    """All that a value refers to; ``pseudo_parameters`` says whether ``AWS::Region`` and its like are included."""
+    return (found for found in _references(value) if pseudo_parameters or not found.is_pseudo_parameter)
 
 
 def referenced_ids(value: Any) -> frozenset[str]:
