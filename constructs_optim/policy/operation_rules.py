@@ -54,7 +54,7 @@ def _fixed(resource: Resource, location: str) -> Breach:
 
 @policy_rule(
     "POL041",
-    title="Endpoints and inference components have an alarm that tells somebody",
+    title="Endpoints and inference components have an alarm with an action",
     looks_at="alarms on metrics of each, and composite alarms of those; scaling's own alarms do not count",
     reason="an alarm without an action is a colour on a page",
 )

@@ -48,7 +48,7 @@ class PlatformPolicy:
         vpc_required: whether models and jobs reach the network through a VPC.
         network_isolation_required: whether models are cut off from the network.
         autoscaling_required: whether endpoints and inference components scale.
-        alarm_actions_required: whether each endpoint and inference component has an alarm that tells somebody.
+        alarm_actions_required: whether each endpoint and inference component has an alarm with an action.
         evaluation_gate_required: whether each endpoint and inference component is evaluated when it is deployed, with
             requirements to meet.
         instance_prices: what an instance costs in an hour, in US dollars, by its type; synthesis calls no price list.

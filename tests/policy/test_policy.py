@@ -1,3 +1,5 @@
+"""The rules of policies over templates by hand, and the validation of policies' settings."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -8,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.policy import PlatformPolicy, PolicyError, all_policy_rules, check, rules_table
+from constructs_optim.policy.settings import SETTING_BY_RULE
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PRICES = {"ml.g5.12xlarge": 7.0, "ml.p5.48xlarge": 60.0}
@@ -238,6 +241,10 @@ def test_every_rule_has_something_that_breaks_it() -> None:
         if policy.is_on(rule.setting)
     }
     assert tried == {rule.id for rule in all_policy_rules()}
+
+
+def test_every_setting_that_names_a_rule_has_it() -> None:
+    assert list(SETTING_BY_RULE.items()) == [(rule.id, rule.setting) for rule in all_policy_rules()]
 
 
 def test_a_recipe_of_a_job_and_its_model_is_judged_once() -> None:
