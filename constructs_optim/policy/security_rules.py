@@ -23,7 +23,7 @@ _NO_KEY = "encrypted with a key of AWS, and the policy wants one of yours"
 @policy_rule(
     "POL030",
     title="What is stored is encrypted with your own KMS keys",
-    looks_at="volumes of instances without NVMe disks, captured data, asynchronous answers, artifact stores",
+    looks_at="volumes of instances without NVMe disks, captured data, asynchronous responses, artifact stores",
     reason="who may read is then decided, and logged, by the key's policy",
 )
 def _own_keys_encrypt(policy: PlatformPolicy, template: Template) -> Iterator[Breach]:
@@ -38,7 +38,7 @@ def _own_keys_encrypt(policy: PlatformPolicy, template: Template) -> Iterator[Br
         queue = config.get("AsyncInferenceConfig")
         if queue is not None and config.get("AsyncInferenceConfig", "OutputConfig", "KmsKeyId") is None:
             location = "Properties.AsyncInferenceConfig.OutputConfig.KmsKeyId"
-            yield Breach(config, location, None, f"answers are {_NO_KEY}", "AsyncInference(..., encryption_key=...)")
+            yield Breach(config, location, None, f"responses are {_NO_KEY}", "AsyncInference(..., encryption_key=...)")
     for job in template.of_type(*JOBS):
         if job.get("KmsKeyArn") is None:
             location = "Properties.KmsKeyArn"

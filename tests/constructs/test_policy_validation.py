@@ -93,15 +93,15 @@ def app(tmp_path: Path) -> App:
     return App(outdir=str(tmp_path / "out"), builtin_cloud_formation_validation=False)
 
 
-def stack_of(app: Construct, name: str = "Chat", **given: Any) -> Stack:
-    return Stack(app, name, env=ENVIRONMENT, **given)
+def stack_of(app: Construct, name: str = "Chat", **options: Any) -> Stack:
+    return Stack(app, name, env=ENVIRONMENT, **options)
 
 
 def broken(found: set[Found]) -> set[str]:
     return {one.rule for one in found if one.severity != "acknowledged"}
 
 
-def test_stages_and_nested_stacks_are_judged_and_the_closest_acknowledgement_counts(app: App) -> None:
+def test_stages_and_nested_stacks_are_validated_and_the_closest_acknowledgement_counts(app: App) -> None:
     stack = stack_of(app)
     first = endpoint(stack)
     PolicyValidation.acknowledge(first, "POL031", reason="no VPC in the sandbox")
@@ -191,7 +191,7 @@ def test_an_acknowledgement_has_a_known_rule_and_a_reason(app: App) -> None:
         PolicyValidation.acknowledge(stack, "POL001", reason=" ")
 
 
-def test_what_an_override_writes_into_the_template_is_judged(app: App) -> None:
+def test_what_an_override_writes_into_the_template_is_validated(app: App) -> None:
     made = endpoint(stack_of(app), instance_type="ml.p5.48xlarge", techniques=[Quantization.fp8()])
     config = made.node.find_child("Config")
     assert isinstance(config, CfnResource)
@@ -199,14 +199,16 @@ def test_what_an_override_writes_into_the_template_is_judged(app: App) -> None:
     assert {"'ml.g5.48xlarge'" in one.text for one in findings(app, NVME_TYPES_ONLY)} == {True}
 
 
-def test_endpoints_that_others_declare_are_judged_as_well(app: App) -> None:
+def test_endpoints_that_others_declare_are_validated_as_well(app: App) -> None:
     stack = stack_of(app)
-    given = CfnParameter(stack, "Type").value_as_string
+    instance_type = CfnParameter(stack, "Type").value_as_string
     sagemaker.CfnModel(stack, "Model", execution_role_arn="arn:aws:iam::111122223333:role/x")
     sagemaker.CfnEndpointConfig(
         stack,
         "Config",
-        production_variants=[{"variantName": "A", "modelName": "m", "instanceType": given, "initialInstanceCount": 1}],  # type: ignore[list-item]
+        production_variants=[
+            {"variantName": "A", "modelName": "m", "instanceType": instance_type, "initialInstanceCount": 1}  # type: ignore[list-item]
+        ],
     )
     policy = PlatformPolicy(
         allowed_instance_types=["ml.p5.*"], required_techniques=["quantization"], accepted_licenses=[]
@@ -217,7 +219,7 @@ def test_endpoints_that_others_declare_are_judged_as_well(app: App) -> None:
     assert "does not say what it is made of" in found["POL010"]
 
 
-def test_a_job_whose_model_is_elsewhere_is_judged_for_its_recipe(app: App) -> None:
+def test_a_job_whose_model_is_elsewhere_is_validated_for_its_recipe(app: App) -> None:
     stack = stack_of(app)
     OptimizationJob(
         stack,
@@ -233,7 +235,7 @@ def test_a_job_whose_model_is_elsewhere_is_judged_for_its_recipe(app: App) -> No
     assert {one.construct for one in found} == {"Chat/Job/Resource"}
 
 
-def test_a_drafts_licence_is_judged_like_its_models(app: App) -> None:
+def test_a_drafts_licence_is_validated_like_its_models(app: App) -> None:
     endpoint(
         stack_of(app),
         techniques=[
@@ -260,7 +262,7 @@ def test_a_warning_does_not_fail_synthesis(app: App) -> None:
     assert [(one["conclusion"], len(one["violations"])) for one in report["pluginReports"]] == [("success", 1)]
 
 
-def test_what_is_left_of_an_earlier_synthesis_is_not_judged(tmp_path: Path) -> None:
+def test_what_is_left_of_an_earlier_synthesis_is_not_validated(tmp_path: Path) -> None:
     for nested in (True, False):
         app = App(outdir=str(tmp_path / "out"), builtin_cloud_formation_validation=False)
         stack = stack_of(app)

@@ -63,9 +63,9 @@ def evaluation(**request: Any) -> dict[str, Any]:
     }
 
 
-def model(type: str = "AWS::SageMaker::Model", **given: Any) -> dict[str, Any]:
-    said = {key: given.pop(key) for key in ("Recipe", "Models", "Techniques") if key in given}
-    return {"Type": type, "Properties": given, "Metadata": {"constructs-optim": said}}
+def model(type: str = "AWS::SageMaker::Model", **properties: Any) -> dict[str, Any]:
+    said = {key: properties.pop(key) for key in ("Recipe", "Models", "Techniques") if key in properties}
+    return {"Type": type, "Properties": properties, "Metadata": {"constructs-optim": said}}
 
 
 def found(policy: PlatformPolicy, **resources: dict[str, Any]) -> list[str]:
@@ -247,7 +247,7 @@ def test_every_setting_that_names_a_rule_has_it() -> None:
     assert list(SETTING_BY_RULE.items()) == [(rule.id, rule.setting) for rule in all_policy_rules()]
 
 
-def test_a_recipe_of_a_job_and_its_model_is_judged_once() -> None:
+def test_a_recipe_of_a_job_and_its_model_is_validated_once() -> None:
     said = {"Recipe": "one", "Techniques": ["sharding=fast_load"]}
     both = {"Job": model("Custom::OptimizationJob", **said), "Model": model(**said)}
     assert found(REQUIRED, **both) == ["Model"]
@@ -396,7 +396,7 @@ EVERY_RULE = PlatformPolicy(
         ),
     )
 )
-def test_any_template_can_be_judged(resources: dict[str, Any]) -> None:
+def test_any_template_can_be_validated(resources: dict[str, Any]) -> None:
     for finding in check(EVERY_RULE, {"Resources": resources}):
         assert finding.logical_id in resources
         assert finding.reason
