@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from .constructs.optimization_job import OptimizationJob
     from .constructs.optimized_artifact import OptimizedArtifact
     from .constructs.optimized_endpoint import OptimizedEndpoint
-    from .constructs.policy_aspect import PolicyAspect
     from .constructs.policy_validation import PolicyValidation
     from .constructs.served_model import ServedModel
     from .constructs.update_policy import UpdatePolicy
+    from .policy import PlatformPolicy, PolicyError
     from .recipe import (
         Compilation,
         FineTune,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from .recipe.alarms import Alarms, AlarmSettings
     from .recipe.benchmark import QualityRequirement, Workload
     from .recipe.hosting import Adapters, CapacityReservation, Observability, Routing
-    from .recipe.policy import PlatformPolicy, PolicyError
     from .recipe.scaling import ScalingStep
 
 _HOMES = {
@@ -79,9 +78,8 @@ _HOMES = {
     "OptimizedArtifact": ".constructs.optimized_artifact",
     "OptimizedEndpoint": ".constructs.optimized_endpoint",
     "Plan": ".recipe",
-    "PlatformPolicy": ".recipe.policy",
-    "PolicyAspect": ".constructs.policy_aspect",
-    "PolicyError": ".recipe.policy",
+    "PlatformPolicy": ".policy",
+    "PolicyError": ".policy",
     "PolicyValidation": ".constructs.policy_validation",
     "Pool": ".constructs.instance_pool",
     "PreOptimized": ".recipe",
@@ -131,7 +129,6 @@ __all__ = [
     "OptimizedEndpoint",
     "Plan",
     "PlatformPolicy",
-    "PolicyAspect",
     "PolicyError",
     "PolicyValidation",
     "Pool",

@@ -20,13 +20,13 @@ from constructs_optim.explanation.evidence import (
     Stored,
     StoredArtifact,
 )
-from constructs_optim.explanation.hosted_endpoints import ARTIFACT, JOBS
 from constructs_optim.explanation.job_facts import JobFacts, parts_of, runs_on
-from constructs_optim.explanation.template import Resource, Template
 from constructs_optim.operations.artifacts import Artifact
 from constructs_optim.operations.deployed_templates import DeployedTemplates
 from constructs_optim.operations.price_list import API_REGION, hosting_prices_per_hour, training_prices_per_hour
 from constructs_optim.runtime.errors import code_of
+from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT
+from constructs_optim.templates.template import Resource, Template
 
 from .aws import DENIED, Account
 
@@ -100,7 +100,7 @@ class Evidence:
 
     def of(self, stack: StackTemplate) -> StackEvidence:
         """What is known of a stack."""
-        jobs = Template(stack.template).of_type(*JOBS, ARTIFACT)
+        jobs = Template(stack.template).of_type(*JOBS, OPTIMIZED_ARTIFACT)
         stores = {job.logical_id: found for job in jobs if (found := self._store_of(stack, job)) is not None}
         return StackEvidence(self._prices_of(stack, jobs), stores)
 

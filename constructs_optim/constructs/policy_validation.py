@@ -1,4 +1,4 @@
-"""A platform team's policy as a plugin of the CDK's own validation: its findings are in the report of ``cdk synth``."""
+"""A platform team's policy as a plugin of the CDK's validation, which reports findings in ``cdk synth``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from aws_cdk import (
 )
 from constructs import IConstruct
 
-from constructs_optim.recipe.policy import PlatformPolicy, PolicyFinding, all_policy_rules, check
+from constructs_optim.policy import PlatformPolicy, PolicyFinding, all_policy_rules, check
+from constructs_optim.templates.template import Template
 
 NAMESPACE = "constructs-optim-policy"
 """The plugin's name, and what its rules' ids follow in acknowledgements: ``constructs-optim-policy::POL001``."""
@@ -30,7 +31,7 @@ _NESTED = ".nested.template.json"
 
 @jsii.implements(IPolicyValidationPlugin)
 class PolicyValidation:
-    """Judges the synthesized templates of an app or a stage, those of nested stages and nested stacks among them.
+    """Validates the synthesized templates of an app or a stage, those of nested stages and nested stacks among them.
 
     ``Validations.of(app).add_plugins(PolicyValidation(policy))``. A finding fails synthesis as its rule's severity
     says; the CDK lists those that were acknowledged as such (``suppressedViolations`` of ``validation-report.json``).
@@ -56,16 +57,17 @@ class PolicyValidation:
         return [rule.id for rule in all_policy_rules() if self._policy.is_on(rule.setting)]
 
     def validate(self, context: IPolicyValidationContext) -> PolicyValidationPluginReport:
-        """Judge each template, and each that it nests, once."""
-        paths = dict.fromkeys(path for given in context.template_paths for path in _with_nested(Path(given)))
-        found = [(finding, path) for path in paths for finding in check(self._policy, _read(path))]
+        """Validate each template, and each that it nests, once."""
+        paths = dict.fromkeys(path for outer in context.template_paths for path in _with_nested(Path(outer)))
+        findings = [(finding, path) for path in paths for finding in check(self._policy, _read(path))]
         return PolicyValidationPluginReport(
-            success=all(finding.severity == "warning" for finding, _ in found), violations=list(_violations(found))
+            success=all(finding.severity == "warning" for finding, _ in findings),
+            violations=list(_violations(findings)),
         )
 
     @staticmethod
     def acknowledge(scope: IConstruct, rule: str, *, reason: str) -> None:
-        """Let the findings of a rule pass at a construct and below it, for plugin and aspect alike.
+        """Let the findings of a rule pass at a construct and below it.
 
         They stay in the report, with the reason. A ``fatal`` finding is not let pass.
 
@@ -90,10 +92,10 @@ def acknowledgement_id(rule: str) -> str:
     return f"{NAMESPACE}::{rule}"
 
 
-def _violations(found: Iterable[tuple[PolicyFinding, Path]]) -> Iterator[PolicyViolation]:
+def _violations(findings: Iterable[tuple[PolicyFinding, Path]]) -> Iterator[PolicyViolation]:
     """Findings that read alike are one violation of several resources."""
     grouped: dict[tuple[str, str, str, str], list[PolicyViolatingResource]] = {}
-    for finding, path in found:
+    for finding, path in findings:
         key = (finding.rule, finding.description, finding.suggestion, finding.severity)
         grouped.setdefault(key, []).append(
             PolicyViolatingResource(
@@ -122,9 +124,9 @@ def _with_nested(path: Path) -> Iterator[Path]:
     if manifest.exists():
         assets = _read(manifest).get("files", {}).values()
         nested |= {str(asset.get("source", {}).get("path", "")) for asset in assets}
-    for resource in _read(path).get("Resources", {}).values():
+    for resource in Template(_read(path)).resources.values():
         # The legacy synthesizer writes no manifest of assets; the CLI has the path of each asset written beside it.
-        nested.add(str(resource.get("Metadata", {}).get("aws:asset:path", "")))
+        nested.add(str(resource.metadata.get("aws:asset:path", "")))
     yield from (path.with_name(name) for name in sorted(nested) if name.endswith(_NESTED))
 
 

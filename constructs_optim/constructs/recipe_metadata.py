@@ -1,4 +1,7 @@
-"""What reviewers and policies read beside an optimized resource: its recipe, and its artifact's key."""
+"""The metadata of a resource that reviewers and policies read: its recipe, and its artifact's key.
+
+What is known only at deployment is left out.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from aws_cdk import CfnResource
 
 from constructs_optim.recipe import Plan
 from constructs_optim.recipe.plan_data import HubSource, S3Source
+from constructs_optim.templates.resource_types import METADATA_KEY
 
 from .stack_facts import is_token
 
@@ -16,9 +20,6 @@ if TYPE_CHECKING:
     from constructs_optim.recipe.plan_data import JobPlan
 
     from .hosted_model import HostedModel
-
-METADATA_KEY = "constructs-optim"
-"""Under which a resource's ``Metadata`` has it. What is known only at deployment is left out."""
 
 
 def describe_job(resource: CfnResource, plan: Plan, job: JobPlan) -> None:
@@ -40,7 +41,7 @@ def describe_hosted(resource: CfnResource, models: Sequence[HostedModel]) -> Non
 
 
 def _ingredients(plan: Plan) -> dict[str, Any]:
-    """Models and techniques, each by the name that policies give it (``recipe.policy``)."""
+    """Models and techniques, each by the name that policies give it (``constructs_optim.policy``)."""
     models: list[dict[str, str]] = []
     for source in dict.fromkeys((plan.source, *plan.container.sources)):
         match source:

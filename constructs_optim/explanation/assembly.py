@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .template import text_of
+from constructs_optim.templates.resource_types import NESTED_STACK
+from constructs_optim.templates.template import Template
+from constructs_optim.templates.text import text_of
 
-_NESTED = "AWS::CloudFormation::Stack"
 # What the CDK writes where an app leaves account or region to the deployment.
 _UNKNOWN = {"unknown-account", "unknown-region"}
 
@@ -82,20 +83,18 @@ def _stacks(folder: Path) -> Iterator[StackTemplate]:
 
 
 def _nested(files: Mapping[str, Path], parent: StackTemplate) -> Iterator[StackTemplate]:
-    for logical_id, resource in parent.template.get("Resources", {}).items():
-        if resource.get("Type") != _NESTED:
-            continue
+    for resource in Template(parent.template).of_type(NESTED_STACK):
         # Only the CDK's own nested stacks have their templates here: an asset, uploaded under this name.
-        name = text_of(resource.get("Properties", {}).get("TemplateURL")).rpartition("/")[2]
+        name = text_of(resource.properties.get("TemplateURL")).rpartition("/")[2]
         if name not in files:
             continue
         stack = StackTemplate(
-            path=f"{parent.path}/{logical_id}",
+            path=f"{parent.path}/{resource.logical_id}",
             stack_name=parent.stack_name,
             template=_object(files[name]),
             account=parent.account,
             region=parent.region,
-            parents=(*parent.parents, logical_id),
+            parents=(*parent.parents, resource.logical_id),
         )
         yield stack
         yield from _nested(files, stack)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from constructs_optim.templates.endpoints import Variant
+from constructs_optim.templates.json_values import number
+from constructs_optim.templates.template import Resource
 
 from .hosted_endpoints import HostedEndpoint
-from .template import Resource, number
 
 HOURS_A_MONTH = 730
 """As the AWS Pricing Calculator counts them."""
@@ -84,19 +86,18 @@ def _plus(total: float | None, instances: int | None, price: float | None) -> fl
     return total + instances * price * HOURS_A_MONTH if price is not None else None
 
 
-def _capacity(endpoint: HostedEndpoint, variant: Mapping[str, Any]) -> Capacity:
-    pools = [pool.get("InstanceType") for pool in variant.get("InstancePools") or ()]
-    types = tuple(str(name) for name in pools or [variant.get("InstanceType")] if isinstance(name, str))
-    reservation = variant.get("CapacityReservationConfig") or {}
+def _capacity(endpoint: HostedEndpoint, variant: Variant) -> Capacity:
+    types = tuple(name for _, name in variant.instance_types if isinstance(name, str))
+    reservation = variant.properties.get("CapacityReservationConfig") or {}
     reserved = reservation.get("CapacityReservationPreference") == "capacity-reservations-only"
-    managed = variant.get("ManagedInstanceScaling") or {}
+    managed = variant.properties.get("ManagedInstanceScaling") or {}
     if managed.get("Status") == "ENABLED":
         least, most = number(managed.get("MinInstanceCount")), number(managed.get("MaxInstanceCount"))
         return Capacity(types, least, most, "SageMaker launches them for the copies of its components", reserved)
     if endpoint.target is not None:
         least, most, why = scaled_range(endpoint.target)
         return Capacity(types, least, most, why, reserved)
-    count = number(variant.get("InitialInstanceCount"))
+    count = number(variant.properties.get("InitialInstanceCount"))
     return Capacity(types, count, count, "not scaled", reserved)
 
 

@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from constructs_optim.templates.resource_types import JOBS
+from constructs_optim.templates.template import Resource
+
 from .artifact_jobs import Outlook, outlook
 from .capacity import Capacity, MonthlyCost, capacities, monthly_cost
 from .evidence import StackEvidence
-from .hosted_endpoints import JOBS, HostedEndpoint, recipes_of
+from .hosted_endpoints import HostedEndpoint, recipes_of
 from .job_facts import JobFacts
 from .permission_changes import PermissionChange
 from .report import Change, RecipeChange
 from .resource_changes import Action, ResourceChange
-from .template import Resource
 from .update_policies import UpdatePolicy, update_policy
 
 
@@ -189,7 +191,10 @@ def _recipes(endpoint: HostedEndpoint) -> dict[str, str]:
     found: dict[str, str] = {}
     own = recipes_of(endpoint.resource) or _of_jobs(endpoint.jobs)
     pools = [
-        str(pool.get("InstanceType")) for variant in endpoint.variants for pool in variant.get("InstancePools", ())
+        str(name)
+        for variant in endpoint.variants
+        if "InstancePools" in variant.properties
+        for _, name in variant.instance_types
     ]
     for place, recipe in enumerate(own):
         found[pools[place] if len(own) > 1 and place < len(pools) else ""] = recipe

@@ -6,24 +6,36 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from constructs_optim.templates.json_values import number
+from constructs_optim.templates.resource_types import (
+    COMPONENT_CAPACITY,
+    ENDPOINT,
+    ENDPOINT_CONFIG,
+    INFERENCE_COMPONENT,
+    JOBS,
+    MODELS,
+    OPTIMIZED_MODEL,
+    SCALABLE_TARGET,
+    SCALING_POLICY,
+)
+from constructs_optim.templates.text import text_of
+
 from .capacity import HOURS_A_MONTH, Capacity, scaled_range
 from .endpoint_changes import EndpointChanges, Move, component_name
-from .hosted_endpoints import COMPONENT, CONFIGURATION, ENDPOINT, JOBS, MODELS
 from .report import RecipeChange, Sentence, Topic
-from .resource_changes import MODEL_OF_A_CUSTOM_RESOURCE, Action, ResourceChange
-from .template import number, text_of
+from .resource_changes import Action, ResourceChange
 from .update_policies import Strategy, update_policy
 from .value_differences import value_differences
 from .words import between, listed, money
 
 _KINDS = {
     ENDPOINT: "endpoint",
-    CONFIGURATION: "endpoint config",
-    COMPONENT: "inference component",
+    ENDPOINT_CONFIG: "endpoint config",
+    INFERENCE_COMPONENT: "inference component",
     **dict.fromkeys(MODELS, "model"),
-    "AWS::ApplicationAutoScaling::ScalableTarget": "scaling range",
-    "AWS::ApplicationAutoScaling::ScalingPolicy": "scaling policy",
-    "Custom::ComponentCapacity": "look-up of copies",
+    SCALABLE_TARGET: "scaling range",
+    SCALING_POLICY: "scaling policy",
+    COMPONENT_CAPACITY: "look-up of copies",
 }
 
 # RecipePlan.summary, also of the release before it told the degree.
@@ -99,13 +111,13 @@ def _replacements(changes: EndpointChanges) -> Iterator[str]:
             pass
     own = changes.own
     for model, other in changes.exchanged_models:
-        how = "a custom resource" if other.type == MODEL_OF_A_CUSTOM_RESOURCE else f"an {other.type}"
+        how = "a custom resource" if other.type == OPTIMIZED_MODEL else f"an {other.type}"
         yield f"The model {model.label} is replaced by {other.label}, {how}."
     for change in changes.replaced:
         if change is not own:
             yield _replaced(changes, change)
     for change in changes.parts.values():
-        if change.resource.type == COMPONENT and change.action in (Action.create, Action.remove, Action.keep):
+        if change.resource.type == INFERENCE_COMPONENT and change.action in (Action.create, Action.remove, Action.keep):
             yield _component_came_or_went(changes, change)
     if own is not None and own.action is Action.replace:
         old, new = (
@@ -272,7 +284,7 @@ def _capacity(changes: EndpointChanges) -> Iterator[str]:
             bounds = between(*(str(bound) if bound is not None else "?" for bound in (least, most)))
             yield f"Copies of {name}: {bounds} ({why})."
         else:
-            copies = number((component.resource.properties.get("RuntimeConfig") or {}).get("CopyCount"))
+            copies = number(component.resource.get("RuntimeConfig", "CopyCount"))
             yield f"Copies of {name}: {copies if copies is not None else 'known at deployment'} (not scaled)."
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from constructs_optim.templates.template import Template
+
 from .artifact_jobs import Outlook, outlook
 from .assembly import StackTemplate
 from .capacity import Capacity, MonthlyCost
@@ -29,7 +31,6 @@ from .report import (
 )
 from .resource_changes import Action, ResourceChange, compare, same_value
 from .stack_resources import other_resources
-from .template import Template
 from .words import listed
 
 
@@ -100,7 +101,7 @@ def _stack(
     apart = list(_artifacts(old, new, endpoints, changes, evidence))
     told = {name for each in endpoints for name in each.parts}
     told |= {found.facts.resource.logical_id for found in apart}
-    outputs = [(each.content.get("Outputs") or {}) if each is not None else {} for each in (old, new)]
+    outputs = [each.section("Outputs") if each is not None else {} for each in (old, new)]
     names = dict.fromkeys([*outputs[1], *outputs[0]])
     differing = [name for name in names if not same_value(*(each.get(name) for each in outputs), deployed=deployed)]
     change: Change = "changed" if changes or permissions or differing else "unchanged"

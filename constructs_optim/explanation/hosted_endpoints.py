@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from .resource_changes import MODEL_OF_A_CUSTOM_RESOURCE
-from .template import Resource, Template, literal
-
-ENDPOINT = "AWS::SageMaker::Endpoint"
-CONFIGURATION = "AWS::SageMaker::EndpointConfig"
-COMPONENT = "AWS::SageMaker::InferenceComponent"
-MODELS = ("AWS::SageMaker::Model", MODEL_OF_A_CUSTOM_RESOURCE)
-TRAINING_JOB, ARTIFACT = "Custom::TrainingJob", "Custom::OptimizedArtifact"
-JOBS = ("Custom::OptimizationJob", TRAINING_JOB)
-WAITING = ("AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitConditionHandle")
-_SCALABLE_TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
-_SCALING_POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
-_CAPACITY = "Custom::ComponentCapacity"
-METADATA_KEY = "constructs-optim"
+from constructs_optim.templates.endpoints import Variant, is_adapter, variants_of
+from constructs_optim.templates.json_values import literal
+from constructs_optim.templates.resource_types import (
+    COMPONENT_CAPACITY,
+    ENDPOINT,
+    ENDPOINT_CONFIG,
+    INFERENCE_COMPONENT,
+    JOBS,
+    MODELS,
+    OPTIMIZED_ARTIFACT,
+    SCALABLE_TARGET,
+    SCALING_POLICY,
+    WAITING,
+)
+from constructs_optim.templates.template import Resource, Template
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ class HostedComponent:
     @property
     def is_adapter(self) -> bool:
         """Whether it is a LoRA adapter of another component."""
-        specification = self.resource.properties.get("Specification")
-        return isinstance(specification, dict) and "BaseInferenceComponentName" in specification
+        return is_adapter(self.resource)
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,9 @@ class HostedEndpoint:
         return literal(self.resource.properties.get("EndpointName"))
 
     @property
-    def variants(self) -> list[dict[str, Any]]:
+    def variants(self) -> list[Variant]:
         """The production variants of its configuration."""
-        given = self.configuration.properties.get("ProductionVariants") if self.configuration is not None else None
-        return [variant for variant in given or () if isinstance(variant, dict)]
+        return list(variants_of(self.configuration, "ProductionVariants")) if self.configuration is not None else []
 
     @property
     def all_jobs(self) -> tuple[Resource, ...]:
@@ -92,39 +90,41 @@ def hosted_endpoints(template: Template) -> list[HostedEndpoint]:
 def jobs_of_no_endpoint(template: Template, endpoints: Iterable[HostedEndpoint]) -> list[Resource]:
     """The jobs, and references to artifacts, that no endpoint of the template serves."""
     served = {job.logical_id for endpoint in endpoints for job in endpoint.all_jobs}
-    return [job for job in template.of_type(*JOBS, ARTIFACT) if job.logical_id not in served]
+    return [job for job in template.of_type(*JOBS, OPTIMIZED_ARTIFACT) if job.logical_id not in served]
 
 
 def recipes_of(resource: Resource | None) -> list[str]:
     """The recipes that a resource's metadata has, one line each: several where it has instance pools."""
     if resource is None:
         return []
-    said = resource.metadata.get(METADATA_KEY) or {}
-    return [str(each["Recipe"]) for each in said.get("Pools") or [said] if "Recipe" in each]
+    recipes = resource.recipe.get("Pools") or [resource.recipe]
+    return [str(recipe["Recipe"]) for recipe in recipes if "Recipe" in recipe]
 
 
 def _endpoint(template: Template, resource: Resource) -> HostedEndpoint:
-    configurations = template.referred(resource.properties.get("EndpointConfigName"), CONFIGURATION)
+    configurations = template.referred(resource.properties.get("EndpointConfigName"), ENDPOINT_CONFIG)
     configuration = configurations[0] if configurations else None
     models = tuple(template.referred(configuration.properties, *MODELS)) if configuration is not None else ()
     components = tuple(
         _component(template, each)
-        for each in template.of_type(COMPONENT)
+        for each in template.of_type(INFERENCE_COMPONENT)
         if template.referred(each.properties.get("EndpointName"), ENDPOINT) == [resource]
     )
     jobs = _jobs(template, models)
     targets = [
         target
-        for target in template.of_type(_SCALABLE_TARGET)
+        for target in template.of_type(SCALABLE_TARGET)
         if resource in template.referred(target.properties.get("ResourceId"), ENDPOINT)
     ]
     scaled = [*targets, *(component.target for component in components if component.target is not None)]
     ids = {target.logical_id for target in scaled}
-    policies = [policy for policy in template.of_type(_SCALING_POLICY) if policy.references & ids]
+    policies = [policy for policy in template.of_type(SCALING_POLICY) if policy.references & ids]
     every_job = {job.logical_id for job in (*jobs, *(job for component in components for job in component.jobs))}
     waiting = [each for each in template.of_type(*WAITING) if _waits_for(template, each, every_job)]
     named = {component.resource.logical_id for component in components}
-    capacities = [each for each in template.of_type(_CAPACITY) if each.properties.get("ComponentLogicalId") in named]
+    capacities = [
+        each for each in template.of_type(COMPONENT_CAPACITY) if each.properties.get("ComponentLogicalId") in named
+    ]
     return HostedEndpoint(
         template,
         resource,
@@ -142,8 +142,8 @@ def _component(template: Template, resource: Resource) -> HostedComponent:
     target = next(
         (
             each
-            for each in template.of_type(_SCALABLE_TARGET)
-            if resource in template.referred(each.properties.get("ResourceId"), COMPONENT)
+            for each in template.of_type(SCALABLE_TARGET)
+            if resource in template.referred(each.properties.get("ResourceId"), INFERENCE_COMPONENT)
         ),
         None,
     )
@@ -159,7 +159,7 @@ def _jobs(template: Template, models: Iterable[Resource]) -> tuple[Resource, ...
             if following.logical_id not in found:
                 found.add(following.logical_id)
                 left.append(following)
-    return tuple(job for job in template.of_type(*JOBS, ARTIFACT) if job.logical_id in found)
+    return tuple(job for job in template.of_type(*JOBS, OPTIMIZED_ARTIFACT) if job.logical_id in found)
 
 
 def _leading_to_jobs(template: Template, resource: Resource) -> Iterator[Resource]:
@@ -168,7 +168,7 @@ def _leading_to_jobs(template: Template, resource: Resource) -> Iterator[Resourc
         names |= dict.fromkeys(resource.depends_on)
     for name in names:
         other = template.resources.get(name)
-        if other is not None and other.type in (*JOBS, ARTIFACT, *WAITING):
+        if other is not None and other.type in (*JOBS, OPTIMIZED_ARTIFACT, *WAITING):
             yield other
 
 

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from constructs_optim.recipe.keys import artifact_key
+from constructs_optim.templates.json_values import literal, number
+from constructs_optim.templates.resource_types import OPTIMIZED_ARTIFACT, TRAINING_JOB
+from constructs_optim.templates.template import Resource
+from constructs_optim.templates.text import text_of
 
-from .hosted_endpoints import ARTIFACT, METADATA_KEY, TRAINING_JOB, recipes_of
-from .template import Resource, literal, number, text_of
+from .hosted_endpoints import recipes_of
 from .words import listed
 
 
@@ -22,7 +25,7 @@ class JobFacts:
     @property
     def is_reference(self) -> bool:
         """Whether no job of this stack makes the artifact."""
-        return self.resource.type == ARTIFACT
+        return self.resource.type == OPTIMIZED_ARTIFACT
 
     @property
     def recipe(self) -> str:
@@ -43,7 +46,7 @@ class JobFacts:
     def artifact_key(self) -> str | None:
         """The artifact's key where it is known before the deployment."""
         properties = self.resource.properties
-        said = literal((self.resource.metadata.get(METADATA_KEY) or {}).get("ArtifactKey"))
+        said = literal(self.resource.recipe.get("ArtifactKey"))
         if said is not None or self.is_reference:
             return said or literal(properties.get("ArtifactKey"))
         source = properties.get("Source") or {}

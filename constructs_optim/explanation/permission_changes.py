@@ -9,7 +9,8 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
-from .template import Resource, Template, text_of
+from constructs_optim.templates.template import Resource, Template
+from constructs_optim.templates.text import text_of
 
 _IDENTITY_POLICIES = frozenset({"AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"})
 _SINGLE_POLICIES = {

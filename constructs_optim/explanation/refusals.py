@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+
+from constructs_optim.templates.json_values import literal
 
 from .endpoint_changes import EndpointChanges
 from .hosted_endpoints import HostedEndpoint
 from .resource_changes import NEVER_UPDATED, Action, ResourceChange
-from .template import literal
 from .words import listed
 
 _DEPLOY_TWICE = (
@@ -69,12 +69,11 @@ def _by_sagemaker(changes: EndpointChanges) -> Iterator[str]:
 
 def _instances(endpoint: HostedEndpoint) -> dict[str, tuple[str | None, ...]]:
     """The instance types of each variant by its name; None for a type that only the deployment knows."""
-    return {str(variant.get("VariantName")): tuple(_types(variant)) for variant in endpoint.variants}
-
-
-def _types(variant: Mapping[str, Any]) -> Iterator[str | None]:
-    for source in variant.get("InstancePools") or [variant]:
-        yield literal(source.get("InstanceType"))
+    return {
+        str(variant.properties.get("VariantName")): tuple(literal(value) for _, value in variant.instance_types)
+        or (None,)
+        for variant in endpoint.variants
+    }
 
 
 def _named(types: Iterable[str | None]) -> str:

@@ -16,21 +16,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .template import Resource, Template, references
+from constructs_optim.templates.references import references
+from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, OPTIMIZED_MODEL, WAITING
+from constructs_optim.templates.template import Resource, Template
 
-MODEL_OF_A_CUSTOM_RESOURCE = "Custom::OptimizedModel"
 # Its handler makes another model for another definition: SageMaker has no way to change one (runtime/model_handler.py).
-_ALWAYS_REPLACED = frozenset({MODEL_OF_A_CUSTOM_RESOURCE})
+_ALWAYS_REPLACED = frozenset({OPTIMIZED_MODEL})
 # How a handler is asked, and what it changes in place.
 _OF_THE_REQUEST = frozenset({"ServiceTimeout", "ServiceToken", "Tags"})
 # What this library's custom resources answer follows from these alone (runtime/job_handler.py, artifact_handler.py).
 _DECIDE_THE_ANSWER = {
     name: frozenset({"ArtifactKey", "Bucket", "Reads", "RecipeKey", "Source", "WaitHandle"})
-    for name in ("Custom::OptimizationJob", "Custom::TrainingJob", "Custom::OptimizedArtifact")
+    for name in (*JOBS, OPTIMIZED_ARTIFACT)
 }
 # What the CDK notes for itself; `cdk diff` leaves it out as well.
 _NOTES = frozenset({"AWS::CDK::Metadata"})
-NEVER_UPDATED = frozenset({"AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitConditionHandle"})
+NEVER_UPDATED = frozenset(WAITING)
 _CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
 # Parts of a declaration, besides its properties, that say what becomes of a resource.
 _ATTRIBUTES = ("Condition", "CreationPolicy", "DeletionPolicy", "UpdatePolicy", "UpdateReplacePolicy")
@@ -111,7 +112,7 @@ def compare(before: Template | None, after: Template | None, *, deployed: bool =
             found[name] = change
     for name, gone in old.items():
         if name not in new:
-            found[name] = ResourceChange(gone, None, Action.keep if gone.is_kept else Action.remove)
+            found[name] = ResourceChange(gone, None, Action.keep if gone.is_retained else Action.remove)
     if before is not None and after is not None:
         _follow(found, before, after)
     found = {name: change for name, change in found.items() if change.resource.type not in _NOTES}
@@ -238,11 +239,11 @@ def _follow(found: dict[str, ResourceChange], before: Template, after: Template)
 
 def _changed_text(before: Template, after: Template) -> Iterator[str]:
     """Parameters with another default, and mappings with another value, by the names that references give them."""
-    old, new = (template.content.get("Parameters") or {} for template in (before, after))
+    old, new = (template.section("Parameters") for template in (before, after))
     for name in old.keys() & new.keys():
         if old[name].get("Default") != new[name].get("Default"):
             yield name
-    old, new = (template.content.get("Mappings") or {} for template in (before, after))
+    old, new = (template.section("Mappings") for template in (before, after))
     for name in old.keys() & new.keys():
         # A key more changes nothing for those that were there.
         if any(old[name][key] != new[name][key] for key in old[name].keys() & new[name].keys()):

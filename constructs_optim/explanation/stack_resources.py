@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from .hosted_endpoints import WAITING
+from constructs_optim.templates.resource_types import WAITING
+
 from .report import ResourceReport
 from .resource_changes import Action, ResourceChange
 from .words import listed

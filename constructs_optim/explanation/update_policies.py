@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .template import Resource, Template, number, text_of
+from constructs_optim.templates.json_values import number
+from constructs_optim.templates.resource_types import ALARM, COMPOSITE_ALARM
+from constructs_optim.templates.template import Resource, Template
+from constructs_optim.templates.text import text_of
+
 from .words import listed
 
 
@@ -108,7 +112,7 @@ def _size(given: Any) -> str:
 
 
 def _alarm_name(template: Template, value: Any) -> str:
-    referred = template.referred(value, "AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
+    referred = template.referred(value, ALARM, COMPOSITE_ALARM)
     return text_of(referred[0].properties.get("AlarmName", value)) if referred else text_of(value)
 
 

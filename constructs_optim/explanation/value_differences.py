@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from constructs_optim.templates.text import text_of
+
 from .resource_changes import ResourceChange
-from .template import text_of
 
 _LONGEST = 80
 _MOST = 8

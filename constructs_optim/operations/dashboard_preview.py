@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_TYPE = "AWS::CloudWatch::Dashboard"
-_PLACEHOLDER = re.compile(r"\$\{(!?)([A-Za-z0-9:._]+)\}")
-# The CDK ends logical ids with eight digits of a hash.
-_HASH = re.compile(r"[0-9A-F]{8}$")
-_PSEUDO = {
+from constructs_optim.templates.json_values import as_object
+from constructs_optim.templates.references import Reference, readable_id, references
+from constructs_optim.templates.resource_types import DASHBOARD
+from constructs_optim.templates.template import Template
+from constructs_optim.templates.text import TextRenderer
+
+_PSEUDO_PARAMETERS = {
     "AWS::AccountId": "111122223333",
     "AWS::Partition": "aws",
     "AWS::Region": "us-east-1",
@@ -48,7 +49,7 @@ class DashboardPreview:
     @property
     def name(self) -> str:
         """For files: stack and logical id without its hash."""
-        return f"{self.stack}-{_HASH.sub('', self.logical_id)}"
+        return f"{self.stack}-{readable_id(self.logical_id)}"
 
 
 def dashboards_of(
@@ -60,7 +61,7 @@ def dashboards_of(
         assembly: the folder that ``cdk synth`` wrote.
         stack: only that stack's. Default: all.
         dashboard: only that one, by its logical id, with or without the hash. Default: all.
-        values: what to put in the place of placeholders. Default: names made of logical ids.
+        values: the values of placeholders. Default: names made of logical ids.
 
     Raises:
         PreviewError: where there is no app or no such dashboard, or a template that cannot be read.
@@ -70,11 +71,11 @@ def dashboards_of(
         raise PreviewError(f"{assembly} has no synthesized templates: run `cdk synth` first, or name its output folder")
     found = [one for path in templates for one in _of_template(path, dict(values or {}))]
     if not found:
-        raise PreviewError(f"the templates of {assembly} have no dashboard ({_TYPE})")
+        raise PreviewError(f"the templates of {assembly} have no dashboard ({DASHBOARD})")
     chosen = [
         one
         for one in found
-        if stack in (None, one.stack) and dashboard in (None, one.logical_id, _HASH.sub("", one.logical_id))
+        if stack in (None, one.stack) and dashboard in (None, one.logical_id, readable_id(one.logical_id))
     ]
     if not chosen:
         there = ", ".join(f"{one.stack} {one.logical_id}" for one in found)
@@ -84,84 +85,53 @@ def dashboards_of(
 
 def _of_template(path: Path, values: Mapping[str, str]) -> Iterator[DashboardPreview]:
     try:
-        template = json.loads(path.read_text(encoding="utf-8"))
+        template = Template(json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
         raise PreviewError(f"{path} is no template: {error}") from None
     stack = path.name.removesuffix(".template.json").removesuffix(".nested")
-    for logical_id, resource in template.get("Resources", {}).items():
-        if resource.get("Type") != _TYPE:
-            continue
-        names = _Names(template, values)
-        text = names.text(resource["Properties"]["DashboardBody"])
+    for resource in template.of_type(DASHBOARD):
+        names = _ReadableNames(template, values)
         try:
-            body = json.loads(text)
+            body = json.loads(names.text(resource.properties["DashboardBody"]))
         except ValueError as error:
-            raise PreviewError(f"the body of {stack} {logical_id} is no JSON: {error}") from None
-        yield DashboardPreview(
-            stack, logical_id, body.get("start", "-PT3H"), tuple(_placed(body.get("widgets", []))), names.used
-        )
+            raise PreviewError(f"the body of {stack} {resource.logical_id} is no JSON: {error}") from None
+        widgets = tuple(_positioned(body.get("widgets", [])))
+        yield DashboardPreview(stack, resource.logical_id, body.get("start", "-PT3H"), widgets, names.used)
 
 
-class _Names:
-    """Puts readable names in the place of what only a deployment knows."""
+class _ReadableNames(TextRenderer):
+    """Writes a readable name for what only a deployment knows, and records each."""
 
-    def __init__(self, template: Mapping[str, Any], values: Mapping[str, str]) -> None:
-        self._parameters = template.get("Parameters", {})
-        self._values = values
+    def __init__(self, template: Template, values: Mapping[str, str]) -> None:
+        self._parameters, self._values = template.section("Parameters"), values
         self.used: dict[str, str] = {}
 
-    def text(self, value: Any) -> str:
-        """A template's value as text, after its intrinsic functions."""
-        match value:
-            case str():
-                return value
-            case {"Ref": name} | {"Fn::GetAtt": [name, *_]}:
-                return self._named(str(name))
-            case {"Fn::Sub": [pattern, variables]}:
-                return self._substituted(str(pattern), variables)
-            case {"Fn::Sub": pattern}:
-                return self._substituted(str(pattern), {})
-            case {"Fn::Join": [separator, parts]}:
-                return str(separator).join(self.text(part) for part in parts)
-            case {"Fn::ImportValue": inner}:
-                return self.text(inner).rpartition(":")[2]
-            case dict() | list():
-                reference = next(_references(value), None)
-                return self.text(reference) if reference is not None else "unknown"
-            case _:
-                return str(value)
+    def reference(self, reference: Reference) -> str:
+        """The value that was given for it, or a name made of its logical id."""
+        name = reference.target
+        default = as_object(self._parameters.get(name)).get("Default")
+        text = str(self._values.get(name) or _PSEUDO_PARAMETERS.get(name) or default or readable_id(name))
+        self.used.setdefault(name, text)
+        return text
 
-    def _substituted(self, pattern: str, variables: Mapping[str, Any]) -> str:
-        def one(found: re.Match[str]) -> str:
-            escaped, name = found.groups()
-            if escaped:
-                return f"${{{name}}}"
-            if name in variables:
-                self.used[name] = self._values.get(name) or self.text(variables[name])
-                return self.used[name]
-            return self._named(name.partition(".")[0])
+    def variable(self, name: str, value: Any) -> str:
+        """The value that was given for it, or its own."""
+        self.used[name] = self._values.get(name) or self.text(value)
+        return self.used[name]
 
-        # Other escapes than of names, such as labels with functions: ${!PROP('Dim.X')}.
-        return _PLACEHOLDER.sub(one, pattern).replace("${!", "${")
+    def imported(self, name: Any) -> str:
+        """The export without the stack before it."""
+        return self.text(name).rpartition(":")[2]
 
-    def _named(self, name: str) -> str:
-        default = self._parameters.get(name, {}).get("Default")
-        named = self._values.get(name) or _PSEUDO.get(name) or default or _HASH.sub("", name)
-        self.used.setdefault(name, str(named))
-        return str(named)
+    def data(self, value: Any) -> str:
+        """The name of what a function such as ``Fn::Select`` takes its value from."""
+        named = (one for one in references(value, pseudo_parameters=True) if not one.target.startswith("Mappings."))
+        reference = next(named, None)
+        return self.reference(reference) if reference is not None else "unknown"
 
 
-def _references(value: Any) -> Iterator[dict[str, Any]]:
-    """What a function such as Fn::Select refers to."""
-    if isinstance(value, dict) and ("Ref" in value or "Fn::GetAtt" in value):
-        yield value
-    elif isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _references(part)
-
-
-def _placed(widgets: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Widgets with all of their place: CloudWatch puts one without it beside or below the one before."""
+def _positioned(widgets: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Widgets with position and size: CloudWatch puts one without a position beside or below the one before."""
     x = y = row = 0
     for widget in widgets:
         width, height = widget.get("width", 6), widget.get("height", 6)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from constructs_optim.explanation.assembly import StackTemplate
-from constructs_optim.explanation.template import Template
+from constructs_optim.templates.template import Template
 
 KEY = "a" * 64
 OTHER_KEY = "b" * 64

@@ -17,8 +17,8 @@ from constructs_optim.explanation.evidence import (
     StoredArtifact,
 )
 from constructs_optim.explanation.job_facts import JobFacts
-from constructs_optim.explanation.template import Resource
 from constructs_optim.recipe.keys import artifact_key
+from constructs_optim.templates.template import Resource
 
 from .templates import KEY, OTHER_KEY, job, resource
 

@@ -8,9 +8,9 @@ import pytest
 
 from constructs_optim.explanation.capacity import Capacity, capacities, monthly_cost
 from constructs_optim.explanation.hosted_endpoints import HostedEndpoint, hosted_endpoints
-from constructs_optim.explanation.template import Resource, Template
 from constructs_optim.explanation.update_policies import Strategy, update_policy
 from constructs_optim.explanation.words import money, span
+from constructs_optim.templates.template import Resource, Template
 
 from .templates import chat, resource, scaled, serving, template
 

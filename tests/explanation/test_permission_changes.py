@@ -15,7 +15,7 @@ from constructs_optim.explanation.permission_changes import (
     Statement,
     permission_changes,
 )
-from constructs_optim.explanation.template import Template
+from constructs_optim.templates.template import Template
 
 from .templates import attribute, resource, role, template
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.explanation.resource_changes import Action, compare
-from constructs_optim.explanation.template import Template
+from constructs_optim.templates.template import Template
 
 from .schemas import FILE, create_only
 from .templates import attribute, chat, resource, template

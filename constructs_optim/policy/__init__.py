@@ -1,11 +1,12 @@
-"""What a platform team allows, and what it finds in templates. Pure Python over plain data: no cloud, no constructs.
+"""The rules of platform teams: their settings, and the findings of each rule in synthesized templates.
 
-Importing this package registers the rules, in the order of their ids.
+Pure Python over plain data; the CDK's plugin is in ``constructs``. Importing this package registers the rules.
 """
 
 from . import cost_rules, instance_rules, model_rules, operation_rules, security_rules, technique_rules
 from .findings import PolicyFinding, check
-from .registry import PolicyRule, Severity, all_policy_rules, rules_table
+from .registry import PolicyRule, all_policy_rules, rules_table
+from .setting_checks import Severity
 from .settings import PlatformPolicy, PolicyError
 
 __all__ = [

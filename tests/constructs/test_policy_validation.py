@@ -1,10 +1,9 @@
-"""A platform team's policy over apps, as a plugin of the CDK's validation and as an aspect."""
+"""A platform team's policy over apps, as a plugin of the CDK's validation."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +11,8 @@ import pytest
 from aws_cdk import (
     Acknowledgment,
     App,
-    Aspects,
     CfnParameter,
     CfnResource,
-    DefaultStackSynthesizer,
     LegacyStackSynthesizer,
     NestedStack,
     Stack,
@@ -31,7 +28,6 @@ from constructs_optim import (
     OptimizationJob,
     OptimizedEndpoint,
     PlatformPolicy,
-    PolicyAspect,
     PolicyValidation,
     Quantization,
     SpeculativeDecoding,
@@ -71,10 +67,7 @@ class Found(NamedTuple):
     reason: str | None
 
 
-Findings = Callable[[App, PlatformPolicy], set[Found]]
-
-
-def by_plugin(app: App, policy: PlatformPolicy) -> set[Found]:
+def findings(app: App, policy: PlatformPolicy) -> set[Found]:
     Validations.of(app).add_plugins(PolicyValidation(policy))
     # With a finding that fails synthesis, the CDK raises its report.
     with contextlib.suppress(RuntimeError):
@@ -94,86 +87,51 @@ def by_plugin(app: App, policy: PlatformPolicy) -> set[Found]:
     return found
 
 
-def by_aspect(app: App, policy: PlatformPolicy) -> set[Found]:
-    for stage in (one for one in app.node.find_all() if isinstance(one, Stage)):
-        Aspects.of(stage).add(PolicyAspect(policy))
-    app.synth()
-    found = set[Found]()
-    for metadata in Path(app.outdir).rglob("*.metadata.json"):
-        for path, entries in json.loads(metadata.read_text()).items():
-            for entry in entries:
-                if "constructs-optim-policy::" in str(entry["data"]) and entry["type"] in _ANNOTATIONS:
-                    found.add(_annotated(path.removeprefix("/"), entry))
-    return found
-
-
-_ANNOTATIONS = {"aws:cdk:error": "error", "aws:cdk:warning": "warning", "aws:cdk:info": "acknowledged"}
-
-
-def _annotated(path: str, entry: dict[str, Any]) -> Found:
-    text, _, rule = entry["data"].rstrip(")]").rpartition("constructs-optim-policy::")
-    text = text.removesuffix("[ack: ").removesuffix("(").strip()
-    text, _, reason = text.partition(". Acknowledged: ")
-    severity = _ANNOTATIONS[entry["type"]]
-    return Found(rule, severity, path, text, reason or None)
-
-
-@pytest.fixture(params=[by_plugin, by_aspect], ids=["plugin", "aspect"])
-def findings(request: pytest.FixtureRequest) -> Findings:
-    """What a policy finds in an app, one way or the other."""
-    return request.param
-
-
 @pytest.fixture
 def app(tmp_path: Path) -> App:
     # The CDK's own rules take seconds, and are not what is tried here.
     return App(outdir=str(tmp_path / "out"), builtin_cloud_formation_validation=False)
 
 
-def stack_of(app: Construct, name: str = "Chat", **given: Any) -> Stack:
-    return Stack(app, name, env=ENVIRONMENT, **given)
+def stack_of(app: Construct, name: str = "Chat", **options: Any) -> Stack:
+    return Stack(app, name, env=ENVIRONMENT, **options)
 
 
 def broken(found: set[Found]) -> set[str]:
     return {one.rule for one in found if one.severity != "acknowledged"}
 
 
-def test_both_ways_find_the_same_in_stages_and_nested_stacks(tmp_path: Path) -> None:
-    def declared(folder: str) -> App:
-        app = App(outdir=str(tmp_path / folder), builtin_cloud_formation_validation=False)
-        stack = stack_of(app)
-        first = endpoint(stack)
-        PolicyValidation.acknowledge(first, "POL031", reason="no VPC in the sandbox")
-        # A licence is a fatal rule here: this does not let it pass.
-        PolicyValidation.acknowledge(first, "POL020", reason="we asked nicely")
-        PolicyValidation.acknowledge(stack, "POL040", reason="a demo")
-        PolicyValidation.acknowledge(first, "POL040", reason="a smaller demo")
-        inner = NestedStack(stack, "Inner")
-        endpoint(inner, "Nested").auto_scale(max_capacity=4).on_concurrency(target=8)
-        endpoint(NestedStack(inner, "Innermost"), "Nested")
-        endpoint(stack_of(Stage(app, "Prod"), "Later"), "Staged")
-        shared = OptimizedEndpoint(stack_of(app, "Shared"), "Shared", instance_type="ml.g5.12xlarge")
-        shared.add_component(
-            "A", model=Model.s3("s3://mine/a/"), techniques=[Quantization.awq(tensor_parallel_degree=2)]
-        )
-        return app
+def test_stages_and_nested_stacks_are_validated_and_the_closest_acknowledgement_counts(app: App) -> None:
+    stack = stack_of(app)
+    first = endpoint(stack)
+    PolicyValidation.acknowledge(first, "POL031", reason="no VPC in the sandbox")
+    # A licence is a fatal rule here: this does not let it pass.
+    PolicyValidation.acknowledge(first, "POL020", reason="we asked nicely")
+    PolicyValidation.acknowledge(stack, "POL040", reason="a demo")
+    PolicyValidation.acknowledge(first, "POL040", reason="a smaller demo")
+    inner = NestedStack(stack, "Inner")
+    endpoint(inner, "Nested").auto_scale(max_capacity=4).on_concurrency(target=8)
+    endpoint(NestedStack(inner, "Innermost"), "Nested")
+    endpoint(stack_of(Stage(app, "Prod"), "Later"), "Staged")
+    shared = OptimizedEndpoint(stack_of(app, "Shared"), "Shared", instance_type="ml.g5.12xlarge")
+    shared.add_component("A", model=Model.s3("s3://mine/a/"), techniques=[Quantization.awq(tensor_parallel_degree=2)])
 
-    plugin, aspect = by_plugin(declared("plugin"), STRICT), by_aspect(declared("aspect"), STRICT)
-    # An annotation has no severity above an error's.
-    assert {one._replace(severity=one.severity.replace("fatal", "error")) for one in plugin} == aspect
-    assert {"Chat/Llama70B/Config", "Chat/Inner/Nested/Config", "Chat/Inner/Innermost/Nested/Config"} <= {
-        one.construct for one in plugin if one.rule == "POL001"
+    found = findings(app, STRICT)
+    assert {one.construct for one in found if one.rule == "POL001"} == {
+        "Chat/Llama70B/Config",
+        "Chat/Inner/Nested/Config",
+        "Chat/Inner/Innermost/Nested/Config",
+        "Prod/Later/Staged/Config",
+        "Shared/Shared/Config",
     }
-    assert "Prod/Later/Staged/Config" in {one.construct for one in plugin if one.rule == "POL001"}
-    assert {one.reason for one in plugin if one.construct.startswith("Chat/Llama70B") and one.rule == "POL040"} == {
-        "a smaller demo"
-    }
-    (licence,) = (one for one in plugin if one.rule == "POL020" and one.construct.startswith("Chat/Llama70B"))
-    assert licence.severity == "fatal"
-    assert licence.reason is None
+    of_the_first = {one.rule: one for one in found if one.construct.startswith("Chat/Llama70B")}
+    assert of_the_first["POL031"].reason == "no VPC in the sandbox"
+    assert of_the_first["POL040"].reason == "a smaller demo"
+    assert of_the_first["POL020"].severity == "fatal"
+    assert of_the_first["POL020"].reason is None
 
 
-def test_an_allowed_endpoint_is_found_nothing_of(app: App, findings: Findings) -> None:
+def test_an_allowed_endpoint_is_found_nothing_of(app: App) -> None:
     made = endpoint(stack_of(app))
     made.auto_scale(max_capacity=2).on_concurrency(target=8)
     policy = PlatformPolicy(
@@ -192,7 +150,7 @@ def test_an_allowed_endpoint_is_found_nothing_of(app: App, findings: Findings) -
     assert findings(app, policy) == set()
 
 
-def test_a_finding_says_what_was_given_why_and_what_would_work(app: App, findings: Findings) -> None:
+def test_a_finding_says_what_was_given_why_and_what_would_work(app: App) -> None:
     endpoint(stack_of(app))
     policy = PlatformPolicy(allowed_instance_types=["ml.p5.*", "ml.g6.*"], reasons={"POL001": "reserved until June"})
     assert findings(app, policy) == {
@@ -207,7 +165,7 @@ def test_a_finding_says_what_was_given_why_and_what_would_work(app: App, finding
     }
 
 
-def test_an_acknowledged_finding_stays_in_the_report_with_its_reason(app: App, findings: Findings) -> None:
+def test_an_acknowledged_finding_stays_in_the_report_with_its_reason(app: App) -> None:
     stack = stack_of(app)
     PolicyValidation.acknowledge(endpoint(stack), "POL001", reason="a trial until May")
     endpoint(stack, "Other")
@@ -218,7 +176,7 @@ def test_an_acknowledged_finding_stays_in_the_report_with_its_reason(app: App, f
     }
 
 
-def test_the_cdks_own_acknowledgement_is_the_same(app: App, findings: Findings) -> None:
+def test_the_cdks_own_acknowledgement_is_the_same(app: App) -> None:
     stack = stack_of(app)
     endpoint(stack)
     Validations.of(stack).acknowledge(Acknowledgment(id="constructs-optim-policy::POL001", reason="a trial"))
@@ -233,7 +191,7 @@ def test_an_acknowledgement_has_a_known_rule_and_a_reason(app: App) -> None:
         PolicyValidation.acknowledge(stack, "POL001", reason=" ")
 
 
-def test_what_an_override_writes_into_the_template_is_judged(app: App, findings: Findings) -> None:
+def test_what_an_override_writes_into_the_template_is_validated(app: App) -> None:
     made = endpoint(stack_of(app), instance_type="ml.p5.48xlarge", techniques=[Quantization.fp8()])
     config = made.node.find_child("Config")
     assert isinstance(config, CfnResource)
@@ -241,14 +199,16 @@ def test_what_an_override_writes_into_the_template_is_judged(app: App, findings:
     assert {"'ml.g5.48xlarge'" in one.text for one in findings(app, NVME_TYPES_ONLY)} == {True}
 
 
-def test_endpoints_that_others_declare_are_judged_as_well(app: App, findings: Findings) -> None:
+def test_endpoints_that_others_declare_are_validated_as_well(app: App) -> None:
     stack = stack_of(app)
-    given = CfnParameter(stack, "Type").value_as_string
+    instance_type = CfnParameter(stack, "Type").value_as_string
     sagemaker.CfnModel(stack, "Model", execution_role_arn="arn:aws:iam::111122223333:role/x")
     sagemaker.CfnEndpointConfig(
         stack,
         "Config",
-        production_variants=[{"variantName": "A", "modelName": "m", "instanceType": given, "initialInstanceCount": 1}],  # type: ignore[list-item]
+        production_variants=[
+            {"variantName": "A", "modelName": "m", "instanceType": instance_type, "initialInstanceCount": 1}  # type: ignore[list-item]
+        ],
     )
     policy = PlatformPolicy(
         allowed_instance_types=["ml.p5.*"], required_techniques=["quantization"], accepted_licenses=[]
@@ -259,7 +219,7 @@ def test_endpoints_that_others_declare_are_judged_as_well(app: App, findings: Fi
     assert "does not say what it is made of" in found["POL010"]
 
 
-def test_a_job_whose_model_is_elsewhere_is_judged_for_its_recipe(app: App, findings: Findings) -> None:
+def test_a_job_whose_model_is_elsewhere_is_validated_for_its_recipe(app: App) -> None:
     stack = stack_of(app)
     OptimizationJob(
         stack,
@@ -275,7 +235,7 @@ def test_a_job_whose_model_is_elsewhere_is_judged_for_its_recipe(app: App, findi
     assert {one.construct for one in found} == {"Chat/Job/Resource"}
 
 
-def test_a_drafts_licence_is_judged_like_its_models(app: App, findings: Findings) -> None:
+def test_a_drafts_licence_is_validated_like_its_models(app: App) -> None:
     endpoint(
         stack_of(app),
         techniques=[
@@ -287,7 +247,7 @@ def test_a_drafts_licence_is_judged_like_its_models(app: App, findings: Findings
     assert {"llama-3-8b" in one.text for one in found} == {True}
 
 
-def test_an_endpoint_in_a_vpc_has_the_network_that_is_required(app: App, findings: Findings) -> None:
+def test_an_endpoint_in_a_vpc_has_the_network_that_is_required(app: App) -> None:
     stack = stack_of(app)
     endpoint(stack, vpc=ec2.Vpc(stack, "Vpc", max_azs=2))
     assert findings(app, PlatformPolicy(vpc_required=True)) == set()
@@ -302,19 +262,12 @@ def test_a_warning_does_not_fail_synthesis(app: App) -> None:
     assert [(one["conclusion"], len(one["violations"])) for one in report["pluginReports"]] == [("success", 1)]
 
 
-def test_a_stage_that_an_aspect_does_not_reach_is_not_passed_over(app: App) -> None:
-    endpoint(stack_of(Stage(app, "Prod")))
-    Aspects.of(app).add(PolicyAspect(NVME_TYPES_ONLY))
-    with pytest.raises(RuntimeError, match=r"does not reach the stages Prod.*Aspects\.of\(stage\)"):
-        app.synth()
-
-
-def test_what_is_left_of_an_earlier_synthesis_is_not_judged(tmp_path: Path) -> None:
+def test_what_is_left_of_an_earlier_synthesis_is_not_validated(tmp_path: Path) -> None:
     for nested in (True, False):
         app = App(outdir=str(tmp_path / "out"), builtin_cloud_formation_validation=False)
         stack = stack_of(app)
         endpoint(NestedStack(stack, "Inner") if nested else stack, techniques=[Quantization.awq()])
-        found = {one.construct for one in by_plugin(app, NVME_TYPES_ONLY)}
+        found = {one.construct for one in findings(app, NVME_TYPES_ONLY)}
         assert found == {"Chat/Inner/Llama70B/Config" if nested else "Chat/Llama70B/Config"}
         assert list((tmp_path / "out").glob("*.nested.template.json"))
 
@@ -333,17 +286,4 @@ def test_nested_stacks_of_the_legacy_synthesizer_are_found_by_the_clis_metadata(
             {"variantName": "A", "modelName": "m", "instanceType": "ml.g5.xlarge", "initialInstanceCount": 1}  # type: ignore[list-item]
         ],
     )
-    assert {one.construct for one in by_plugin(app, NVME_TYPES_ONLY)} == {"Chat/Inner/Config"}
-
-
-def test_an_aspect_leaves_templates_as_they_were(tmp_path: Path) -> None:
-    templates = list[str]()
-    for judged in (False, True):
-        app = App(outdir=str(tmp_path / str(judged)), builtin_cloud_formation_validation=False)
-        stack = stack_of(app, synthesizer=DefaultStackSynthesizer())
-        endpoint(NestedStack(stack, "Inner")).auto_scale(max_capacity=2).on_concurrency()
-        if judged:
-            Aspects.of(app).add(PolicyAspect(STRICT))
-        app.synth()
-        templates.append("".join(path.read_text() for path in sorted(Path(app.outdir).glob("*.template.json"))))
-    assert templates[0] == templates[1]
+    assert {one.construct for one in findings(app, NVME_TYPES_ONLY)} == {"Chat/Inner/Config"}

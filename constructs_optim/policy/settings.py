@@ -1,4 +1,4 @@
-"""A platform team's policy: which rules are on, how strictly, and why. A policy that cannot work is refused at once."""
+"""A platform team's policy: which rules are on, how strictly, and why."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
-from ..given import is_list_or_tuple, is_mapping
-from ..named_arguments import knows_its_arguments
-from .registry import Severity
-from .setting_checks import Mistake, mistakes_in
+from constructs_optim.recipe.given import is_list_or_tuple, is_mapping
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 
-_NOT_RULES = ("instance_prices", "severities", "reasons")
+from .setting_checks import Mistake, Severity, mistakes_in
 
 
 class PolicyError(ValueError):
-    """A policy that cannot be kept. Its text lists all that is wrong with it; ``mistakes`` has it as data."""
+    """A policy with wrong settings. Its text lists all mistakes; ``mistakes`` has them as data."""
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         self.mistakes: tuple[Mistake, ...] = tuple(mistakes)
@@ -24,10 +22,14 @@ class PolicyError(ValueError):
         super().__init__("\n".join([heading, *(f"  {mistake}" for mistake in self.mistakes)]))
 
 
+def _switches_on(rule_id: str) -> Mapping[str, str]:
+    return {"rule": rule_id}
+
+
 @knows_its_arguments
 @dataclass(frozen=True, kw_only=True)
 class PlatformPolicy:
-    """What a platform team allows. A setting that is given switches its rule on; ``docs/policy.md`` has the rules.
+    """What a platform team allows. Each setting switches its rule on; ``docs/policy.md`` has the rules.
 
     Attributes:
         allowed_instance_types: what endpoints may run on: types, or patterns such as ``ml.g5.*``.
@@ -46,7 +48,7 @@ class PlatformPolicy:
         vpc_required: whether models and jobs reach the network through a VPC.
         network_isolation_required: whether models are cut off from the network.
         autoscaling_required: whether endpoints and inference components scale.
-        alarm_actions_required: whether each endpoint and inference component has an alarm that tells somebody.
+        alarm_actions_required: whether each endpoint and inference component has an alarm with an action.
         evaluation_gate_required: whether each endpoint and inference component is evaluated when it is deployed, with
             requirements to meet.
         instance_prices: what an instance costs in an hour, in US dollars, by its type; synthesis calls no price list.
@@ -58,31 +60,32 @@ class PlatformPolicy:
         PolicyError: with all that is wrong with the settings.
     """
 
-    allowed_instance_types: Sequence[str] | None = None
-    allowed_job_instance_types: Sequence[str] | None = None
-    max_price_per_hour: float | None = None
-    max_monthly_cost: float | None = None
-    required_techniques: Sequence[str] | None = None
-    forbidden_techniques: Sequence[str] | None = None
-    accepted_licenses: Sequence[str] | None = None
-    pinned_model_versions: bool = False
-    kms_required: bool = False
-    vpc_required: bool = False
-    network_isolation_required: bool = False
-    autoscaling_required: bool = False
-    alarm_actions_required: bool = False
-    evaluation_gate_required: bool = False
+    allowed_instance_types: Sequence[str] | None = field(default=None, metadata=_switches_on("POL001"))
+    allowed_job_instance_types: Sequence[str] | None = field(default=None, metadata=_switches_on("POL002"))
+    max_price_per_hour: float | None = field(default=None, metadata=_switches_on("POL003"))
+    max_monthly_cost: float | None = field(default=None, metadata=_switches_on("POL004"))
+    required_techniques: Sequence[str] | None = field(default=None, metadata=_switches_on("POL010"))
+    forbidden_techniques: Sequence[str] | None = field(default=None, metadata=_switches_on("POL011"))
+    accepted_licenses: Sequence[str] | None = field(default=None, metadata=_switches_on("POL020"))
+    pinned_model_versions: bool = field(default=False, metadata=_switches_on("POL021"))
+    kms_required: bool = field(default=False, metadata=_switches_on("POL030"))
+    vpc_required: bool = field(default=False, metadata=_switches_on("POL031"))
+    network_isolation_required: bool = field(default=False, metadata=_switches_on("POL032"))
+    autoscaling_required: bool = field(default=False, metadata=_switches_on("POL040"))
+    alarm_actions_required: bool = field(default=False, metadata=_switches_on("POL041"))
+    evaluation_gate_required: bool = field(default=False, metadata=_switches_on("POL042"))
     instance_prices: Mapping[str, float] = field(default_factory=dict[str, float], hash=False)
     severities: Mapping[str, Severity] = field(default_factory=dict[str, Severity], hash=False)
     reasons: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
 
     def __post_init__(self) -> None:
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
-        wrong = mistakes_in(given, {name for name in given if name not in _NOT_RULES and self.is_on(name)})
-        if wrong:
-            raise PolicyError(wrong)
-        # What was given stays the caller's to change; a policy does not change with it.
-        for name, value in given.items():
+        settings = {setting.name: getattr(self, setting.name) for setting in fields(self)}
+        switched_on = {setting for setting in SETTING_BY_RULE.values() if self.is_on(setting)}
+        mistakes = mistakes_in(settings, SETTING_BY_RULE, switched_on)
+        if mistakes:
+            raise PolicyError(mistakes)
+        # The caller may change its lists and mappings later; a policy does not change with them.
+        for name, value in settings.items():
             object.__setattr__(self, name, _frozen(value))
 
     def is_on(self, setting: str) -> bool:
@@ -97,6 +100,12 @@ class PlatformPolicy:
         """A finding's reason, and the team's own."""
         own = self.reasons.get(rule)
         return f"{reason} ({own.strip()})" if own is not None else reason
+
+
+SETTING_BY_RULE: Mapping[str, str] = {
+    setting.metadata["rule"]: setting.name for setting in fields(PlatformPolicy) if "rule" in setting.metadata
+}
+"""The setting that switches a rule on, by the rule's id."""
 
 
 def _frozen(value: object) -> object:

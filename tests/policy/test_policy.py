@@ -1,3 +1,5 @@
+"""The rules of policies over templates by hand, and the validation of policies' settings."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -7,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from constructs_optim.recipe.policy import PlatformPolicy, PolicyError, all_policy_rules, check, rules_table
-from constructs_optim.recipe.policy.template import references
+from constructs_optim.policy import PlatformPolicy, PolicyError, all_policy_rules, check, rules_table
+from constructs_optim.policy.settings import SETTING_BY_RULE
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PRICES = {"ml.g5.12xlarge": 7.0, "ml.p5.48xlarge": 60.0}
@@ -61,9 +63,9 @@ def evaluation(**request: Any) -> dict[str, Any]:
     }
 
 
-def model(type: str = "AWS::SageMaker::Model", **given: Any) -> dict[str, Any]:
-    said = {key: given.pop(key) for key in ("Recipe", "Models", "Techniques") if key in given}
-    return {"Type": type, "Properties": given, "Metadata": {"constructs-optim": said}}
+def model(type: str = "AWS::SageMaker::Model", **properties: Any) -> dict[str, Any]:
+    said = {key: properties.pop(key) for key in ("Recipe", "Models", "Techniques") if key in properties}
+    return {"Type": type, "Properties": properties, "Metadata": {"constructs-optim": said}}
 
 
 def found(policy: PlatformPolicy, **resources: dict[str, Any]) -> list[str]:
@@ -241,7 +243,11 @@ def test_every_rule_has_something_that_breaks_it() -> None:
     assert tried == {rule.id for rule in all_policy_rules()}
 
 
-def test_a_recipe_of_a_job_and_its_model_is_judged_once() -> None:
+def test_every_setting_that_names_a_rule_has_it() -> None:
+    assert list(SETTING_BY_RULE.items()) == [(rule.id, rule.setting) for rule in all_policy_rules()]
+
+
+def test_a_recipe_of_a_job_and_its_model_is_validated_once() -> None:
     said = {"Recipe": "one", "Techniques": ["sharding=fast_load"]}
     both = {"Job": model("Custom::OptimizationJob", **said), "Model": model(**said)}
     assert found(REQUIRED, **both) == ["Model"]
@@ -390,21 +396,14 @@ EVERY_RULE = PlatformPolicy(
         ),
     )
 )
-def test_any_template_can_be_judged(resources: dict[str, Any]) -> None:
+def test_any_template_can_be_validated(resources: dict[str, Any]) -> None:
     for finding in check(EVERY_RULE, {"Resources": resources}):
         assert finding.logical_id in resources
         assert finding.reason
         assert finding.suggestion
 
 
-def test_references_are_found_in_every_form() -> None:
-    value = {"Fn::Join": ["", [{"Ref": "A"}, {"Fn::GetAtt": ["B", "Arn"]}, {"Fn::GetAtt": "C.Arn"}]]}
-    text = {"Fn::Sub": ["${D} ${E.Arn} ${!Literal} ${Own}", {"Own": {"Ref": "F"}}]}
-    assert references([value, text]) >= {"A", "B", "C", "D", "E", "F"}
-    assert "Literal" not in references(text)
-
-
 def test_the_page_has_the_table_of_all_rules() -> None:
     assert rules_table() in (DOCS / "policy.md").read_text(encoding="utf-8"), (
-        'python -c "from constructs_optim.recipe.policy import rules_table; print(rules_table())"'
+        'python -c "from constructs_optim.policy import rules_table; print(rules_table())"'
     )

@@ -1,18 +1,19 @@
-"""Keys, networks and isolation."""
+"""Rules on encryption keys, networks and isolation."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..catalog import instances
-from .endpoints import CONFIGURATION, variants
+from constructs_optim.recipe.catalog import instances
+from constructs_optim.templates.endpoints import variants
+from constructs_optim.templates.json_values import is_object
+from constructs_optim.templates.resource_types import ENDPOINT_CONFIG, JOBS, MODELS
+from constructs_optim.templates.template import Resource, Template
+
 from .registry import Breach, policy_rule
-from .template import JOB_TYPES, MODEL_TYPES, DeclaredResource, Template, is_object
-
-if TYPE_CHECKING:
-    from .settings import PlatformPolicy
+from .settings import PlatformPolicy
 
 # EC2 user guide, "Amazon EC2 instance type naming conventions": d after the generation is for instance store volumes.
 _NAMED_FOR_DISKS = re.compile(r"ml\.[a-z]+\d+[a-z]*d[a-z]*\..+")
@@ -21,15 +22,14 @@ _NO_KEY = "encrypted with a key of AWS, and the policy wants one of yours"
 
 @policy_rule(
     "POL030",
-    setting="kms_required",
     title="What is stored is encrypted with your own KMS keys",
-    looks_at="volumes of instances without NVMe disks, captured data, asynchronous answers, artifact stores",
+    looks_at="volumes of instances without NVMe disks, captured data, asynchronous responses, artifact stores",
     reason="who may read is then decided, and logged, by the key's policy",
 )
 def _own_keys_encrypt(policy: PlatformPolicy, template: Template) -> Iterator[Breach]:
-    for config in template.of_type(CONFIGURATION):
-        types = [given for one in variants(template) if one.config is config for _, given in one.instance_types]
-        if config.get("KmsKeyId") is None and types and not all(_has_disks(given) for given in types):
+    for config in template.of_type(ENDPOINT_CONFIG):
+        types = [name for one in variants(template) if one.config is config for _, name in one.instance_types]
+        if config.get("KmsKeyId") is None and types and not all(_has_disks(name) for name in types):
             yield Breach(config, "Properties.KmsKeyId", None, f"volumes are {_NO_KEY}", "encryption_key=...")
         capture = config.get("DataCaptureConfig")
         if capture is not None and config.get("DataCaptureConfig", "KmsKeyId") is None:
@@ -38,8 +38,8 @@ def _own_keys_encrypt(policy: PlatformPolicy, template: Template) -> Iterator[Br
         queue = config.get("AsyncInferenceConfig")
         if queue is not None and config.get("AsyncInferenceConfig", "OutputConfig", "KmsKeyId") is None:
             location = "Properties.AsyncInferenceConfig.OutputConfig.KmsKeyId"
-            yield Breach(config, location, None, f"answers are {_NO_KEY}", "AsyncInference(..., encryption_key=...)")
-    for job in template.of_type(*JOB_TYPES):
+            yield Breach(config, location, None, f"responses are {_NO_KEY}", "AsyncInference(..., encryption_key=...)")
+    for job in template.of_type(*JOBS):
         if job.get("KmsKeyArn") is None:
             location = "Properties.KmsKeyArn"
             suggestion = "artifact_store=ArtifactStore(..., encryption_key=...)"
@@ -48,7 +48,6 @@ def _own_keys_encrypt(policy: PlatformPolicy, template: Template) -> Iterator[Br
 
 @policy_rule(
     "POL031",
-    setting="vpc_required",
     title="Models and jobs reach the network through a VPC",
     looks_at="each model, each job, and configurations of endpoints that share instances",
     reason="endpoints, flow logs and firewalls are where traffic passes",
@@ -67,16 +66,15 @@ def _traffic_passes_a_vpc(policy: PlatformPolicy, template: Template) -> Iterato
 
 @policy_rule(
     "POL032",
-    setting="network_isolation_required",
     title="Models are cut off from the network",
     looks_at="each model, and configurations of endpoints that share instances",
     reason="a container that reaches nothing sends nothing away",
 )
 def _models_are_isolated(policy: PlatformPolicy, template: Template) -> Iterator[Breach]:
-    for resource in (*template.of_type(*MODEL_TYPES), *_shared_instances(template)):
+    for resource in (*template.of_type(*MODELS), *_shared_instances(template)):
         isolated = resource.get("EnableNetworkIsolation")
         # A configuration without the property leaves it to the models that the components bring.
-        if isolated is not True and not (resource.type == CONFIGURATION and isolated is None):
+        if isolated is not True and not (resource.type == ENDPOINT_CONFIG and isolated is None):
             yield Breach(
                 resource,
                 "Properties.EnableNetworkIsolation",
@@ -98,20 +96,20 @@ def _has_disks(instance_type: Any) -> bool:
     return isinstance(instance_type, str) and _NAMED_FOR_DISKS.fullmatch(instance_type) is not None
 
 
-def _shared_instances(template: Template) -> Iterator[DeclaredResource]:
+def _shared_instances(template: Template) -> Iterator[Resource]:
     """Configurations whose instances inference components share."""
     shared = {one.config.logical_id for one in variants(template) if one.hosts_components and one.instance_types}
-    return (config for config in template.of_type(CONFIGURATION) if config.logical_id in shared)
+    return (config for config in template.of_type(ENDPOINT_CONFIG) if config.logical_id in shared)
 
 
-def _networked(template: Template) -> Iterator[tuple[DeclaredResource, tuple[str, ...]]]:
-    for model in template.of_type(*MODEL_TYPES):
+def _networked(template: Template) -> Iterator[tuple[Resource, tuple[str, ...]]]:
+    for model in template.of_type(*MODELS):
         yield model, ("VpcConfig",)
-    for job in template.of_type(*JOB_TYPES):
+    for job in template.of_type(*JOBS):
         yield job, ("Request", "VpcConfig")
     for config in _shared_instances(template):
         yield config, ("VpcConfig",)
 
 
-def _has_network(given: object) -> bool:
-    return is_object(given) and all(bool(given.get(name)) for name in ("SecurityGroupIds", "Subnets"))
+def _has_network(vpc_config: object) -> bool:
+    return is_object(vpc_config) and all(bool(vpc_config.get(name)) for name in ("SecurityGroupIds", "Subnets"))

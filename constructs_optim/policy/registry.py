@@ -1,36 +1,33 @@
-"""How a rule of a policy is declared, and which there are."""
+"""Registers the rules of policies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-if TYPE_CHECKING:
-    from .settings import PlatformPolicy
-    from .template import DeclaredResource, Template
+from constructs_optim.templates.template import Resource, Template
 
-Severity = Literal["error", "warning", "fatal"]
-"""What a finding does: ``error`` fails synthesis until it is acknowledged, ``fatal`` whether it is or not, and
-``warning`` is shown."""
-
+from .settings import SETTING_BY_RULE, PlatformPolicy
 
 IN_THE_REASON = object()
-"""The value of a breach whose reason says what was given."""
+"""The value of a breach whose reason names it."""
+DEPLOY_TIME = "it is known only when the stack is deployed, and a policy is checked at synth"
+"""The reason of a breach where the template has no literal value: what cannot be seen does not pass."""
 
 
 @dataclass(frozen=True)
 class Breach:
-    """What a rule yields: which resource, where in it, what was given, why that breaks the rule, what would work."""
+    """A rule that a resource breaks: the location in it, the value there, the reason, and what would work."""
 
-    resource: DeclaredResource
+    resource: Resource
     location: str
     value: Any
     reason: str
     suggestion: str
 
 
-_Check = Callable[["PlatformPolicy", "Template"], Iterator[Breach]]
+_Check = Callable[[PlatformPolicy, Template], Iterator[Breach]]
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class PolicyRule:
         id: for instance ``POL001``; what is acknowledged.
         setting: the setting of ``PlatformPolicy`` that switches it on.
         title: the rule in a few words.
-        looks_at: what of a template it judges.
+        looks_at: the part of a template that it validates.
         reason: why platform teams have it.
     """
 
@@ -56,13 +53,13 @@ class PolicyRule:
 _RULES: dict[str, PolicyRule] = {}
 
 
-def policy_rule(rule_id: str, *, setting: str, title: str, looks_at: str, reason: str) -> Callable[[_Check], _Check]:
-    """Register a function of a policy and a template as the rule ``rule_id``."""
+def policy_rule(rule_id: str, *, title: str, looks_at: str, reason: str) -> Callable[[_Check], _Check]:
+    """Register a function of a policy and a template as the rule that a setting of ``PlatformPolicy`` names."""
 
     def register(check: _Check) -> _Check:
         if rule_id in _RULES:
             raise ValueError(f"there are two rules {rule_id}: {_RULES[rule_id].title!r} and {title!r}")
-        _RULES[rule_id] = PolicyRule(rule_id, setting, title, looks_at, reason, check)
+        _RULES[rule_id] = PolicyRule(rule_id, SETTING_BY_RULE[rule_id], title, looks_at, reason, check)
         return check
 
     return register

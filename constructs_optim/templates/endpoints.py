@@ -1,0 +1,176 @@
+"""The endpoints of a template: their variants, what serves models on them, and what scales them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .json_values import as_array, as_object, is_array
+from .references import referenced_ids
+from .resource_types import ENDPOINT, ENDPOINT_CONFIG, INFERENCE_COMPONENT, SCALABLE_TARGET, SCALING_POLICY
+from .template import Resource, Template
+from .text import text_of
+
+
+class LocatedValue(NamedTuple):
+    """A value, and where it is: a path in its resource, or words that name another one."""
+
+    location: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A variant of an endpoint configuration, and its location in that resource."""
+
+    config: Resource
+    location: str
+    properties: Mapping[str, Any]
+
+    @property
+    def instance_types(self) -> list[LocatedValue]:
+        """The instance types that it may run on; none for a serverless variant."""
+        if "ServerlessConfig" in self.properties:
+            return []
+        pools = self.properties.get("InstancePools")
+        if is_array(pools):
+            return [
+                LocatedValue(f"{self.location}.InstancePools.{index}.InstanceType", as_object(pool).get("InstanceType"))
+                for index, pool in enumerate(pools)
+            ]
+        return [LocatedValue(f"{self.location}.InstanceType", self.properties.get("InstanceType", pools))]
+
+    @property
+    def hosts_components(self) -> bool:
+        """Whether it has instances only, and inference components bring the models."""
+        return "ModelName" not in self.properties
+
+
+def variants(template: Template) -> Iterator[Variant]:
+    """All variants of all endpoint configurations, shadow variants among them."""
+    for config in template.of_type(ENDPOINT_CONFIG):
+        yield from variants_of(config, "ProductionVariants")
+        yield from variants_of(config, "ShadowProductionVariants")
+
+
+def variants_of(config: Resource, name: str) -> Iterator[Variant]:
+    """The variants that a configuration has under a property's name."""
+    value = config.properties.get(name)
+    if is_array(value):
+        for index, variant in enumerate(value):
+            yield Variant(config, f"Properties.{name}.{index}", as_object(variant))
+    elif value is not None:
+        # Chosen by a condition, for instance: not to be seen, so one variant of which nothing is known.
+        yield Variant(config, f"Properties.{name}", {"InstanceType": value})
+
+
+def endpoints_of(template: Template, config: Resource) -> list[Resource]:
+    """The endpoints that have this configuration."""
+    return [
+        endpoint
+        for endpoint in template.of_type(ENDPOINT)
+        if _is_name_of(config, "EndpointConfigName", endpoint.properties.get("EndpointConfigName"))
+    ]
+
+
+@dataclass(frozen=True)
+class ServingResource:
+    """Something that serves a model: an endpoint of variants, or an inference component."""
+
+    resource: Resource
+    name_property: str
+
+    def is_named_by(self, value: Any) -> bool:
+        """Whether a value is its name, or made of a reference to it."""
+        return _is_name_of(self.resource, self.name_property, value)
+
+
+def serving_resources(template: Template) -> Iterator[ServingResource]:
+    """Everything that serves a model; LoRA adapters live in their component and are not listed."""
+    hosts = {
+        endpoint.logical_id
+        for variant in variants(template)
+        if variant.hosts_components
+        for endpoint in endpoints_of(template, variant.config)
+    }
+    for endpoint in template.of_type(ENDPOINT):
+        if endpoint.logical_id not in hosts:
+            yield ServingResource(endpoint, "EndpointName")
+    for component in components(template):
+        yield ServingResource(component, "InferenceComponentName")
+
+
+def components(template: Template) -> list[Resource]:
+    """The inference components that serve models of their own."""
+    return [component for component in template.of_type(INFERENCE_COMPONENT) if not is_adapter(component)]
+
+
+def is_adapter(component: Resource) -> bool:
+    """Whether an inference component is a LoRA adapter of another one."""
+    return component.get("Specification", "BaseInferenceComponentName") is not None
+
+
+def targets_of_variant(template: Template, variant: Variant) -> list[Resource]:
+    """The scalable targets of a variant's endpoints."""
+    ending = f"/variant/{text_of(variant.properties.get('VariantName'))}"
+    targets = [
+        (target, target.properties.get("ResourceId"), text_of(target.properties.get("ResourceId")))
+        for target in template.of_type(SCALABLE_TARGET)
+    ]
+    return [
+        target
+        for endpoint in endpoints_of(template, variant.config)
+        for target, resource_id, text in targets
+        if text.endswith(ending)
+        and (
+            endpoint.logical_id in referenced_ids(resource_id)
+            or text == f"endpoint/{text_of(endpoint.properties.get('EndpointName'))}{ending}"
+        )
+    ]
+
+
+def targets_of_component(template: Template, component: Resource) -> list[Resource]:
+    """The scalable targets of an inference component."""
+    literal = f"inference-component/{component.properties.get('InferenceComponentName')}"
+    return [
+        target
+        for target in template.of_type(SCALABLE_TARGET)
+        if component.logical_id in referenced_ids(target.properties.get("ResourceId"))
+        or target.properties.get("ResourceId") == literal
+    ]
+
+
+def is_scaled(template: Template, target: Resource) -> bool:
+    """Whether a policy or a schedule moves a scalable target."""
+    resource_id = target.properties.get("ResourceId")
+    return bool(as_array(target.properties.get("ScheduledActions"))) or any(
+        target.logical_id in referenced_ids(policy.properties.get("ScalingTargetId"))
+        or (resource_id is not None and policy.properties.get("ResourceId") == resource_id)
+        for policy in template.of_type(SCALING_POLICY)
+    )
+
+
+def instance_limits(template: Template, variant: Variant) -> list[LocatedValue]:
+    """The numbers of instances that a variant may have: at the start, and what may launch more."""
+    limits = [LocatedValue(f"{variant.location}.InitialInstanceCount", variant.properties.get("InitialInstanceCount"))]
+    managed = as_object(variant.properties.get("ManagedInstanceScaling"))
+    if managed.get("Status", "ENABLED") == "ENABLED" and "MaxInstanceCount" in managed:
+        location = f"{variant.location}.ManagedInstanceScaling.MaxInstanceCount"
+        limits.append(LocatedValue(location, managed["MaxInstanceCount"]))
+    for target in targets_of_variant(template, variant):
+        limits.append(LocatedValue(f"MaxCapacity of {target.logical_id}", target.properties.get("MaxCapacity")))
+        actions = target.properties.get("ScheduledActions")
+        if actions is not None and not is_array(actions):
+            limits.append(LocatedValue(f"ScheduledActions of {target.logical_id}", actions))
+        for action in as_array(actions):
+            raised = as_object(as_object(action).get("ScalableTargetAction"))
+            if "MaxCapacity" in raised:
+                limits.append(LocatedValue(f"a schedule of {target.logical_id}", raised["MaxCapacity"]))
+    return limits
+
+
+def _is_name_of(resource: Resource, name_property: str, value: Any) -> bool:
+    """Whether a value is the name of a resource, or made of a reference to it."""
+    name = resource.properties.get(name_property)
+    return resource.logical_id in referenced_ids(value) or (name is not None and name == value)

@@ -1,0 +1,91 @@
+"""What a value takes from other parts of its template."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .json_values import as_object, is_array
+
+PLACEHOLDER = re.compile(r"\$\{(!?)([^}]+)\}")
+"""A placeholder of ``Fn::Sub``: whether it is escaped, and the name."""
+# The CDK ends logical ids with eight digits of a hash.
+_HASH = re.compile(r"[0-9A-F]{8}$")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A reference to another part of the template.
+
+    ``target`` is a logical id, a pseudo parameter such as ``AWS::Region``, or ``Mappings.<name>``; ``attribute`` is
+    None for a ``Ref``.
+    """
+
+    target: str
+    attribute: str | None = None
+
+    @classmethod
+    def named(cls, name: str) -> Reference:
+        """What ``Fn::Sub`` and the short form of ``Fn::GetAtt`` write: ``Queue`` or ``Queue.Arn``."""
+        target, _, attribute = name.partition(".")
+        return cls(target, attribute or None)
+
+    @property
+    def is_pseudo_parameter(self) -> bool:
+        """Whether CloudFormation has the value without the template."""
+        return self.target.startswith("AWS::")
+
+
+def references(value: Any, *, pseudo_parameters: bool = False) -> Iterator[Reference]:
+    """All that a value refers to; ``pseudo_parameters`` says whether ``AWS::Region`` and its like are included."""
+    return (found for found in _references(value) if pseudo_parameters or not found.is_pseudo_parameter)
+
+
+def referenced_ids(value: Any) -> frozenset[str]:
+    """The targets of a value's references."""
+    return frozenset(found.target for found in references(value))
+
+
+def direct_reference(value: Any) -> Reference | None:
+    """The reference that a value is, ``Ref`` or ``Fn::GetAtt``; None for anything else."""
+    match value:
+        case {"Ref": str() as name} if len(value) == 1:
+            return Reference(name)
+        case {"Fn::GetAtt": [str() as name, *attribute]} if len(value) == 1:
+            return Reference(name, ".".join(str(part) for part in attribute) or None)
+        case {"Fn::GetAtt": str() as name} if len(value) == 1:
+            return Reference.named(name)
+        case _:
+            return None
+
+
+def _references(value: Any) -> Iterator[Reference]:
+    direct = direct_reference(value)
+    if direct is not None:
+        yield direct
+        return
+    match value:
+        case {"Fn::FindInMap": [str() as name, *keys]} if len(value) == 1:
+            yield Reference(f"Mappings.{name}")
+            yield from _references(keys)
+        case {"Fn::Sub": str() as pattern} if len(value) == 1:
+            yield from _substituted(pattern, {})
+        case {"Fn::Sub": [str() as pattern, variables]} if len(value) == 1:
+            yield from _substituted(pattern, variables)
+        case _:
+            for item in value if is_array(value) else as_object(value).values():
+                yield from _references(item)
+
+
+def _substituted(pattern: str, variables: Any) -> Iterator[Reference]:
+    for escaped, name in PLACEHOLDER.findall(pattern):
+        if not escaped and name not in as_object(variables):
+            yield Reference.named(name)
+    yield from _references(variables)
+
+
+def readable_id(logical_id: str) -> str:
+    """A logical id without the hash that the CDK ends it with."""
+    return _HASH.sub("", logical_id) or logical_id

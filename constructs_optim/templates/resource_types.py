@@ -1,0 +1,27 @@
+"""The CloudFormation types of endpoints and what belongs to them, and the metadata that this library writes."""
+
+from __future__ import annotations
+
+ENDPOINT = "AWS::SageMaker::Endpoint"
+ENDPOINT_CONFIG = "AWS::SageMaker::EndpointConfig"
+INFERENCE_COMPONENT = "AWS::SageMaker::InferenceComponent"
+SCALABLE_TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
+SCALING_POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
+ALARM = "AWS::CloudWatch::Alarm"
+COMPOSITE_ALARM = "AWS::CloudWatch::CompositeAlarm"
+DASHBOARD = "AWS::CloudWatch::Dashboard"
+NESTED_STACK = "AWS::CloudFormation::Stack"
+
+OPTIMIZED_MODEL = "Custom::OptimizedModel"
+OPTIMIZED_ARTIFACT = "Custom::OptimizedArtifact"
+OPTIMIZATION_JOB = "Custom::OptimizationJob"
+TRAINING_JOB = "Custom::TrainingJob"
+ENDPOINT_EVALUATION = "Custom::EndpointEvaluation"
+COMPONENT_CAPACITY = "Custom::ComponentCapacity"
+
+MODELS = ("AWS::SageMaker::Model", OPTIMIZED_MODEL)
+JOBS = (OPTIMIZATION_JOB, TRAINING_JOB)
+WAITING = ("AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitConditionHandle")
+
+METADATA_KEY = "constructs-optim"
+"""The key of a resource's ``Metadata`` under which this library describes the resource's recipe and artifact."""
