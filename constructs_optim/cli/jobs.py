@@ -11,11 +11,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
+from constructs_optim.explanation.words import duration
 from constructs_optim.operations.jobs import Job, JobStatus, describe_job, list_jobs, stop_job, watch_job
 
 from .aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
 from .commands import Commands
-from .presentation import Format, confirmed, duration, owner_name, print_json, print_table, say, say_what_is_hidden
+from .presentation import Format, confirmed, owner_name, print_json, print_table, say, say_what_is_hidden
 
 jobs_app = Commands()
 

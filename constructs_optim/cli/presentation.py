@@ -141,18 +141,6 @@ def size(size_bytes: int) -> str:
     return decimal(size_bytes)
 
 
-def duration(seconds: float) -> str:
-    """The two largest units of a time span: ``2 h 13 min``."""
-    left = round(seconds)
-    units = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
-    counted = []
-    for unit, length in units:
-        count, left = divmod(left, length)
-        counted.append((count, unit))
-    first = next((place for place, (count, _) in enumerate(counted) if count), len(counted) - 1)
-    return " ".join(f"{count} {unit}" for count, unit in counted[first : first + 2] if count) or "0 s"
-
-
 def owner_name(owner: Owner) -> str:
     """A stack's resource: ``Chat / Llama70BJob`` with account and region, as far as the stack's ARN tells them."""
     parts = owner.stack_id.split(":", 5)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .evidence import PastJob, Prices, StackEvidence, StoreContents
 from .job_facts import JobFacts
-from .words import between, money, span
+from .words import between, duration, money
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Estimate:
         if self.low_seconds is None or self.high_seconds is None:
             limit = f"{most[2:3].upper()}{most[3:]}." if most else "It has no time limit."
             return f"{limit}{self._unpriced}"
-        took = between(span(self.low_seconds), span(self.high_seconds))
+        took = between(duration(self.low_seconds), duration(self.high_seconds))
         costs = [self.cost(seconds) for seconds in (self.low_seconds, self.high_seconds)]
         cost = f", for {between(*(money(each) for each in costs if each is not None))}" if None not in costs else ""
         jobs = "1 job of the same kind" if self.based_on == 1 else f"{self.based_on} jobs of the same kind"
@@ -50,7 +50,7 @@ class Estimate:
             return ""
         cost = self.cost(self.max_seconds)
         priced = f" and {money(cost)}, by the {self.price_basis}" if cost is not None else ""
-        return f"; at most {span(self.max_seconds)}{priced}{'; spot capacity costs less' if self.is_spot else ''}"
+        return f"; at most {duration(self.max_seconds)}{priced}{'; spot capacity costs less' if self.is_spot else ''}"
 
     @property
     def _unpriced(self) -> str:

@@ -12,7 +12,7 @@ def money(dollars: float) -> str:
     return f"${dollars:,.2f}" if 0 < abs(dollars) < 100 else f"${dollars:,.0f}"
 
 
-def span(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """The two largest units of a time span: ``1 h 12 min``."""
     left, parts = round(seconds), []
     for unit, length in _UNITS:

@@ -10,7 +10,7 @@ closer than that matters (``tie_margin``), the token is looked at alone, as it i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -198,11 +198,3 @@ def _keep(cache: DynamicCache, before: int, path: Sequence[int]) -> None:
         else:
             places = torch.tensor([*range(before), *(before + place for place in path)], device=keys.device)
             layer.keys, layer.values = keys.index_select(2, places), values.index_select(2, places)
-
-
-def decode_all(
-    decoder: GreedyDecoder, prompts: Sequence[Sequence[int]], *, maximum_new_tokens: int
-) -> Iterator[Decoded]:
-    """Decode prompts one after the other."""
-    for prompt in prompts:
-        yield decoder.decode(prompt, maximum_new_tokens=maximum_new_tokens)

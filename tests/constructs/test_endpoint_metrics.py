@@ -8,7 +8,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.constructs.endpoint_metrics import EndpointMetrics
-from constructs_optim.constructs.served_model import ServedModel, alarm_queries
+from constructs_optim.constructs.served_model import ServedModel
 from constructs_optim.recipe import metrics
 
 from .stacks import resource, stack, template_of
@@ -151,27 +151,3 @@ def test_live_metrics_are_not_looked_for_among_those_of_evaluations() -> None:
         endpoint.metric_evaluation("model_latency", concurrency=8)
     with pytest.raises(ValueError, match="use metric_evaluation"):
         endpoint.metric("client_latency")
-
-
-@pytest.mark.parametrize(
-    ("served", "name", "last"),
-    [
-        (VARIANT, "model_latency", "model_latency_published / 1000"),
-        (COMPONENT, "gpu_utilization", None),
-        (VARIANT, "error_rate", "100 * (invocation_4xx_errors + invocation_5xx_errors) / invocations"),
-        (NEURON, "invocations", None),
-    ],
-)
-def test_an_alarm_can_be_made_of_plain_data(served: ServedModel, name: str, last: str | None) -> None:
-    scope = stack()
-    cloudwatch.CfnAlarm(
-        scope,
-        "Alarm",
-        comparison_operator="GreaterThanThreshold",
-        evaluation_periods=1,
-        metrics=alarm_queries(served, name, period_seconds=60),
-        threshold=1,
-    )
-    queries = resource(template_of(scope), "AWS::CloudWatch::Alarm")["Metrics"]
-    assert queries[-1].get("Expression") == last
-    assert [query["ReturnData"] for query in queries] == [False] * (len(queries) - 1) + [True]

@@ -9,7 +9,7 @@ import pytest
 from constructs_optim.explanation.capacity import Capacity, capacities, monthly_cost
 from constructs_optim.explanation.hosted_endpoints import HostedEndpoint, hosted_endpoints
 from constructs_optim.explanation.update_policies import Strategy, update_policy
-from constructs_optim.explanation.words import money, span
+from constructs_optim.explanation.words import duration, money
 from constructs_optim.templates.template import Resource, Template
 
 from .templates import chat, resource, scaled, serving, template
@@ -85,7 +85,7 @@ def test_money_has_cents_where_they_matter(dollars: float, said: str) -> None:
 
 @pytest.mark.parametrize(("seconds", "said"), [(0, "0 s"), (4320, "1 h 12 min"), (36_000, "10 h"), (432_000, "5 d")])
 def test_a_time_is_told_by_its_two_largest_units(seconds: float, said: str) -> None:
-    assert span(seconds) == said
+    assert duration(seconds) == said
 
 
 CAPACITY = {"Type": "CAPACITY_PERCENT", "Value": 25}

@@ -132,10 +132,14 @@ class Store:
         return key
 
     def running(self, key: str, by: Owner | None = None) -> str:
-        """An artifact whose job does not end; without an owner, nobody wants it."""
+        """An artifact whose job is in progress and does not end; without an owner, nobody wants it."""
         self.cloud.inject("job_never_finishes")
         claim = self.claimed(key, by or owner())
         name = self.job(key, claim.attempt)
+        until(
+            lambda: self.sagemaker.describe_optimization_job(OptimizationJobName=name)["OptimizationJobStatus"],
+            lambda status: status == "INPROGRESS",
+        )
         if by is None:
             self.records.leave(key, owner(), finished=False)
         return name
