@@ -32,7 +32,7 @@ demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what 
 test: install models ## the test suite, without what trains (make medusa), installs (make package), documents (make docs) or takes longest (make exhaustive)
 	@pytest -m "not exhaustive and not trains and not package" --ignore tests/docs --numprocesses 3 --dist loadfile
 
-# A file at a time here, too: what one test of a pipeline deploys, the next looks at.
+# A file at a time here, too: the tests of a file share a local cloud, and some look at what others deploy.
 exhaustive: install ## the tests that try every case of something
 	@pytest -m exhaustive --numprocesses 3 --dist loadfile
 

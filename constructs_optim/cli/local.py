@@ -35,22 +35,6 @@ TrainingPath = Annotated[
         help="A folder of programs that stand for those of a training job's image; this Python's by default.",
     ),
 ]
-Repository = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="OWNER/NAME=FOLDER",
-        help="A folder that stands for a repository of pipelines' source actions; can be repeated.",
-    ),
-]
-BuildPath = Annotated[
-    list[Path] | None,
-    typer.Option(
-        exists=True,
-        file_okay=False,
-        help="A folder of programs that stand for those of a build's image, first on its PATH; can be repeated. This "
-        "Python's by default.",
-    ),
-]
 Port = Annotated[int | None, typer.Option(help="The port it listens on; a free one by default.")]
 
 
@@ -60,18 +44,9 @@ def start(
     region: Region = DEFAULT_REGION,
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
-    repository: Repository = None,
-    build_path: BuildPath = None,
 ) -> None:
     """Run a local cloud until Ctrl-C, and print the variables that point the CDK CLI at it."""
-    cloud = LocalCloud(
-        port=port,
-        region=region,
-        enforce_iam=enforce_iam,
-        training_path=training_path,
-        repositories=_repositories(repository or []),
-        build_path=build_path or (),
-    )
+    cloud = LocalCloud(port=port, region=region, enforce_iam=enforce_iam, training_path=training_path)
     with contextlib.suppress(KeyboardInterrupt), _ended_by_signals(), _running(cloud):
         typer.echo(f"unset {' '.join(IN_THE_WAY)}")
         for name, value in cloud.environment().items():
@@ -94,8 +69,6 @@ def run(
     region: Region = DEFAULT_REGION,
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
-    repository: Repository = None,
-    build_path: BuildPath = None,
 ) -> None:
     """Run COMMAND with a local cloud of its own; the exit status is the command's."""
     steps = [*([["cdk", "bootstrap"]] if bootstrap else []), command]
@@ -103,14 +76,7 @@ def run(
         if shutil.which(step[0]) is None:
             _console.print(f"[red]{step[0]} is not installed[/]")
             raise typer.Exit(127)
-    cloud = LocalCloud(
-        port=port,
-        region=region,
-        enforce_iam=enforce_iam,
-        training_path=training_path,
-        repositories=_repositories(repository or []),
-        build_path=build_path or (),
-    )
+    cloud = LocalCloud(port=port, region=region, enforce_iam=enforce_iam, training_path=training_path)
     try:
         with _ended_by_signals(), _running(cloud):
             for step in steps:
@@ -135,19 +101,6 @@ def demo(
     except (DemoFailed, LocalCloudError, UntestedMinistack) as error:
         _console.print(f"[red]{error}[/]", highlight=False)
         raise typer.Exit(1) from None
-
-
-def _repositories(given: list[str]) -> dict[str, Path]:
-    """The folders by the repositories' names."""
-    found: dict[str, Path] = {}
-    for text in given:
-        name, _, folder = text.partition("=")
-        if not name or not Path(folder).is_dir() or not folder:
-            raise typer.BadParameter(
-                f"{text!r}: expected <owner>/<name>=<folder>, and a folder that is there", param_hint="--repository"
-            )
-        found[name] = Path(folder)
-    return found
 
 
 @contextmanager

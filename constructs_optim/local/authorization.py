@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from .api_error import ApiError
-from .delivery_permissions import delivery_permissions
 
 ALLOW = "Allow"
 
@@ -188,11 +187,6 @@ def needed_permissions(
     Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon SageMaker": a tagged
     create depends on AddTags, and one that names a role on PassRole.
     """
-    if service in ("codebuild", "codepipeline"):
-        for action, resource in delivery_permissions(service, operation, request, account=account, region=region):
-            passed = {"iam:PassedToService": f"{service}.amazonaws.com"} if action == "iam:PassRole" else {}
-            yield Permission(action, resource, passed)
-        return
     if service != "sagemaker":
         yield Permission(f"{service}:{operation}", "*")
         return

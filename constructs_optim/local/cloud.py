@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -59,8 +59,6 @@ class LocalCloud:
         enforce_iam: bool = False,
         training_path: Path | None = None,
         training_stop_seconds: float = 120.0,
-        repositories: Mapping[str, Path] | None = None,
-        build_path: Sequence[Path] = (),
         sdk_lacks: Sequence[str] = (),
         log_file: Path | None = None,
     ) -> None:
@@ -78,18 +76,13 @@ class LocalCloud:
             history_events: how many events the history of a state machine's execution may have. Default: 25,000, as on
                 AWS.
             hub_folders: more documents, as ``<folder>/<model id>/<version>.json``. Default: none.
-            enforce_iam: whether Lambda functions, state machines, pipelines, builds and SageMaker may do only what
-                their roles' policies allow. Whoever uses :meth:`environment` stays an administrator. Default: they may
-                do everything.
+            enforce_iam: whether Lambda functions, state machines and SageMaker may do only what their roles' policies
+                allow. Whoever uses :meth:`environment` stays an administrator. Default: they may do everything.
             training_path: a folder of programs that stand for those of a training job's image, the first on the job's
                 PATH. A training job really runs: its ``ContainerEntrypoint`` is a process of this machine. Default: the
                 folder of this Python.
             training_stop_seconds: how long the code of a training job has from SIGTERM to SIGKILL. Default: 120, as on
                 AWS.
-            repositories: folders that stand for the repositories of pipelines' source actions, by ``<owner>/<name>``.
-                Default: none, and such an action fails.
-            build_path: folders of programs that stand for those of a build's image, first on its PATH. A build really
-                runs, as processes of this machine, and installs nothing globally. Default: the folder of this Python.
             sdk_lacks: operations of SageMaker that the SDK of functions does not have, for instance
                 ``CreateAIBenchmarkJob``: the SDK of Lambda's runtimes is months behind. Default: none, it is that of
                 this Python.
@@ -110,9 +103,7 @@ class LocalCloud:
             # Not resolved: the link in a virtual environment is what makes Python find the environment.
             "training_path": str((training_path or Path(sys.executable).parent).absolute()),
             "training_stop_seconds": training_stop_seconds,
-            "repositories": {name: str(folder.absolute()) for name, folder in (repositories or {}).items()},
             "sdk_lacks": list(sdk_lacks),
-            "build_path": [str(folder.absolute()) for folder in build_path or [Path(sys.executable).parent]],
         }
         self._log_file = log_file
         self._secret = new_secret()

@@ -38,22 +38,6 @@ Answer = tuple[int, dict[str, str], bytes]
 Asgi = Callable[[dict[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]]
 
 
-class MinistackProjects:
-    """CodeBuild's projects, which CloudFormation makes; an implementation of ``codebuild.settings.Projects``."""
-
-    def find(self, name: str, account: str, region: str) -> dict[str, Any] | None:
-        """The project of that name; None where there is none."""
-        from ministack.services import codebuild
-
-        return codebuild._projects.get_scoped(account, region, name)
-
-    def names(self, account: str, region: str) -> list[str]:
-        """The names of all of them."""
-        from ministack.services import codebuild
-
-        return [project["name"] for project in codebuild._projects.values_scoped(account, region)]
-
-
 class UntestedMinistack(RuntimeError):
     """Another ministack than the one whose private names this was written against."""
 

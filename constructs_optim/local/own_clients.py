@@ -11,9 +11,7 @@ from botocore.config import Config
 from .credentials import KEY_ID, SECRET_KEY, administrator
 
 # A user agent of its own, for calls of functions are told by theirs, which this process's environment gives.
-CLIENTS_CONFIG = Config(
-    s3={"addressing_style": "path"}, retries={"max_attempts": 1}, user_agent="constructs-optim-local"
-)
+_CONFIG = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}, user_agent="constructs-optim-local")
 
 
 class OwnClients:
@@ -36,6 +34,6 @@ class OwnClients:
                     region_name=region,
                     aws_access_key_id=variables[KEY_ID],
                     aws_secret_access_key=variables[SECRET_KEY],
-                    config=CLIENTS_CONFIG,
+                    config=_CONFIG,
                 )
             return self._made[key]

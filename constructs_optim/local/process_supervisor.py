@@ -1,9 +1,8 @@
-"""Stands between the local cloud and the processes of a job or a build: ``process_supervisor.py COMMAND ...``.
+"""Stands between the local cloud and a training job's processes: ``process_supervisor.py COMMAND ...``.
 
 It starts the command in a process group of its own and ends with its exit status. ``T`` on its standard input passes
 SIGTERM on. The end of its standard input, which is the end of the local cloud however that ends, kills the group; and
-nothing of it outlasts the command. Standard library only: it is started as a file, for each host of each job and for
-each build.
+nothing of it outlasts the command. Standard library only: it is started as a file, for each host of each job.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pathlib import Path
 TERMINATE = b"T"
 _NOT_FOUND = 127
 _PASSES, _PASS_SECONDS = 50, 0.02
-_FOLDERS = ("SAGEMAKER_BASE_DIR", "CODEBUILD_SRC_DIR")
+_BASE = "SAGEMAKER_BASE_DIR"
 
 
 def main() -> int:
@@ -60,16 +59,15 @@ def _kill(group: int) -> None:
 
 
 def _strays() -> list[int]:
-    """Processes that left the group, as those of ``torchrun`` do: the job's or build's folder is in their environment.
+    """Processes of the job that left its group, as those of ``torchrun`` do: the job's folder is in their environment.
 
     Only Linux tells; elsewhere they are left to whoever started them.
     """
-    marks = {f"{name}={os.environ[name]}".encode() for name in _FOLDERS if name in os.environ}
+    mark = f"{_BASE}={os.environ.get(_BASE)}".encode()
     found = list[int]()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            variables = (entry / "environ").read_bytes().split(b"\0")
-            if int(entry.name) != os.getpid() and not marks.isdisjoint(variables):
+            if int(entry.name) != os.getpid() and mark in (entry / "environ").read_bytes().split(b"\0"):
                 found.append(int(entry.name))
     return found
 

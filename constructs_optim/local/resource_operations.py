@@ -26,10 +26,6 @@ class Operations:
         reference: what ``Ref`` gives, from properties and ARN.
         normalize: what turns the properties into the request's.
         parts: what the template says inside the resource and the API keeps beside it.
-        is_named: whether ``Ref`` gives the name, and so tells it where the template has none.
-        attributes: what turns the create and update operations' answer, with account and region, into attributes.
-        further: operations with their requests that follow a creation (from no properties) or an update, from the
-            properties before and after, account and region.
     """
 
     service: str
@@ -44,11 +40,6 @@ class Operations:
     reference: Callable[[Properties, str], str] = field(default=lambda properties, arn: arn)
     normalize: Callable[[Properties], Properties] = field(default=dict)
     parts: Parts | None = None
-    is_named: bool = False
-    attributes: Callable[[Properties, str, str], Properties] = field(default=lambda answer, account, region: {})
-    further: Callable[[Properties, Properties, str, str], list[tuple[str, Properties]]] = field(
-        default=lambda before, after, account, region: []
-    )
 
 
 @dataclass(frozen=True)
@@ -83,65 +74,8 @@ def _policy(properties: Properties) -> Properties:
     return request
 
 
-def _pipeline(properties: Properties) -> Properties:
-    """The API's spelling begins in lower case; what an action is configured with keeps its own."""
-    beside = ("DisableInboundStageTransitions", "RestartExecutionOnUpdate")
-    declaration: Properties = _spelled({name: value for name, value in properties.items() if name not in beside})
-    tags = declaration.pop("tags", [])
-    stores = declaration.pop("artifactStores", [])
-    if stores:
-        declaration["artifactStores"] = {store["region"]: store["artifactStore"] for store in stores}
-    return {"pipeline": declaration, "tags": tags, "name": properties["Name"]}
-
-
-def _pipeline_attributes(answer: Properties, account: str, region: str) -> Properties:
-    declaration = answer.get("pipeline")
-    if declaration is None:
-        return {}
-    arn = f"arn:aws:codepipeline:{region}:{account}:{declaration['name']}"
-    return {"Arn": arn, "Version": str(declaration["version"])}
-
-
-def _spelled(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_spelled(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name[:1].lower() + name[1:]: item if name == "Configuration" else _spelled(item) for name, item in value.items()
-    }
-
-
-def _beside_pipeline(before: Properties, after: Properties, account: str, region: str) -> list[tuple[str, Properties]]:
-    """What a pipeline's properties say and the API has operations of its own for: tags, transitions, a restart."""
-    found: list[tuple[str, Properties]] = []
-    arn = f"arn:aws:codepipeline:{region}:{account}:{after['Name']}"
-    old_tags, tags = ({tag["Key"]: tag["Value"] for tag in each.get("Tags") or []} for each in (before, after))
-    if gone := sorted(set(old_tags) - set(tags)):
-        found.append(("UntagResource", {"resourceArn": arn, "tagKeys": gone}))
-    if before and tags and tags != old_tags:
-        named = [{"key": key, "value": value} for key, value in tags.items()]
-        found.append(("TagResource", {"resourceArn": arn, "tags": named}))
-    old_closed, closed = (
-        {item["StageName"]: item["Reason"] for item in each.get("DisableInboundStageTransitions") or []}
-        for each in (before, after)
-    )
-    of_stage = {"pipelineName": after["Name"], "transitionType": "Inbound"}
-    opened = sorted(set(old_closed) - set(closed))
-    found += [("EnableStageTransition", {**of_stage, "stageName": stage}) for stage in opened]
-    found += [
-        ("DisableStageTransition", {**of_stage, "stageName": stage, "reason": reason})
-        for stage, reason in closed.items()
-        if old_closed.get(stage) != reason
-    ]
-    changed = any(before.get(name) != after.get(name) for name in {*before, *after} - {"Name", "Tags"})
-    if before and changed and str(after.get("RestartExecutionOnUpdate", "")).lower() == "true":
-        found.append(("StartPipelineExecution", {"name": after["Name"]}))
-    return found
-
-
 _TARGET_MEMBERS = ("ServiceNamespace", "ResourceId", "ScalableDimension")
-SAGEMAKER, SCALING, PIPELINES = "sagemaker", "application-autoscaling", "codepipeline"
+SAGEMAKER, SCALING = "sagemaker", "application-autoscaling"
 OPERATIONS: dict[str, Operations] = {
     "AWS::SageMaker::AIWorkloadConfig": Operations(
         SAGEMAKER,
@@ -211,20 +145,6 @@ OPERATIONS: dict[str, Operations] = {
         arn="PolicyARN",
         delete_members=("PolicyName", *_TARGET_MEMBERS),
         normalize=_policy,
-    ),
-    "AWS::CodePipeline::Pipeline": Operations(
-        PIPELINES,
-        "CreatePipeline",
-        "DeletePipeline",
-        update="UpdatePipeline",
-        describe="GetPipeline",
-        name="Name",
-        delete_members=("name",),
-        reference=lambda properties, arn: properties["Name"],
-        normalize=_pipeline,
-        is_named=True,
-        attributes=_pipeline_attributes,
-        further=_beside_pipeline,
     ),
 }
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from .api_error import ApiError
 from .api_model import ApiModel
-from .resource_operations import OPERATIONS, PIPELINES, SAGEMAKER, SCALING, Properties, settles
+from .resource_operations import OPERATIONS, SAGEMAKER, SCALING, Properties, settles
 
 # "Defines the timeout for the entire operation to be interpreted by the invoker of the handler. The default is 120":
 # aws-cloudformation/cloudformation-cli, provider.definition.schema.v1.json.
@@ -66,7 +66,6 @@ class ResourceProvider:
         try:
             self._settle(given, reference, "create")
             self._put_parts({}, given)
-            self._follow_up({}, given)
         except ResourceError:
             # CloudFormation deletes what it created before it reports that creating failed.
             with contextlib.suppress(ResourceError):
@@ -93,15 +92,13 @@ class ResourceProvider:
         given = {**new, **self._names(physical_id, new)}
         self._retag(physical_id, old.get("Tags") or [], new.get("Tags") or [])
         if self._operations.update is None or not self._differs(old, new):
-            self._follow_up(old, given)
-            return self._identity(given, {**self._described(given), self._operations.arn or "": physical_id})
+            return self._identity(given, {self._operations.arn or "": physical_id})
         if settles(self._type):
             # It may be scaling, and what is changing is not updated.
             self._stable(given[str(self._operations.name)], "update")
         answer = self._call(self._operations.update, self._operations.normalize(given))
         self._settle(given, physical_id, "update")
         self._put_parts(old, given)
-        self._follow_up(old, given)
         # What is updated in place keeps its id: moto makes up a new ARN for a policy that is put again.
         return self._identity(given, {**answer, self._operations.arn or "": physical_id})
 
@@ -135,8 +132,6 @@ class ResourceProvider:
         name, describe = self._operations.name, self._operations.describe
         if name is None:
             return {}
-        if self._operations.is_named:
-            return {name: physical_id}
         if properties.get(name) or describe is None:
             return {name: properties.get(name)}
         found = physical_id.rpartition("/")[2]
@@ -145,7 +140,6 @@ class ResourceProvider:
         return {name: found}
 
     def _identity(self, given: Properties, answer: Properties) -> tuple[str, Properties]:
-        answer = {**answer, **self._operations.attributes(answer, *self._where())}
         arn = answer.get(self._operations.arn or "", "")
         reference = self._operations.reference(given, arn)
         attributes: Properties = {read_only: answer.get(read_only, arn) for read_only in self._schema["read_only"]}
@@ -182,8 +176,7 @@ class ResourceProvider:
 
     @property
     def _service_name(self) -> str:
-        names = {SAGEMAKER: "SageMaker", SCALING: "ApplicationAutoScaling", PIPELINES: "CodePipeline"}
-        return names[self._operations.service]
+        return {SAGEMAKER: "SageMaker", SCALING: "ApplicationAutoScaling"}[self._operations.service]
 
     def _put_parts(self, old: Properties, new: Properties) -> None:
         parts = self._operations.parts
@@ -199,17 +192,6 @@ class ResourceProvider:
         for name, part in after.items():
             if before.get(name) != part:
                 self._call(parts.put, {**shared, **part})
-
-    def _described(self, given: Properties) -> Properties:
-        """What the attributes of a resource that stays as it is are read from, where its ``Ref`` does not tell."""
-        operations = self._operations
-        if not operations.is_named or operations.describe is None:
-            return {}
-        return self._call(operations.describe, operations.normalize(given))
-
-    def _follow_up(self, before: Properties, after: Properties) -> None:
-        for operation, request in self._operations.further(before, after, *self._where()):
-            self._call(operation, request)
 
     def _settle(self, given: Properties, reference: str, operation: str) -> None:
         """Wait until the resource is as it was asked to be.

@@ -17,19 +17,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .authorization import AuthorizationLog, Unchecked
+from .authorization import AuthorizationLog
 from .call_log import CallLog
-from .codebuild.service import CodeBuild
-from .codebuild.settings import BuildSettings
-from .codepipeline.providers import action_providers
-from .codepipeline.repositories import Repositories
-from .codepipeline.service import CodePipeline
 from .control import Control
 from .credentials import administrator
 from .faults import Faults
 from .gate import Gate
 from .handler_calls import MARK, HandlerCalls
-from .ministack_bridge import MinistackProjects, application, kill_running_functions, prepare_environment
+from .ministack_bridge import application, kill_running_functions, prepare_environment
 from .ministack_cloudformation import behave_like_aws
 from .ministack_cloudwatch import MinistackAlarms, next_fire
 from .ministack_iam import EnforcedRoles
@@ -40,7 +35,6 @@ from .older_sdk import write_model
 from .own_clients import OwnClients
 from .price_list import PriceList, hourly_price
 from .process_folder import process_folder
-from .role_clients import RoleClients
 from .s3_objects import S3Objects
 from .sagemaker.hub import Hub
 from .sagemaker.optimization_jobs import JobDurations
@@ -106,24 +100,7 @@ async def _serve(settings: dict[str, Any]) -> None:
         models = Path(tempfile.gettempdir()) / "sdk"
         write_model(settings["sdk_lacks"], models)
         os.environ["AWS_DATA_PATH"] = str(models)
-    may = roles or Unchecked()
-    role_clients = RoleClients(may)
-    builds = BuildSettings(
-        path=[Path(folder) for folder in settings["build_path"]],
-        cloud=_variables,
-        telemetry=lambda account, region: CloudWatchTelemetry(clients, account, region),
-    )
-    codebuild = CodeBuild(faults, calls, MinistackProjects(), may, role_clients, builds)
-    repositories = Repositories({name: Path(folder) for name, folder in settings["repositories"].items()})
-    providers = action_providers(repositories, codebuild, settings["time_scale"])
-    codepipeline = CodePipeline(faults, calls, may, role_clients, providers)
-    added = {
-        "sagemaker": sagemaker,
-        "application-autoscaling": scaling,
-        "pricing": PriceList(faults, calls),
-        "codebuild": codebuild,
-        "codepipeline": codepipeline,
-    }
+    added = {"sagemaker": sagemaker, "application-autoscaling": scaling, "pricing": PriceList(faults, calls)}
     services = application(added, roles, SageMakerRuntime(sagemaker), settings["time_scale"])
     behave_like_aws(faults)
     limit_history(settings["history_events"])
@@ -151,8 +128,6 @@ async def _serve(settings: dict[str, Any]) -> None:
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
     await stop.wait()
     sagemaker.close()
-    codepipeline.close()
-    codebuild.close()
     # A stack that waits for a condition holds a worker thread for hours: the process does not wait for it.
     threading.Timer(2.0, _end_group).start()
     await serving
@@ -160,7 +135,7 @@ async def _serve(settings: dict[str, Any]) -> None:
 
 
 def _variables(account: str, region: str) -> dict[str, str]:
-    """What points the code of a training job, or the commands of a build, at an account and region of this cloud."""
+    """What points the code of a training job at an account and region of this cloud."""
     address = os.environ["AWS_ENDPOINT_URL"]
     return {
         **administrator(account),

@@ -1,4 +1,4 @@
-"""What stands for a container, a training job's or a build's: a process of this machine."""
+"""A training job's container on one host, as a process of this machine."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from pathlib import Path
 
 from . import process_supervisor
 
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where the programs are that every container has."""
 _LONGEST_LINE = 65_536
 _READING_SECONDS = 5.0
 

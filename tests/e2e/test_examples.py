@@ -45,13 +45,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "larger_stack.py": ("Network", "Assistant"),
     "medusa.py": ("TextToSql",),
     "neuron.py": ("Neuron",),
+    "pipeline.py": ("Artifacts", "Pipeline/Staging/Chat", "Pipeline/Production/Chat"),
     "policy.py": ("Governed",),
     "production.py": ("Production",),
     "quickstart.py": ("Quickstart",),
     "recommendation.py": ("Chat",),
 }
-# tests/e2e/test_sharing.py, tests/e2e/test_pipeline.py and tests/e2e/test_accounts.py deploy them.
-ELSEWHERE = {"eagle_in_two_stacks.py", "pipeline.py", "shared_store.py"}
+# tests/e2e/test_sharing.py and tests/e2e/test_accounts.py deploy them.
+ELSEWHERE = {"eagle_in_two_stacks.py", "shared_store.py"}
 # Stands for a training job's image: the real training code is in tests/e2e/test_medusa.py.
 IMAGE = """#!/bin/sh
 case "$1" in -m) ;; *) echo weights >model/model.safetensors ;; esac
@@ -105,7 +106,9 @@ def test_an_example_is_deployed_serves_and_is_taken_down(cloud: LocalCloud, tmp_
 
 
 def endpoints_of(stack: DeployedStack) -> list[dict[str, Any]]:
-    resources = stack.client("cloudformation").describe_stack_resources(StackName=stack.name)
+    # A path in the app starts with the pipeline that a stage is in; the name of the stack does not.
+    name = "-".join(stack.name.split("/")[-2:])
+    resources = stack.client("cloudformation").describe_stack_resources(StackName=name)
     names = [
         found["PhysicalResourceId"].rpartition("/")[2]
         for found in resources["StackResources"]

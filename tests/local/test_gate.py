@@ -200,7 +200,6 @@ CALLS = {
     "lambda": "list_functions",
     "s3": "list_buckets",
     "cloudwatch": "list_metrics",
-    "codepipeline": "list_pipelines",
 }
 XML = ("sts", "cloudformation", "iam", "cloudwatch")
 

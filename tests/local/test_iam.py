@@ -232,6 +232,18 @@ def test_a_boundary_narrows_what_a_policy_allows(guarded: LocalCloud) -> None:
     assert "sagemaker:ListModels" in refused(role.client("sagemaker").list_models)[1]
 
 
+def test_a_policy_may_select_the_roles_to_assume_by_their_tags(guarded: LocalCloud) -> None:
+    # As the CDK's pipelines do with the roles of `cdk bootstrap`.
+    condition = {"ForAnyValue:StringEquals": {"iam:ResourceTag/aws-cdk:bootstrap-role": ["file-publishing", "deploy"]}}
+    sts = Role(guarded, allow("sts:AssumeRole", "*", Condition=condition)).client("sts")
+    tagged, other = (
+        Role(guarded, Tags=[{"Key": "aws-cdk:bootstrap-role", "Value": value}]) for value in ("deploy", "lookup")
+    )
+    assert sts.assume_role(RoleArn=tagged.arn, RoleSessionName="deploys")["Credentials"]
+    for denied in (other, Role(guarded)):
+        assert refused(sts.assume_role, RoleArn=denied.arn, RoleSessionName="deploys")[0] == "AccessDenied"
+
+
 def test_a_role_that_cloudformation_makes_keeps_its_boundary(guarded: LocalCloud) -> None:
     properties = {
         "AssumeRolePolicyDocument": json.loads(document(allow("sts:AssumeRole", None, Principal={"AWS": ACCOUNT}))),

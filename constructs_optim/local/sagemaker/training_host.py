@@ -15,12 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ..supervised_process import SYSTEM_PATH
 from .records import Record
 
 ROOT = PurePosixPath("/opt/ml")
 CHECKPOINTS = "/opt/ml/checkpoints"
 TENSORBOARD = "/opt/ml/output/tensorboard"
+# Where the programs are that every container has.
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MENTIONED = re.compile(r"(?<![\w./])/opt/ml(?![\w-])")
 
 
@@ -105,7 +106,7 @@ class Host:
             cloud: what points its SDK at this cloud.
         """
         image = {
-            "PATH": f"{path}:{SYSTEM_PATH}",
+            "PATH": f"{path}:{_SYSTEM_PATH}",
             "HOME": str(self.folder / "home"),
             "TMPDIR": str(self.folder / "tmp"),
             "LANG": "C.UTF-8",
