@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import jsii
-from aws_cdk import Annotations, Fn, RemovalPolicy
+from aws_cdk import Annotations, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from constructs import Construct, DependencyGroup
 
@@ -329,7 +329,7 @@ def _policy_apart(scope: Construct, id: str, role: iam.IRole, statements: Sequen
 
 def _policy_name(scope: Construct, of: str) -> str:
     """One that no other stack gives a policy of the same role: CloudFormation would write over it."""
-    return f"constructs-optim-{sha256(of)[:8]}-{Fn.select(2, Fn.split('/', facts_of(scope).stack_id))}"
+    return f"constructs-optim-{sha256(of)[:8]}-{facts_of(scope).uuid}"
 
 
 class _GivenRoles(list[GivenRole]):

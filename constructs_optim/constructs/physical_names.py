@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 
-from aws_cdk import Fn
 from constructs import Construct
 
 from constructs_optim.recipe.keys import sha256
@@ -66,4 +65,4 @@ def physical_name(scope: Construct, id: str, *, suffix: str = "", longest: int =
     longest -= len(suffix) + (0 if known else _STACK_PART)
     words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9-]", "", part).strip("-") for part in place)))
     name = f"{words.lower()[: longest - _HASH_DIGITS - 1].rstrip('-')}-{sha256('/'.join(place))[:_HASH_DIGITS]}{suffix}"
-    return name if known else f"{name}-{Fn.select(2, Fn.split('/', facts.stack_id))}"
+    return name if known else f"{name}-{facts.uuid}"

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from aws_cdk import Aws, Stack
+from aws_cdk import Aws, Fn, Stack
 from constructs import Construct, IConstruct
 
 from constructs_optim.recipe.errors import shown
@@ -98,6 +98,11 @@ class StackFacts:
     def stack_id(self) -> str:
         """The stack's ARN (a token)."""
         return self.stack.stack_id
+
+    @cached_property
+    def uuid(self) -> str:
+        """The last part of the stack's ARN, which no other stack has (a token)."""
+        return Fn.select(2, Fn.split("/", self.stack_id))
 
     def resolved_text(self, text: str) -> Any:
         """Text with what its tokens stand for, as ``stack.resolve`` gives it."""

@@ -29,7 +29,7 @@ class _OfStack:
 
     @staticmethod
     def of(stack: Stack) -> _OfStack:
-        parts = Fn.split("-", Fn.select(2, Fn.split("/", facts_of(stack).stack_id)), 5)
+        parts = Fn.split("-", facts_of(stack).uuid, 5)
         return _OfStack(Fn.join("", parts))
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from constructs_optim.recipe.pricing import HOURS_A_MONTH
 from constructs_optim.templates.endpoints import Variant
 from constructs_optim.templates.json_values import number
 from constructs_optim.templates.template import Resource
 
 from .hosted_endpoints import HostedEndpoint
-
-HOURS_A_MONTH = 730
-"""As the AWS Pricing Calculator counts them."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from constructs_optim.recipe.pricing import HOURS_A_MONTH
 from constructs_optim.templates.json_values import number
 from constructs_optim.templates.resource_types import (
     COMPONENT_CAPACITY,
@@ -20,7 +21,7 @@ from constructs_optim.templates.resource_types import (
 )
 from constructs_optim.templates.text import text_of
 
-from .capacity import HOURS_A_MONTH, Capacity, scaled_range
+from .capacity import Capacity, scaled_range
 from .endpoint_changes import EndpointChanges, Move, component_name
 from .report import RecipeChange, Sentence, Topic
 from .resource_changes import Action, ResourceChange

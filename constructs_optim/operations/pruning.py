@@ -190,9 +190,14 @@ class Pruner:
         store = ArtifactStore(self._s3, self._inventory.bucket, encryption)
         records = OwnerRecords(self._s3, self._inventory.bucket, encryption)
 
+        owners: dict[str, list[Owner]] = {}
+        for gone in surveyed.gone_owners:
+            for key in gone.keys:
+                owners.setdefault(key, []).append(gone.owner)
+
         def leave(key: str) -> None:
             # All of a claim's owners at once: they would contend for it.
-            first, *others = (gone.owner for gone in surveyed.gone_owners if key in gone.keys)
+            first, *others = owners[key]
             store.leave(key, first, finished=key in surveyed.complete, gone=others)
 
         def forget(gone: GoneOwner) -> None:
@@ -204,7 +209,7 @@ class Pruner:
                 self._s3.delete_object(Bucket=self._inventory.bucket, Key=gone.record)
 
         # One step of all before the next step of any: what is released first is looked for in the records afterwards.
-        _each(leave, sorted({key for gone in surveyed.gone_owners for key in gone.keys}))
+        _each(leave, sorted(owners))
         _each(forget, surveyed.gone_owners)
         decided = _each(lambda removal: self._release(removal, store), surveyed.removals)
         found = self._inventory.read_owner_records()

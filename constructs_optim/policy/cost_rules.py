@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import itemgetter
 
+from constructs_optim.recipe.pricing import HOURS_A_MONTH
 from constructs_optim.templates.endpoints import LocatedValue, Variant, instance_limits, variants
 from constructs_optim.templates.json_values import number
 from constructs_optim.templates.resource_types import ENDPOINT_CONFIG
@@ -13,8 +14,6 @@ from constructs_optim.templates.template import Template
 from .registry import DEPLOY_TIME, IN_THE_REASON, Breach, policy_rule
 from .settings import PlatformPolicy
 
-_HOURS_OF_A_MONTH = 730
-"""365 days of 24 hours in 12 months, as AWS Pricing Calculator counts."""
 _NO_PRICE = "the policy has no price for it, so nobody can say that it is within the ceiling"
 
 
@@ -62,7 +61,7 @@ def _an_endpoint_is_within_the_monthly_ceiling(policy: PlatformPolicy, template:
             location, most = max(((limit.location, number(limit.value) or 0) for limit in limits), key=itemgetter(1))
             prices = {name: policy.instance_prices[name] for _, name in _priced_types(policy, variant)}
             dearest = max(prices, key=prices.__getitem__)
-            cost += prices[dearest] * most * _HOURS_OF_A_MONTH
+            cost += prices[dearest] * most * HOURS_A_MONTH
             terms.append(f"{most} x {dearest} ({location})")
         if breaches:
             yield from breaches

@@ -10,6 +10,8 @@ A test holds the two together.
 
 from __future__ import annotations
 
+HOURS_A_MONTH = 730
+"""365 days of 24 hours in 12 months, as the AWS Pricing Calculator counts."""
 INPUT_TO_OUTPUT_RATIO = 3
 """Input tokens for each output token of a blended price."""
 
