@@ -30,7 +30,7 @@ def constructs_optim(url: str, concurrency: int, requests: int) -> dict[str, flo
     from constructs_optim.evaluator.prompts import Prompt
     from constructs_optim.evaluator.records import Record
     from constructs_optim.evaluator.targets import UrlTarget
-    from constructs_optim.recipe.evaluation import summarize
+    from constructs_optim.recipe.evaluation.calculation import summarize
 
     prompts = [Prompt(messages=tuple(MESSAGES))]
     sender = Sender(UrlTarget(f"{url}/v1", model="timed"), ChatFormat(), prompts, Generation(TOKENS))

@@ -10,25 +10,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .constructs.artifact_store import ArtifactStore, IArtifactStore
-    from .constructs.async_inference import AsyncInference
-    from .constructs.dashboard_evaluation import EvaluatedModel
-    from .constructs.data_capture import DataCapture
-    from .constructs.endpoint_alarms import EndpointAlarms
-    from .constructs.endpoint_base import IOptimizedEndpoint
-    from .constructs.endpoint_dashboard import EndpointDashboard
-    from .constructs.endpoint_evaluation import EndpointEvaluation
-    from .constructs.endpoint_scaling import EndpointScaling
-    from .constructs.fleet_dashboard import FleetDashboard, FleetEndpoint
-    from .constructs.inference_component import InferenceComponent, LoraAdapter
-    from .constructs.instance_pool import Pool
-    from .constructs.model_recommendation import ModelRecommendation
-    from .constructs.optimization_job import OptimizationJob
-    from .constructs.optimized_artifact import OptimizedArtifact
-    from .constructs.optimized_endpoint import OptimizedEndpoint
-    from .constructs.policy_validation import PolicyValidation
-    from .constructs.served_model import ServedModel
-    from .constructs.update_policy import UpdatePolicy
+    from .constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
+    from .constructs.artifacts.optimization_job import OptimizationJob
+    from .constructs.artifacts.optimized_artifact import OptimizedArtifact
+    from .constructs.components.inference_component import InferenceComponent, LoraAdapter
+    from .constructs.endpoint.async_inference import AsyncInference
+    from .constructs.endpoint.data_capture import DataCapture
+    from .constructs.endpoint.endpoint_base import IOptimizedEndpoint
+    from .constructs.endpoint.instance_pool import Pool
+    from .constructs.endpoint.optimized_endpoint import OptimizedEndpoint
+    from .constructs.endpoint.update_policy import UpdatePolicy
+    from .constructs.evaluation.endpoint_evaluation import EndpointEvaluation
+    from .constructs.monitoring.dashboard_evaluation import EvaluatedModel
+    from .constructs.monitoring.endpoint_alarms import EndpointAlarms
+    from .constructs.monitoring.endpoint_dashboard import EndpointDashboard
+    from .constructs.monitoring.fleet_dashboard import FleetDashboard, FleetEndpoint
+    from .constructs.monitoring.served_model import ServedModel
+    from .constructs.recommendation.model_recommendation import ModelRecommendation
+    from .constructs.scaling.endpoint_scaling import EndpointScaling
+    from .constructs.validation.policy_validation import PolicyValidation
     from .policy import PlatformPolicy, PolicyError
     from .recipe import (
         Compilation,
@@ -44,57 +44,57 @@ if TYPE_CHECKING:
         TrainingCompute,
         Violation,
     )
-    from .recipe.alarms import Alarms, AlarmSettings
-    from .recipe.benchmark import QualityRequirement, Workload
+    from .recipe.evaluation import QualityRequirement, Workload
     from .recipe.hosting import Adapters, CapacityReservation, Observability, Routing
-    from .recipe.scaling import ScalingStep
+    from .recipe.hosting.alarms import Alarms, AlarmSettings
+    from .recipe.hosting.scaling import ScalingStep
 
 _HOMES = {
     "Adapters": ".recipe.hosting",
-    "AlarmSettings": ".recipe.alarms",
-    "Alarms": ".recipe.alarms",
-    "ArtifactStore": ".constructs.artifact_store",
-    "AsyncInference": ".constructs.async_inference",
+    "AlarmSettings": ".recipe.hosting.alarms",
+    "Alarms": ".recipe.hosting.alarms",
+    "ArtifactStore": ".constructs.artifacts.artifact_store",
+    "AsyncInference": ".constructs.endpoint.async_inference",
     "CapacityReservation": ".recipe.hosting",
     "Compilation": ".recipe",
-    "DataCapture": ".constructs.data_capture",
-    "EndpointAlarms": ".constructs.endpoint_alarms",
-    "EndpointDashboard": ".constructs.endpoint_dashboard",
-    "EndpointEvaluation": ".constructs.endpoint_evaluation",
-    "EndpointScaling": ".constructs.endpoint_scaling",
-    "EvaluatedModel": ".constructs.dashboard_evaluation",
+    "DataCapture": ".constructs.endpoint.data_capture",
+    "EndpointAlarms": ".constructs.monitoring.endpoint_alarms",
+    "EndpointDashboard": ".constructs.monitoring.endpoint_dashboard",
+    "EndpointEvaluation": ".constructs.evaluation.endpoint_evaluation",
+    "EndpointScaling": ".constructs.scaling.endpoint_scaling",
+    "EvaluatedModel": ".constructs.monitoring.dashboard_evaluation",
     "FineTune": ".recipe",
-    "FleetDashboard": ".constructs.fleet_dashboard",
-    "FleetEndpoint": ".constructs.fleet_dashboard",
-    "IArtifactStore": ".constructs.artifact_store",
-    "IOptimizedEndpoint": ".constructs.endpoint_base",
-    "InferenceComponent": ".constructs.inference_component",
-    "LoraAdapter": ".constructs.inference_component",
+    "FleetDashboard": ".constructs.monitoring.fleet_dashboard",
+    "FleetEndpoint": ".constructs.monitoring.fleet_dashboard",
+    "IArtifactStore": ".constructs.artifacts.artifact_store",
+    "IOptimizedEndpoint": ".constructs.endpoint.endpoint_base",
+    "InferenceComponent": ".constructs.components.inference_component",
+    "LoraAdapter": ".constructs.components.inference_component",
     "Medusa": ".recipe",
     "Model": ".recipe",
-    "ModelRecommendation": ".constructs.model_recommendation",
+    "ModelRecommendation": ".constructs.recommendation.model_recommendation",
     "Observability": ".recipe.hosting",
-    "OptimizationJob": ".constructs.optimization_job",
-    "OptimizedArtifact": ".constructs.optimized_artifact",
-    "OptimizedEndpoint": ".constructs.optimized_endpoint",
+    "OptimizationJob": ".constructs.artifacts.optimization_job",
+    "OptimizedArtifact": ".constructs.artifacts.optimized_artifact",
+    "OptimizedEndpoint": ".constructs.endpoint.optimized_endpoint",
     "Plan": ".recipe",
     "PlatformPolicy": ".policy",
     "PolicyError": ".policy",
-    "PolicyValidation": ".constructs.policy_validation",
-    "Pool": ".constructs.instance_pool",
+    "PolicyValidation": ".constructs.validation.policy_validation",
+    "Pool": ".constructs.endpoint.instance_pool",
     "PreOptimized": ".recipe",
-    "QualityRequirement": ".recipe.benchmark",
+    "QualityRequirement": ".recipe.evaluation",
     "Quantization": ".recipe",
     "RecipeError": ".recipe",
     "Routing": ".recipe.hosting",
-    "ScalingStep": ".recipe.scaling",
-    "ServedModel": ".constructs.served_model",
+    "ScalingStep": ".recipe.hosting.scaling",
+    "ServedModel": ".constructs.monitoring.served_model",
     "Sharding": ".recipe",
     "SpeculativeDecoding": ".recipe",
     "TrainingCompute": ".recipe",
-    "UpdatePolicy": ".constructs.update_policy",
+    "UpdatePolicy": ".constructs.endpoint.update_policy",
     "Violation": ".recipe",
-    "Workload": ".recipe.benchmark",
+    "Workload": ".recipe.evaluation",
 }
 
 _TECHNIQUES = ("Compilation", "FineTune", "Medusa", "PreOptimized", "Quantization", "Sharding", "SpeculativeDecoding")

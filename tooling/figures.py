@@ -7,8 +7,9 @@ from pathlib import Path
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _LIBRARY = _CHECKOUT / "constructs_optim"
-_APART = ("local", "medusa")
-"""The local cloud and the training code, which are counted by themselves."""
+_LOCAL = _CHECKOUT / "constructs_optim_local"
+_APART = "medusa"
+"""The training code, which is counted by itself, as the local cloud is."""
 _MANY_FILES = 12
 
 
@@ -16,14 +17,15 @@ def main() -> None:
     """Print the figures."""
     packages = sorted(path for path in _LIBRARY.iterdir() if (path / "__init__.py").exists())
     lines = {path.name: _lines(path) for path in packages}
-    of_library = _lines(_LIBRARY) - sum(lines[name] for name in _APART)
+    of_library = _lines(_LIBRARY) - lines[_APART]
     for name, count in sorted(lines.items(), key=lambda item: -item[1]):
         _say(f"{count:7,}  constructs_optim/{name}")
-    _say(f"{of_library:7,}  lines of Python, without {' and '.join(_APART)}")
+    _say(f"{of_library:7,}  lines of Python, without {_APART}")
+    _say(f"{_lines(_LOCAL):7,}  lines of Python in {_LOCAL.name}")
     _say(f"{_lines(_CHECKOUT / 'tests'):7,}  lines of Python in tests")
     snapshots = [path for path in (_CHECKOUT / "tests").rglob("__snapshots__/**/*") if path.is_file()]
     _say(f"{sum(path.stat().st_size for path in snapshots) / 1e6:7.1f}  MB in {len(snapshots)} snapshots")
-    for folder in sorted({path.parent for path in _LIBRARY.rglob("*.py")}):
+    for folder in sorted({path.parent for library in (_LIBRARY, _LOCAL) for path in library.rglob("*.py")}):
         if (count := len(list(folder.glob("*.py")))) > _MANY_FILES:
             _say(f"{count:7}  Python files at the top of {folder.relative_to(_CHECKOUT)}")
 

@@ -26,8 +26,8 @@ from botocore.exceptions import ConnectionError as BotocoreConnectionError
 from rich.console import Console
 
 from constructs_optim.operations.artifacts import REQUESTS_AT_ONCE, ArtifactInventory
-from constructs_optim.runtime.artifact_store import region_of
 from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
+from constructs_optim.runtime.store.artifact_store import region_of
 
 from .presentation import printable
 
@@ -83,7 +83,7 @@ class Account:
         return self.client("sts", self._session.region_name or "us-east-1").get_caller_identity()["Account"]
 
     def region_of(self, bucket: str) -> str:
-        """Where a bucket is. Jobs run in the region of their store (runtime/job_handler.py)."""
+        """Where a bucket is. Jobs run in the region of their store (runtime/handlers/job_handler.py)."""
         if bucket not in self._regions:
             s3 = self.client("s3", self._session.region_name or "us-east-1")
             self._regions[bucket] = region_of(s3, bucket)

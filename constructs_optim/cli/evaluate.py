@@ -20,7 +20,7 @@ from .presentation import printable, say
 
 if TYPE_CHECKING:
     from constructs_optim.evaluator.options import Options
-    from constructs_optim.recipe.evaluation_result import Level
+    from constructs_optim.recipe.evaluation.result import Level
 
 _USAGE, _NOTHING_ANSWERED, _GIVEN_UP, _TOO_MANY_ERRORS, _INTERRUPTED = 2, 3, 4, 5, 130
 _MAX_TOKENS = 256
@@ -133,7 +133,7 @@ def evaluate_command(
     from constructs_optim.evaluator.errors import EvaluationError
     from constructs_optim.evaluator.options import Options
     from constructs_optim.evaluator.run_directory import RunDirectory
-    from constructs_optim.recipe.benchmark.workload import Workload
+    from constructs_optim.recipe.evaluation.workload import Workload
 
     with errors_explained():
         try:

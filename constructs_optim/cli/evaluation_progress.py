@@ -15,7 +15,7 @@ from constructs_optim.evaluator.evaluation import Side
 from constructs_optim.evaluator.load import Load
 from constructs_optim.evaluator.records import Record
 from constructs_optim.evaluator.run_directory import MeasuredLevel
-from constructs_optim.recipe.evaluation_result import Level
+from constructs_optim.recipe.evaluation.result import Level
 
 _REFRESH_SECONDS = 0.5
 _RECENT = 200

@@ -15,9 +15,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from constructs_optim.local.cloud import DEFAULT_REGION, IN_THE_WAY, LocalCloud, LocalCloudError
-from constructs_optim.local.demo import DemoFailed, run_demo
-from constructs_optim.local.ministack_bridge import UntestedMinistack
+from constructs_optim_local.cloud import (
+    DEFAULT_REGION,
+    IN_THE_WAY,
+    LocalCloud,
+    LocalCloudError,
+)
+from constructs_optim_local.demo import DemoFailed, run_demo
+from constructs_optim_local.ministack_bridge import UntestedMinistack
 
 from .commands import Commands
 

@@ -10,7 +10,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from constructs_optim.recipe import Model, Plan, RecipeError, Violation, plan
+from constructs_optim.recipe import (
+    Model,
+    Plan,
+    RecipeError,
+    Violation,
+)
+from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.report import plan_report, refusal_report
 from constructs_optim.recipe.techniques.parsing import parse
 

@@ -18,7 +18,7 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
-from constructs_optim.runtime.artifact_store import Owner
+from constructs_optim.runtime.store.artifact_store import Owner
 
 if TYPE_CHECKING:
     from constructs_optim.operations.artifacts import ArtifactInventory

@@ -15,9 +15,8 @@ from rich.table import Table
 
 from constructs_optim.recipe import Model, RecipeError
 from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.memory import MemoryEstimate
-from constructs_optim.recipe.recommendation import recommend
-from constructs_optim.recipe.recommendation_data import (
+from constructs_optim.recipe.planning.memory import MemoryEstimate
+from constructs_optim.recipe.recommendation.data import (
     AtBest,
     Baseline,
     Benchmark,
@@ -27,6 +26,7 @@ from constructs_optim.recipe.recommendation_data import (
     Recommendation,
     Wish,
 )
+from constructs_optim.recipe.recommendation.ranking import recommend
 from constructs_optim.recipe.report import refusal_report
 
 from .aws import Account, OptionalBucket, Profile, Region, errors_explained, failed

@@ -12,8 +12,8 @@ from constructs_optim.operations.evaluations import StoredEvaluation, artifact_k
 from constructs_optim.operations.price_list import API_REGION, hosting_prices_per_hour
 from constructs_optim.operations.published_benchmarks import PublishedModel, published_model
 from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.evaluation_result import EvaluationResult
-from constructs_optim.recipe.recommendation_data import Benchmark
+from constructs_optim.recipe.evaluation.result import EvaluationResult
+from constructs_optim.recipe.recommendation.data import Benchmark
 from constructs_optim.runtime.errors import code_of
 
 from .aws import DENIED, Account

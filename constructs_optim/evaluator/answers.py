@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from constructs_optim.recipe.evaluation import ErrorKind
+from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
 from .connection import Exchange
 

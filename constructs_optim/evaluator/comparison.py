@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from constructs_optim.recipe.evaluation import better, relative_change
-from constructs_optim.recipe.evaluation_metrics import EVALUATION
-from constructs_optim.recipe.evaluation_result import EvaluationResult
+from constructs_optim.recipe.evaluation.calculation import better, relative_change
+from constructs_optim.recipe.evaluation.result import EvaluationResult
+from constructs_optim.recipe.metrics.evaluation import EVALUATION
 
 from .prompts import Prompt
 from .records import Record

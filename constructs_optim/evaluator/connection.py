@@ -16,7 +16,7 @@ from typing import Any
 
 import httptools
 
-from constructs_optim.recipe.evaluation import ErrorKind
+from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
 from .proxies import Proxy
 

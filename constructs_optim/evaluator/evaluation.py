@@ -9,8 +9,14 @@ import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from constructs_optim.recipe.evaluation import errors_by_kind, summarize
-from constructs_optim.recipe.evaluation_result import EvaluationResult, Level, Price, Subject, Workload
+from constructs_optim.recipe.evaluation.calculation import errors_by_kind, summarize
+from constructs_optim.recipe.evaluation.result import (
+    EvaluationResult,
+    Level,
+    Price,
+    Subject,
+    Workload,
+)
 
 from . import tokens
 from .errors import EvaluationError

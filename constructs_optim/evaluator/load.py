@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from constructs_optim.recipe.evaluation import percentile
+from constructs_optim.recipe.evaluation.calculation import percentile
 
 from .answers import Answer, refused
 from .connection import Connection, Exchange

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from constructs_optim.recipe.evaluation_result import Workload
+from constructs_optim.recipe.evaluation.result import Workload
 
 from .formats import FormatName, Generation
 from .load import Load

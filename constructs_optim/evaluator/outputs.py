@@ -8,9 +8,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from constructs_optim.recipe.evaluation import ErrorKind
-from constructs_optim.recipe.evaluation_metrics import EVALUATION
-from constructs_optim.recipe.evaluation_result import EvaluationResult
+from constructs_optim.recipe.evaluation.calculation import ErrorKind
+from constructs_optim.recipe.evaluation.result import EvaluationResult
+from constructs_optim.recipe.metrics.evaluation import EVALUATION
 
 from .comparison import Answers, answers, changes, comparison_data
 from .prompts import Prompt

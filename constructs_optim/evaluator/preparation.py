@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from botocore.exceptions import BotoCoreError, ClientError
 
 from constructs_optim.operations.price_list import API_REGION, hosting_price_per_hour
-from constructs_optim.recipe.evaluation_result import Price, Subject
+from constructs_optim.recipe.evaluation.result import Price, Subject
 
 from .described_endpoint import DescribedEndpoint, described_endpoint
 from .errors import EvaluationError

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from constructs_optim.recipe.benchmark.workload import Workload
+from constructs_optim.recipe.evaluation.workload import Workload
 
 from .errors import EvaluationError
 

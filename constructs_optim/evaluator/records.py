@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from constructs_optim.recipe.evaluation import ErrorKind, Request
+from constructs_optim.recipe.evaluation.calculation import ErrorKind, Request
 
 from .answers import Answer
 from .connection import Exchange

@@ -6,9 +6,9 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from constructs_optim.recipe.evaluation import PARTS, ErrorKind
-from constructs_optim.recipe.evaluation_metrics import EVALUATION
-from constructs_optim.recipe.metric_definition import MetricDefinition, Part, Unit
+from constructs_optim.recipe.evaluation.calculation import PARTS, ErrorKind
+from constructs_optim.recipe.metrics.definition import MetricDefinition, Part, Unit
+from constructs_optim.recipe.metrics.evaluation import EVALUATION
 
 from .comparison import NOISE, Answers, Change
 from .report_plots import Shown, plots

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from constructs_optim.recipe.evaluation_metrics import PERCENTILES
-from constructs_optim.recipe.evaluation_result import EvaluationResult
+from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.recipe.metrics import find
+from constructs_optim.recipe.metrics.evaluation import PERCENTILES
 
 from .run_directory import MeasuredLevel
 

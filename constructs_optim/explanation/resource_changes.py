@@ -20,11 +20,11 @@ from constructs_optim.templates.references import references
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, OPTIMIZED_MODEL, WAITING
 from constructs_optim.templates.template import Resource, Template
 
-# Its handler makes another model for another definition: SageMaker has no way to change one (runtime/model_handler.py).
+# Its handler makes another model for another definition: SageMaker cannot change one (handlers/model_handler.py).
 _ALWAYS_REPLACED = frozenset({OPTIMIZED_MODEL})
 # How a handler is asked, and what it changes in place.
 _OF_THE_REQUEST = frozenset({"ServiceTimeout", "ServiceToken", "Tags"})
-# What this library's custom resources answer follows from these alone (runtime/job_handler.py, artifact_handler.py).
+# What this library's custom resources answer follows from these alone (handlers/job_handler.py, artifact_handler.py).
 _DECIDE_THE_ANSWER = {
     name: frozenset({"ArtifactKey", "Bucket", "Reads", "RecipeKey", "Source", "WaitHandle"})
     for name in (*JOBS, OPTIMIZED_ARTIFACT)

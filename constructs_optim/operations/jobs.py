@@ -11,13 +11,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from constructs_optim.runtime.artifact_store import Owner
-from constructs_optim.runtime.sagemaker_jobs import OPTIMIZATION, TRAINING, JobKind, SageMakerJobs
+from constructs_optim.runtime.jobs.sagemaker_jobs import (
+    OPTIMIZATION,
+    TRAINING,
+    JobKind,
+    SageMakerJobs,
+)
+from constructs_optim.runtime.store.artifact_store import Owner
 
 if TYPE_CHECKING:
     from .artifacts import ArtifactInventory
 
-# runtime/sagemaker_jobs.job_name: the artifact key's first half, the store, the attempt.
+# runtime/jobs/sagemaker_jobs.job_name: the artifact key's first half, the store, the attempt.
 _NAME = re.compile(r"optim-([0-9a-f]{32})-([0-9a-f]{8})-(\d+)")
 _PAGE = 100
 

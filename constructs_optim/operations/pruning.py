@@ -1,6 +1,6 @@
 """Removing what nothing refers to, without a lock and beside deployments that go on.
 
-A deployment writes its reference down, then joins the claim, then looks for the artifact (runtime/job_handler.py).
+A deployment writes its reference down, then joins the claim, then looks for the artifact (handlers/job_handler.py).
 Pruning closes the claim first and looks for references afterwards, so one of the two sees the other:
 
 1. What has an owner, a job that runs, or was in use of late is kept.
@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from constructs_optim.runtime.artifact_integrity import attempt_of
-from constructs_optim.runtime.artifact_store import ArtifactStore, Owner
 from constructs_optim.runtime.concurrency import in_threads
 from constructs_optim.runtime.errors import DeploymentError, code_of
-from constructs_optim.runtime.owner_records import OwnerRecords, UnreadableRecord
+from constructs_optim.runtime.store.artifact_integrity import attempt_of
+from constructs_optim.runtime.store.artifact_store import ArtifactStore, Owner
+from constructs_optim.runtime.store.owner_records import OwnerRecords, UnreadableRecord
 
 from .artifacts import REQUESTS_AT_ONCE, Artifact, ArtifactInventory
 from .jobs import owner_to_json

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from constructs_optim.runtime.properties import HubSource
-from constructs_optim.runtime.source import hub_content
+from constructs_optim.runtime.jobs.source import hub_content
+from constructs_optim.runtime.requests.properties import HubSource
 
 PUBLIC_HUB = "SageMakerPublicHub"
 _MILLISECONDS = {"s": 1000.0, "sec": 1000.0, "seconds": 1000.0, "ms": 1.0, "milliseconds": 1.0}

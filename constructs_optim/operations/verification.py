@@ -21,11 +21,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import ClientError, FlexibleChecksumError
 
-from constructs_optim.runtime.artifact_integrity import Damage, Finding, differences, misplaced
 from constructs_optim.runtime.errors import code_of, message_of
+from constructs_optim.runtime.store.artifact_integrity import (
+    Damage,
+    Finding,
+    differences,
+    misplaced,
+)
 
 if TYPE_CHECKING:
-    from constructs_optim.runtime.artifact_store import ArtifactStore
+    from constructs_optim.runtime.store.artifact_store import ArtifactStore
 
     from .artifacts import Artifact
 

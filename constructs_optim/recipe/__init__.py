@@ -6,8 +6,8 @@ Nothing here knows the AWS CDK or calls AWS. Planning takes microseconds and alw
 from .errors import RecipeError, Violation
 from .keys import artifact_key
 from .model import Model
-from .plan import plan, violations
-from .plan_data import Plan
+from .planning.plan import plan, violations
+from .planning.plan_data import Plan
 from .techniques import (
     Compilation,
     FineTune,

@@ -16,8 +16,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .cloudformation import Event, respond
 from .errors import DeploymentError, code_of, message_of
-from .owner_records import BEGUN, CARRIED_OUT, LEAVING, Owner, OwnerRecord, Superseded
-from .properties import is_artifact_key
+from .requests.properties import is_artifact_key
+from .store.owner_records import (
+    BEGUN,
+    CARRIED_OUT,
+    LEAVING,
+    Owner,
+    OwnerRecord,
+    Superseded,
+)
 from .telemetry import log
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from constructs_optim.cli.aws import Account, errors_explained
 from constructs_optim.cli.main import app
 from constructs_optim.cli.presentation import description, owner_name, print_fields, print_table, say
 from constructs_optim.explanation.words import duration
-from constructs_optim.runtime.artifact_store import Owner
+from constructs_optim.runtime.store.artifact_store import Owner
 
 
 def refused(code: str, operation: str = "ListOptimizationJobs", message: str = "no") -> ClientError:

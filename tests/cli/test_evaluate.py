@@ -15,9 +15,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.recipe.evaluation_metrics import EVALUATION
-from constructs_optim.recipe.evaluation_result import EvaluationResult
+from constructs_optim.recipe.evaluation.result import EvaluationResult
+from constructs_optim.recipe.metrics.evaluation import EVALUATION
+from constructs_optim_local.cloud import LocalCloud
 
 from ..evaluator.conftest import TOKENS, ModelServer
 from ..evaluator.test_tokens import model as tokenizer_of_words

@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 from constructs_optim.cli import explain as explain_module
 from constructs_optim.cli.main import app
 from constructs_optim.explanation.report import Report
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.price_list import hourly_price
+from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.price_list import hourly_price
 
 from ..explanation.schemas import DOCUMENTED, of_reports
 from ..explanation.templates import chat, job, resource, role, scaled, stack, written

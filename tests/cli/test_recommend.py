@@ -12,10 +12,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.price_list import hourly_price
 from constructs_optim.operations import price_list
-from constructs_optim.recipe import Model, Quantization, plan
+from constructs_optim.recipe import Model, Quantization
+from constructs_optim.recipe.planning.plan import plan
+from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.price_list import hourly_price
 
 from ..operations.stores import Store, artifact_key
 

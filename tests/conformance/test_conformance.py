@@ -20,10 +20,10 @@ from constructs_optim.recipe import (
     Sharding,
     SpeculativeDecoding,
     Technique,
-    plan,
 )
 from constructs_optim.recipe.catalog import models
-from constructs_optim.runtime.source import ResolvedSource
+from constructs_optim.recipe.planning.plan import plan
+from constructs_optim.runtime.jobs.source import ResolvedSource
 
 RECORDED = {path.stem: json.loads(path.read_text()) for path in Path(__file__).parent.glob("recorded/*.json")}
 

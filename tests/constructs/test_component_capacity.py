@@ -10,13 +10,13 @@ from aws_cdk import aws_sagemaker as sagemaker
 from cdk_nag import AwsSolutionsChecks
 from cfnlint.api import lint
 
-from constructs_optim.constructs.component_capacity import ComponentCapacity
-from constructs_optim.constructs.endpoint_alarms import EndpointAlarms
-from constructs_optim.constructs.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.scaling_target import ComponentTarget
-from constructs_optim.constructs.served_model import ServedModel
-from constructs_optim.recipe.alarms import Alarms, AlarmSettings
-from constructs_optim.recipe.scaling import ScalingDefaults, ScalingStep
+from constructs_optim.constructs.components.component_capacity import ComponentCapacity
+from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
+from constructs_optim.constructs.scaling.scaling_target import ComponentTarget
+from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings
+from constructs_optim.recipe.hosting.scaling import ScalingDefaults, ScalingStep
 
 from .stacks import ENVIRONMENT, resource, stack, template_of
 from .test_template_checks import nag_findings

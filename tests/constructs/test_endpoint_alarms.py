@@ -13,9 +13,15 @@ from aws_cdk import aws_lambda as functions
 from aws_cdk import aws_sns as sns
 
 from constructs_optim import RecipeError
-from constructs_optim.constructs.endpoint_alarms import EndpointAlarms
-from constructs_optim.constructs.served_model import ServedModel
-from constructs_optim.recipe.alarms import AlarmRequest, Alarms, AlarmSettings, Watched, endpoint_alarms
+from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.recipe.hosting.alarms import (
+    AlarmRequest,
+    Alarms,
+    AlarmSettings,
+    Watched,
+    endpoint_alarms,
+)
 
 from .stacks import resources, stack, template_of
 

@@ -18,7 +18,12 @@ from constructs_optim import (
     ServedModel,
     Sharding,
 )
-from constructs_optim.constructs.dashboard_widget import Segment, Widget, arranged, text
+from constructs_optim.constructs.monitoring.dashboard_widget import (
+    Segment,
+    Widget,
+    arranged,
+    text,
+)
 from constructs_optim.recipe import metrics
 
 from .dashboards import Body, bodies, expressions, graphs, overlapping, series, texts, titled

@@ -7,8 +7,8 @@ from aws_cdk import CfnParameter, Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from constructs_optim.constructs.endpoint_metrics import EndpointMetrics
-from constructs_optim.constructs.served_model import ServedModel
+from constructs_optim.constructs.monitoring.endpoint_metrics import EndpointMetrics
+from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.recipe import metrics
 
 from .stacks import resource, stack, template_of

@@ -9,9 +9,9 @@ from aws_cdk import aws_applicationautoscaling as appscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from constructs_optim import Quantization, RecipeError, Sharding
-from constructs_optim.constructs.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.scaling_target import AsyncVariantTarget, ComponentTarget, VariantTarget
-from constructs_optim.recipe.scaling import ScalingDefaults, ScalingStep
+from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
+from constructs_optim.constructs.scaling.scaling_target import AsyncVariantTarget, ComponentTarget, VariantTarget
+from constructs_optim.recipe.hosting.scaling import ScalingDefaults, ScalingStep
 
 from .stacks import endpoint, resource, resources, stack, template_of
 

@@ -33,7 +33,7 @@ from constructs_optim import (
     RecipeError,
     UpdatePolicy,
 )
-from constructs_optim.constructs.argument_kinds import wrong_kinds
+from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
 from constructs_optim.recipe.rules import all_rules
 
 from .stacks import endpoint, llama, resource, resources, stack, template_of

@@ -120,7 +120,7 @@ def test_the_handlers_code_is_the_runtime_folder_alone() -> None:
     names = {str(path.relative_to(asset)) for path in asset.rglob("*") if path.is_file()}
     assert names
     code = names - {
-        "runtime/evaluation_metrics.json",
+        "runtime/evaluation/evaluation_metrics.json",
         "runtime/botocore_data/sagemaker/2017-07-24/service-2.sdk-extras.json",
     }
     assert all(name.startswith("runtime/") and name.endswith(".py") for name in code), names

@@ -102,7 +102,7 @@ def test_one_function_finds_all_artifacts_of_a_stack_and_there_is_no_other() -> 
     by_key(scope, id="Two", artifact_store=store, techniques=[Quantization.awq(group_size=64)])
     template = template_of(scope)
     assert [function["Handler"] for function in resources(template, "AWS::Lambda::Function")] == [
-        "runtime.artifact_handler.handler"
+        "runtime.handlers.artifact_handler.handler"
     ]
     assert len(resources(template, "Custom::OptimizedArtifact")) == 2
 

@@ -28,7 +28,7 @@ from constructs_optim import (
     Quantization,
     Workload,
 )
-from constructs_optim.constructs.permissions import Statement
+from constructs_optim.constructs.stack.permissions import Statement
 
 from .policy_evaluation import resolved
 from .stacks import STACKS, endpoint, llama, resource, resources, stack, template_of

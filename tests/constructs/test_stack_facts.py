@@ -11,8 +11,16 @@ from constructs import Construct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constructs_optim.constructs.late_value import late_text, late_value
-from constructs_optim.constructs.stack_facts import PSEUDO, answer, facts_of, is_token, path_of, placed, resolved
+from constructs_optim.constructs.stack.late_value import late_text, late_value
+from constructs_optim.constructs.stack.stack_facts import (
+    PSEUDO,
+    answer,
+    facts_of,
+    is_token,
+    path_of,
+    placed,
+    resolved,
+)
 
 from .stacks import stack, template_of
 

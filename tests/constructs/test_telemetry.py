@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import IConstruct
 
 from constructs_optim import Model, Quantization, SpeculativeDecoding
-from constructs_optim.constructs.telemetry import LAYER_CONTEXT, LOG_LEVEL_CONTEXT
+from constructs_optim.constructs.stack.telemetry import LAYER_CONTEXT, LOG_LEVEL_CONTEXT
 from constructs_optim.recipe.catalog import layers
 
 from .stacks import STACKS, endpoint, resources, template_of
@@ -114,8 +114,8 @@ def test_every_function_is_traced_and_may_send_what_it_traced() -> None:
 def test_a_function_s_metrics_and_lines_carry_the_handler_s_name() -> None:
     settings = {function["Handler"]: function["Environment"]["Variables"] for function in functions(template())}
     assert {handler: found["POWERTOOLS_SERVICE_NAME"] for handler, found in settings.items()} == {
-        "runtime.job_handler.handler": "job_handler",
-        "runtime.job_watcher.handler": "job_watcher",
+        "runtime.handlers.job_handler.handler": "job_handler",
+        "runtime.handlers.job_watcher.handler": "job_watcher",
     }
     assert {found["POWERTOOLS_METRICS_NAMESPACE"] for found in settings.values()} == {"ConstructsOptim"}
     assert {found["POWERTOOLS_LOG_LEVEL"] for found in settings.values()} == {"INFO"}

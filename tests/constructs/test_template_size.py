@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aws_cdk import App, Stack
 
-import constructs_optim.constructs.template_size as template_size
+import constructs_optim.constructs.validation.template_size as template_size
 from constructs_optim import Model, Workload
 
 from .stacks import ENVIRONMENT, endpoint, stack, template_of

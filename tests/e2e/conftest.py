@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.sagemaker import hub as hub_module
+from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.sagemaker import hub as hub_module
 
 from ..recorded_requests import RECORDER, problems, recorded
 from .stack import DeployedStack

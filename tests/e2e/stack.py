@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from constructs_optim.local.cloud import ACCOUNT, LocalCloud
+from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
 CHECKOUT = Path(__file__).parent.parent.parent
 CDK = CHECKOUT / "node_modules" / ".bin" / "cdk"

@@ -18,7 +18,7 @@ from typing import Any
 from aws_cdk import App, DefaultStackSynthesizer, Environment, Stack
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 ASSETS = "assets"
 Build = Callable[[Stack], None]

@@ -11,14 +11,14 @@ from aws_cdk import Fn, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 
-from constructs_optim.constructs.component_capacity import ComponentCapacity
-from constructs_optim.constructs.endpoint_alarms import EndpointAlarms
-from constructs_optim.constructs.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.scaling_target import ComponentTarget
-from constructs_optim.constructs.served_model import ServedModel
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim.constructs.components.component_capacity import ComponentCapacity
+from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
+from constructs_optim.constructs.scaling.scaling_target import ComponentTarget
 from constructs_optim.operations.capacity import EndpointCapacity
-from constructs_optim.recipe.scaling import ScalingDefaults
+from constructs_optim.recipe.hosting.scaling import ScalingDefaults
+from constructs_optim_local.cloud import LocalCloud
 
 from ..local.conftest import until
 from .template_stack import ASSETS, TemplateStack, allowed, part_of, synthesized, upload_assets

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.recipe.evaluation_result import EvaluationResult
+from constructs_optim.recipe.evaluation.result import EvaluationResult
+from constructs_optim_local.cloud import LocalCloud
 
 from ..local.conftest import until
 from ..security_document import permissions_under

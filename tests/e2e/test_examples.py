@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 from .conftest import write_document
 from .stack import CHECKOUT, DeployedStack

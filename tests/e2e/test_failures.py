@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 from .stack import DeployedStack
 from .test_lifecycle import job_names, wait_for_job

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aws_cdk import Stack
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 from ..local.conftest import until
 from ..local.test_model_handler import Answers

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app
 from constructs_optim.explanation.report import Report
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.price_list import hourly_price
+from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.price_list import hourly_price
 
 from .conftest import BUCKET
 from .stack import DeployedStack

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 from ..local.conftest import until
 from .stack import CHECKOUT, DeployedStack

@@ -14,7 +14,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
 from constructs_optim import ArtifactStore, IArtifactStore, Model, ModelRecommendation, Workload
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 from ..local.conftest import until
 from ..security_document import permissions_under

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import ACCOUNT, LocalCloud
+from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
 from .stack import DeployedStack
 

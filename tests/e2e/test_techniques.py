@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 from .stack import DeployedStack
 

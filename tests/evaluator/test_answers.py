@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.evaluator.answers import Answer, ChatDecoder, Decoder, TokenDecoder, refused
 from constructs_optim.evaluator.connection import Exchange
-from constructs_optim.recipe.evaluation import ErrorKind
+from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
 from .timing_server import frame
 

@@ -5,8 +5,13 @@ import datetime as dt
 from constructs_optim.evaluator.comparison import answers, changes, comparison_data
 from constructs_optim.evaluator.prompts import Prompt
 from constructs_optim.evaluator.records import Record
-from constructs_optim.recipe.evaluation import ErrorKind
-from constructs_optim.recipe.evaluation_result import EvaluationResult, Level, Subject, Workload
+from constructs_optim.recipe.evaluation.calculation import ErrorKind
+from constructs_optim.recipe.evaluation.result import (
+    EvaluationResult,
+    Level,
+    Subject,
+    Workload,
+)
 
 from .conftest import asked
 

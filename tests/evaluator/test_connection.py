@@ -18,7 +18,7 @@ from constructs_optim.evaluator.errors import EvaluationError
 from constructs_optim.evaluator.load import Load
 from constructs_optim.evaluator.proxies import Proxy, proxy_for
 from constructs_optim.evaluator.targets import UrlTarget
-from constructs_optim.recipe.evaluation import ErrorKind
+from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
 from .conftest import ModelServer, asked, sender, sent
 

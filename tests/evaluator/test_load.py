@@ -16,7 +16,7 @@ from constructs_optim.evaluator.prompts import Prompt
 from constructs_optim.evaluator.records import Record
 from constructs_optim.evaluator.targets import UrlTarget
 from constructs_optim.evaluator.tokens import count
-from constructs_optim.recipe.evaluation import ErrorKind, errors_by_kind, summarize
+from constructs_optim.recipe.evaluation.calculation import ErrorKind, errors_by_kind, summarize
 
 from .conftest import FIRST_TOKEN, TOKENS, ModelServer, asked, sender, sent
 

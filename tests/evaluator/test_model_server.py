@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app
-from constructs_optim.recipe.evaluation_result import EvaluationResult
+from constructs_optim.recipe.evaluation.result import EvaluationResult
 
 from .model_server import ENVIRONMENT, FaultyProxy, make_model, model_server
 

@@ -19,8 +19,13 @@ from constructs_optim.evaluator.load import Segment
 from constructs_optim.evaluator.outputs import REPORT, write_outputs
 from constructs_optim.evaluator.records import Record
 from constructs_optim.evaluator.run_directory import MeasuredLevel, RunDirectory
-from constructs_optim.recipe.evaluation import ErrorKind
-from constructs_optim.recipe.evaluation_result import EvaluationResult, Price, Subject, Workload
+from constructs_optim.recipe.evaluation.calculation import ErrorKind
+from constructs_optim.recipe.evaluation.result import (
+    EvaluationResult,
+    Price,
+    Subject,
+    Workload,
+)
 
 from .conftest import asked
 

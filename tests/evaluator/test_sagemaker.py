@@ -13,7 +13,7 @@ from constructs_optim.evaluator.errors import EvaluationError
 from constructs_optim.evaluator.formats import ChatFormat, Format, FormatName, TokenFormat
 from constructs_optim.evaluator.load import Load
 from constructs_optim.evaluator.targets import SageMakerTarget
-from constructs_optim.recipe.evaluation import ErrorKind
+from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
 from .conftest import TOKENS, ModelServer, asked, sender, sent
 

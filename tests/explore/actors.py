@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from constructs_optim.runtime.artifact_store import artifact_key
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.owner_records import Owner
+from constructs_optim.runtime.store.artifact_store import artifact_key
+from constructs_optim.runtime.store.owner_records import Owner
 
 from .binding import HANDLERS, Context, look, pruner
 from .scheduler import Died

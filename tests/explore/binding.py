@@ -14,7 +14,8 @@ from typing import Any
 from unittest import mock
 
 from constructs_optim.operations import artifacts, pruning, stacks
-from constructs_optim.runtime import artifact_handler, custom_resource, job_handler, job_watcher
+from constructs_optim.runtime import custom_resource
+from constructs_optim.runtime.handlers import artifact_handler, job_handler, job_watcher
 
 from .world import STORE, World
 

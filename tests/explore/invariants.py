@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from constructs_optim.runtime.artifact_store import Claim
-from constructs_optim.runtime.owner_records import OwnerRecord
-from constructs_optim.runtime.sagemaker_jobs import job_name
+from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
+from constructs_optim.runtime.store.artifact_store import Claim
+from constructs_optim.runtime.store.owner_records import OwnerRecord
 
 from .actors import Stack, Violation
 from .world import STORE, World

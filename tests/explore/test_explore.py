@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.runtime import job_handler, job_watcher
-from constructs_optim.runtime.job_handler import _DECISIVE, _Deployment
-from constructs_optim.runtime.owner_records import OwnerRecords
+from constructs_optim.runtime.handlers import job_handler, job_watcher
+from constructs_optim.runtime.handlers.job_handler import _DECISIVE, _Deployment
+from constructs_optim.runtime.store.owner_records import OwnerRecords
 
 from .actors import Chances
 from .binding import bound

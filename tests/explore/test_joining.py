@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from constructs_optim.runtime.artifact_store import ArtifactStore, Claim
-from constructs_optim.runtime.owner_records import Owner
+from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
+from constructs_optim.runtime.store.owner_records import Owner
 
 from .binding import bound
 from .scheduler import Scheduler, Task

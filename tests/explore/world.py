@@ -321,7 +321,7 @@ class World:
         self.scheduler.note(f"** the model's files are version {self._versions}")
 
     def identity(self) -> str:
-        """What the source of the artifacts is at the moment, as a handler finds out (runtime/source.py)."""
+        """What the source of the artifacts is at the moment, as a handler finds out (runtime/jobs/source.py)."""
         digest = hashlib.sha256()
         for name, stored in sorted(self.s3.objects.items()):
             if name.startswith(MODEL):

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from rich.console import Console
 from rich.table import Table
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 from . import matrix
 from .scenarios import SCENARIOS

@@ -9,10 +9,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.runtime.artifact_store import ArtifactStore, Claim
-from constructs_optim.runtime.owner_records import OwnerRecord, OwnerRecords
-from constructs_optim.runtime.sagemaker_jobs import OPTIMIZATION, job_name
+from constructs_optim.runtime.jobs.sagemaker_jobs import OPTIMIZATION, job_name
+from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
+from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecords
+from constructs_optim_local.cloud import LocalCloud
 
 from .stacks import STORE
 

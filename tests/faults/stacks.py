@@ -32,8 +32,8 @@ from constructs_optim import (
     SpeculativeDecoding,
     UpdatePolicy,
 )
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.ministack_bridge import ACCOUNT
+from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.ministack_bridge import ACCOUNT
 
 STORE, MODELS = "faults-artifacts", "faults-models"
 FUNCTION_SECONDS, ANSWER_SECONDS, WAIT_SECONDS = 60, 130, 90

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 from .scenarios import SCENARIOS
 from .scenarios.registry import files_of

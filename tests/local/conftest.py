@@ -11,7 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 BUCKET = "outputs"
 ROLE = "arn:aws:iam::000000000000:role/execution"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 from .conftest import ROLE, until
 from .test_iam import ACCOUNT, PULL, Role, allow, document, refused

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.local.alarm_evaluation import evaluated, problems
-from constructs_optim.local.metric_math import MathError, evaluate
-from constructs_optim.local.scaling_decisions import due_after, stepped, tracked
+from constructs_optim_local.alarm_evaluation import evaluated, problems
+from constructs_optim_local.metric_math import MathError, evaluate
+from constructs_optim_local.scaling_decisions import due_after, stepped, tracked
 
 NOW = 6_000.0
 # The periods that end with the one before NOW's, oldest first.

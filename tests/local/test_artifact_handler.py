@@ -12,12 +12,17 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.runtime import artifact_handler
-from constructs_optim.runtime.artifact_store import ArtifactStore, Owner, artifact_key
 from constructs_optim.runtime.custom_resource import CLIENT
-from constructs_optim.runtime.owner_records import BEGUN, CARRIED_OUT, OwnerRecords, Reference
-from constructs_optim.runtime.sagemaker_jobs import job_name
+from constructs_optim.runtime.handlers import artifact_handler
+from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
+from constructs_optim.runtime.store.artifact_store import ArtifactStore, Owner, artifact_key
+from constructs_optim.runtime.store.owner_records import (
+    BEGUN,
+    CARRIED_OUT,
+    OwnerRecords,
+    Reference,
+)
+from constructs_optim_local.cloud import LocalCloud
 
 from ..lambda_context import LambdaContext
 from .conftest import BUCKET, Answers, until

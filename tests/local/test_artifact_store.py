@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.runtime.artifact_store import ArtifactStore, Owner
+from constructs_optim.runtime.store.artifact_store import ArtifactStore, Owner
+from constructs_optim_local.cloud import LocalCloud
 
 from .conftest import BUCKET
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import LocalCloud, LocalCloudError
-from constructs_optim.local.sagemaker.workload_spec import BadWorkload, parsed
+from constructs_optim_local.cloud import LocalCloud, LocalCloudError
+from constructs_optim_local.sagemaker.workload_spec import BadWorkload, parsed
 
 from .conftest import ROLE, until
 from .test_hosting import IMAGE, make_config, settled

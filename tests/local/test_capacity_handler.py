@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.runtime import capacity_handler
+from constructs_optim.runtime.handlers import capacity_handler
+from constructs_optim_local.cloud import LocalCloud
 
 from ..lambda_context import LambdaContext
 from .conftest import ROLE, Answers, until

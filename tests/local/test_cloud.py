@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud, LocalCloudError
-from constructs_optim.local.ministack_bridge import TESTED_VERSION, UntestedMinistack, check_version
+from constructs_optim_local.cloud import LocalCloud, LocalCloudError
+from constructs_optim_local.ministack_bridge import TESTED_VERSION, UntestedMinistack, check_version
 
 from ..processes import listening_addresses, marked, none_left
 from .conftest import until
@@ -56,7 +56,7 @@ def test_it_ends_with_its_block_and_leaves_no_process_and_no_file(
 def test_it_ends_when_the_process_that_started_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     marker = mark(monkeypatch)
     script = (
-        "import time; from constructs_optim.local.cloud import LocalCloud\n"
+        "import time; from constructs_optim_local.cloud import LocalCloud\n"
         "with LocalCloud() as cloud: print('started', flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)

@@ -9,7 +9,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.local.sagemaker.deployments import Deployment, Pace, Stage, plan
+from constructs_optim_local.sagemaker.deployments import (
+    Deployment,
+    Pace,
+    Stage,
+    plan,
+)
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 PACE = Pace(launch=8.0)

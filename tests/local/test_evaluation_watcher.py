@@ -14,12 +14,13 @@ from typing import Any
 import boto3
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.recipe.benchmark import Workload
-from constructs_optim.runtime import custom_resource, evaluation_handler, evaluation_watcher
-from constructs_optim.runtime.evaluation_properties import parse_evaluation_request
-from constructs_optim.runtime.evaluation_records import EvaluationRecords
-from constructs_optim.runtime.run_records import run_job_name
+from constructs_optim.recipe.evaluation import Workload
+from constructs_optim.runtime import custom_resource
+from constructs_optim.runtime.handlers import evaluation_handler, evaluation_watcher
+from constructs_optim.runtime.requests.evaluation_properties import parse_evaluation_request
+from constructs_optim.runtime.store.evaluation_records import EvaluationRecords
+from constructs_optim.runtime.store.run_records import run_job_name
+from constructs_optim_local.cloud import LocalCloud
 
 from ..lambda_context import LambdaContext
 from .conftest import BUCKET, ROLE, Answers

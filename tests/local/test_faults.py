@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import LocalCloud, LocalCloudError
-from constructs_optim.local.faults import NAMES
+from constructs_optim_local.cloud import LocalCloud, LocalCloudError
+from constructs_optim_local.faults import NAMES
 
 from .conftest import BUCKET, plain_client
 from .test_hosting import deploy

@@ -12,7 +12,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 from .conftest import until
 from .test_hosting import make_config, settled

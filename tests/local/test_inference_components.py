@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.sagemaker.fleets import hardware
 from constructs_optim.recipe.catalog import instances
+from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.sagemaker.fleets import hardware
 
 from .conftest import ROLE, until
 from .test_endpoint_updates import make_alarm, trip, watching

@@ -11,9 +11,9 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.handler_calls import MARK
-from constructs_optim.local.sagemaker.invocations import text_for
+from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.handler_calls import MARK
+from constructs_optim_local.sagemaker.invocations import text_for
 
 from .conftest import until
 from .test_benchmark_jobs import serve

@@ -15,11 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.runtime import custom_resource, job_handler, job_watcher
-from constructs_optim.runtime.artifact_store import ArtifactStore, Claim
-from constructs_optim.runtime.owner_records import Owner, OwnerRecords
-from constructs_optim.runtime.sagemaker_jobs import OPTIMIZATION
+from constructs_optim.runtime import custom_resource
+from constructs_optim.runtime.handlers import job_handler, job_watcher
+from constructs_optim.runtime.jobs.sagemaker_jobs import OPTIMIZATION
+from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
+from constructs_optim.runtime.store.owner_records import Owner, OwnerRecords
+from constructs_optim_local.cloud import LocalCloud
 
 from ..lambda_context import LambdaContext
 from .conftest import BUCKET, ROLE, Answers, until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 
 def test_a_metric_is_kept_apart_by_its_dimensions(cloud: LocalCloud) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.runtime import model_handler
+from constructs_optim.runtime.handlers import model_handler
+from constructs_optim_local.cloud import LocalCloud
 
 from ..lambda_context import LambdaContext
 from .conftest import BUCKET, ROLE, Answers

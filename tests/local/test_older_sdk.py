@@ -7,7 +7,7 @@ import json
 import zipfile
 from typing import Any
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 from .conftest import ROLE
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.sagemaker.fleets import hardware
+from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.sagemaker.fleets import hardware
 
 SERVICE = "AmazonSageMaker"
 

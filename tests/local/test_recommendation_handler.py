@@ -15,8 +15,10 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.runtime import custom_resource, recommendation_handler, recommendation_watcher, run_control
+from constructs_optim.runtime import custom_resource
+from constructs_optim.runtime.handlers import recommendation_handler, recommendation_watcher
+from constructs_optim.runtime.jobs import run_control
+from constructs_optim_local.cloud import LocalCloud
 
 from ..lambda_context import LambdaContext
 from .conftest import BUCKET, ROLE, Answers

@@ -12,15 +12,15 @@ import pytest
 from botocore.exceptions import ClientError
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
-from constructs_optim.local.call_log import CallLog
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.faults import Faults
-from constructs_optim.local.own_clients import OwnClients
-from constructs_optim.local.resource_operations import OPERATIONS
-from constructs_optim.local.resource_provider import ResourceError, ResourceProvider, schemas
-from constructs_optim.local.s3_objects import S3Objects
-from constructs_optim.local.sagemaker.hub import Hub
-from constructs_optim.local.sagemaker.service import SageMaker, Timing
+from constructs_optim_local.call_log import CallLog
+from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.faults import Faults
+from constructs_optim_local.own_clients import OwnClients
+from constructs_optim_local.resource_operations import OPERATIONS
+from constructs_optim_local.resource_provider import ResourceError, ResourceProvider, schemas
+from constructs_optim_local.s3_objects import S3Objects
+from constructs_optim_local.sagemaker.hub import Hub
+from constructs_optim_local.sagemaker.service import SageMaker, Timing
 
 from .conftest import ROLE, until
 from .test_hosting import IMAGE

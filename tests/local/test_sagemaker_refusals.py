@@ -12,9 +12,9 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.sagemaker.images import missing_image
 from constructs_optim.recipe.catalog import images as catalog
+from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.sagemaker.images import missing_image
 
 from .conftest import BUCKET, ROLE, until
 from .test_hosting import IMAGE, deploy, make_config, make_model, settled

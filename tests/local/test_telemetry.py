@@ -19,11 +19,11 @@ import boto3
 import pytest
 
 import constructs_optim.runtime as runtime
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.credentials import ACCOUNT
 from constructs_optim.recipe.catalog import layers
-from constructs_optim.runtime import job_handler, job_watcher, model_handler
+from constructs_optim.runtime.handlers import job_handler, job_watcher, model_handler
 from constructs_optim.runtime.telemetry import HandlerFailed
+from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.credentials import ACCOUNT
 
 from ..telemetry import Context, Said
 from .conftest import BUCKET, ROLE, until
@@ -286,7 +286,7 @@ def test_a_deployed_handler_has_powertools_and_its_lines_reach_its_log_group(clo
         FunctionName="watcher",
         Runtime="python3.14",
         Role=ROLE,
-        Handler="runtime.job_watcher.handler",
+        Handler="runtime.handlers.job_watcher.handler",
         Code={"ZipFile": packed.getvalue()},
         Environment={
             "Variables": {

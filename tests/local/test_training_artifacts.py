@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.runtime import custom_resource, job_handler, job_watcher
-from constructs_optim.runtime.sagemaker_jobs import TRAINING, SageMakerJobs, job_name
+from constructs_optim.runtime import custom_resource
+from constructs_optim.runtime.handlers import job_handler, job_watcher
+from constructs_optim.runtime.jobs.sagemaker_jobs import TRAINING, SageMakerJobs, job_name
+from constructs_optim_local.cloud import LocalCloud
 
 from ..lambda_context import LambdaContext
 from .conftest import BUCKET, ROLE, Answers, until

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 
 from .test_iam import ACCOUNT, PULL, Role, allow, refused
 from .training import BUCKET, IMAGE, Training, request, started

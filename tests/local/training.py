@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import ACCOUNT, LocalCloud
+from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
 from .conftest import ROLE, until
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.operations.artifacts import ArtifactInventory
+from constructs_optim_local.cloud import LocalCloud
 
 from .stores import ACCOUNT, Store
 

@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from constructs_optim.runtime.artifact_store import Claim, Owner
-from constructs_optim.runtime.owner_records import ANSWERED, OwnerRecord, Reference
+from constructs_optim.runtime.store.artifact_store import Claim, Owner
+from constructs_optim.runtime.store.owner_records import ANSWERED, OwnerRecord, Reference
 
 BUCKET, ACCOUNT = "artifacts", "111122223333"
 FILES = 12

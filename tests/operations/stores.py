@@ -8,11 +8,11 @@ import itertools
 import json
 from typing import Any
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.runtime import job_watcher
-from constructs_optim.runtime.artifact_store import ArtifactStore, Claim, Owner
-from constructs_optim.runtime.owner_records import OwnerRecords
-from constructs_optim.runtime.sagemaker_jobs import TRAINING, SageMakerJobs, job_name
+from constructs_optim.runtime.handlers import job_watcher
+from constructs_optim.runtime.jobs.sagemaker_jobs import TRAINING, SageMakerJobs, job_name
+from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim, Owner
+from constructs_optim.runtime.store.owner_records import OwnerRecords
+from constructs_optim_local.cloud import LocalCloud
 
 from ..local.conftest import ROLE, until
 

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, State
 from constructs_optim.operations.verification import verify
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.sagemaker_jobs import job_name
+from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
 
 from .stores import ACCOUNT, Store, artifact_key, owner
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.operations.capacity import Endpoint, EndpointCapacity
 from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim_local.cloud import LocalCloud
 
 from .endpoints import Served
 

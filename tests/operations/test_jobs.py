@@ -6,7 +6,7 @@ import pytest
 
 from constructs_optim.operations.artifacts import ArtifactInventory
 from constructs_optim.operations.jobs import Job, JobName, JobStatus, describe_job, list_jobs, stop_job, watch_job
-from constructs_optim.runtime.sagemaker_jobs import job_name
+from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
 
 from .stores import Store, artifact_key, owner
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.local.cloud import LocalCloud
-from constructs_optim.local.price_list import hourly_price
 from constructs_optim.operations.price_list import hosting_price_per_hour, hosting_prices_per_hour
+from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.price_list import hourly_price
 
 
 @pytest.fixture

@@ -14,15 +14,15 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from constructs_optim.local.cloud import LocalCloud
 from constructs_optim.operations import pruning as pruning_module
 from constructs_optim.operations.artifacts import ArtifactInventory, State
 from constructs_optim.operations.pruning import Pruner, Pruning
 from constructs_optim.operations.stacks import Stacks
-from constructs_optim.runtime.artifact_store import ArtifactStore, Owner
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.json_records import JsonRecords
-from constructs_optim.runtime.owner_records import OwnerRecord, OwnerRecords, Reference
+from constructs_optim.runtime.store.artifact_store import ArtifactStore, Owner
+from constructs_optim.runtime.store.json_records import JsonRecords
+from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecords, Reference
+from constructs_optim_local.cloud import LocalCloud
 
 from .stores import ACCOUNT, Store, artifact_key, client, owner
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from constructs_optim.operations.artifacts import ArtifactInventory
 from constructs_optim.operations.verification import DeepCheck, Verification, deep_check, verify
-from constructs_optim.runtime.artifact_integrity import Damage, Finding, differences
-from constructs_optim.runtime.artifact_store import ArtifactStore
+from constructs_optim.runtime.store.artifact_integrity import Damage, Finding, differences
+from constructs_optim.runtime.store.artifact_store import ArtifactStore
 
 from .stores import Store, artifact_key, owner
 

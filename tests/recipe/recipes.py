@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from constructs_optim.recipe import Model, Plan, Quantization, plan, violations
+from constructs_optim.recipe import (
+    Model,
+    Plan,
+    Quantization,
+    violations,
+)
+from constructs_optim.recipe.planning.plan import plan
 
 LLAMA_70B = "meta-textgeneration-llama-3-70b-instruct"
 

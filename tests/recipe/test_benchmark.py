@@ -10,8 +10,13 @@ import pytest
 
 import constructs_optim.runtime as runtime
 from constructs_optim.recipe import metrics
-from constructs_optim.recipe.benchmark import Benchmark, QualityRequirement, Workload, requirements_of
-from constructs_optim.recipe.benchmark.aiperf import definitions
+from constructs_optim.recipe.evaluation import (
+    Benchmark,
+    QualityRequirement,
+    Workload,
+    requirements_of,
+)
+from constructs_optim.recipe.evaluation.aiperf import definitions
 from constructs_optim.recipe.rules import all_rules, check, warnings
 
 SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-token"

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.recipe import Model, Quantization, RecipeError, plan, violations
+from constructs_optim.recipe import (
+    Model,
+    Quantization,
+    RecipeError,
+    violations,
+)
+from constructs_optim.recipe.planning.plan import plan
 
 from .recipes import broken_rules, recipe
 

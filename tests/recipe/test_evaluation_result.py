@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from constructs_optim.recipe.evaluation_result import EvaluationResult
+from constructs_optim.recipe.evaluation.result import EvaluationResult
 
 # As another program may write it: fields it does not know are passed over, those it has no value for are not there.
 DOCUMENT: dict[str, Any] = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.recipe import Model, Quantization, artifact_key
 from constructs_optim.recipe.keys import canonical
-from constructs_optim.runtime import artifact_store
+from constructs_optim.runtime.store import artifact_store
 
 from .recipes import LLAMA_70B, planned
 

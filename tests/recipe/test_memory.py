@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from constructs_optim.recipe import Model, Quantization, Sharding, plan
+from constructs_optim.recipe import Model, Quantization, Sharding
 from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.memory import MAX_MODEL_LEN, context, weights_gb
+from constructs_optim.recipe.planning.memory import MAX_MODEL_LEN, context, weights_gb
+from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import Technique
 

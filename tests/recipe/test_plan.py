@@ -13,8 +13,14 @@ from botocore.validate import ParamValidator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.recipe import Model, Plan, Quantization, SpeculativeDecoding, plan
+from constructs_optim.recipe import (
+    Model,
+    Plan,
+    Quantization,
+    SpeculativeDecoding,
+)
 from constructs_optim.recipe.catalog import instances, models
+from constructs_optim.recipe.planning.plan import plan
 
 from .recipes import LLAMA_70B, planned, recipe
 

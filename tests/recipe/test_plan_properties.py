@@ -16,8 +16,8 @@ from constructs_optim.recipe import (
     Sharding,
     SpeculativeDecoding,
     Technique,
-    plan,
 )
+from constructs_optim.recipe.planning.plan import plan
 
 layers = st.lists(st.sampled_from(["lm_head", "gate", "mlp"]), unique=True, max_size=3)
 quantizations = st.one_of(

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.recipe import Model, PreOptimized, RecipeError, plan
+from constructs_optim.recipe import Model, PreOptimized, RecipeError
 from constructs_optim.recipe.catalog import instances
-from constructs_optim.recipe.recommendation import HUB, PRICE, recommend
-from constructs_optim.recipe.recommendation_data import (
+from constructs_optim.recipe.planning.plan import plan
+from constructs_optim.recipe.recommendation.data import (
     Benchmark,
     Candidate,
     Evidence,
@@ -21,6 +21,7 @@ from constructs_optim.recipe.recommendation_data import (
     Recommendation,
     Wish,
 )
+from constructs_optim.recipe.recommendation.ranking import HUB, PRICE, recommend
 from constructs_optim.recipe.techniques.parsing import parse
 
 LLAMA = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True)

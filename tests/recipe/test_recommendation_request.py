@@ -10,7 +10,7 @@ import pytest
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.catalog import recommendations
 from constructs_optim.recipe.hosting import CapacityReservation
-from constructs_optim.recipe.recommendation_request import RecommendationRequest
+from constructs_optim.recipe.recommendation.request import RecommendationRequest
 from constructs_optim.recipe.rules import all_rules, check
 
 RESERVATION = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.recipe import Compilation, Model, Plan, Quantization, Sharding
-from constructs_optim.recipe.memory import MemoryEstimate
-from constructs_optim.recipe.scaling import (
+from constructs_optim.recipe.hosting.scaling import (
     HEADROOM,
     ScalingStep,
     StepRequest,
@@ -20,6 +19,7 @@ from constructs_optim.recipe.scaling import (
     scaling_defaults,
     step_adjustments,
 )
+from constructs_optim.recipe.planning.memory import MemoryEstimate
 
 from .recipes import planned
 

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.recipe.alarms import AlarmRequest, Alarms, AlarmSettings
+from constructs_optim.recipe.hosting.alarms import AlarmRequest, Alarms, AlarmSettings
+from constructs_optim.recipe.hosting.scaling import (
+    Scaling,
+    ScalingStep,
+    ScheduleRequest,
+    StepRequest,
+    TargetRequest,
+)
 from constructs_optim.recipe.rules import all_rules, check
-from constructs_optim.recipe.scaling import Scaling, ScalingStep, ScheduleRequest, StepRequest, TargetRequest
 
 TOKEN = -1.8881545897087626e289
 

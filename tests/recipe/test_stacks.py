@@ -17,10 +17,15 @@ from constructs_optim.recipe import (
     RecipeError,
     Sharding,
     SpeculativeDecoding,
-    plan,
 )
 from constructs_optim.recipe.catalog import instances, models
-from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, HubSource, S3Source
+from constructs_optim.recipe.planning.plan import plan
+from constructs_optim.recipe.planning.plan_data import (
+    ArtifactSource,
+    HubDraftSource,
+    HubSource,
+    S3Source,
+)
 
 from .recipes import LLAMA_70B, planned
 

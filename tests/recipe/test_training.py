@@ -19,11 +19,17 @@ from constructs_optim.recipe import (
     Quantization,
     SpeculativeDecoding,
     TrainingCompute,
-    plan,
     violations,
 )
-from constructs_optim.recipe.memory import estimate
-from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan, Plan, S3Source
+from constructs_optim.recipe.planning.memory import estimate
+from constructs_optim.recipe.planning.plan import plan
+from constructs_optim.recipe.planning.plan_data import (
+    ArtifactSource,
+    HubSource,
+    JobPlan,
+    Plan,
+    S3Source,
+)
 from constructs_optim.recipe.recipe import Recipe
 
 MISTRAL = Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")

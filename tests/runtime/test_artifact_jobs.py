@@ -9,12 +9,12 @@ import botocore.session
 import pytest
 from botocore.validate import ParamValidator
 
-from constructs_optim.runtime.artifact_jobs import of_kind
-from constructs_optim.runtime.artifact_store import ArtifactStore
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.properties import parse_job_properties
-from constructs_optim.runtime.sagemaker_jobs import typed
-from constructs_optim.runtime.source import ResolvedSource, is_of, with_reads
+from constructs_optim.runtime.jobs.artifact_jobs import of_kind
+from constructs_optim.runtime.jobs.sagemaker_jobs import typed
+from constructs_optim.runtime.jobs.source import ResolvedSource, is_of, with_reads
+from constructs_optim.runtime.requests.properties import parse_job_properties
+from constructs_optim.runtime.store.artifact_store import ArtifactStore
 
 from .conftest import BUCKET
 from .test_properties import VALID as OPTIMIZATION

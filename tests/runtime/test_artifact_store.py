@@ -12,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.recipe import artifact_key as planned_key
-from constructs_optim.runtime.artifact_store import ArtifactStore, Claim, Owner, artifact_key
 from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.store.artifact_store import (
+    ArtifactStore,
+    Claim,
+    Owner,
+    artifact_key,
+)
 
 from .conftest import BUCKET
 

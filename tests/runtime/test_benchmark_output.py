@@ -15,10 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.recipe import pricing
-from constructs_optim.recipe.evaluation import ErrorKind, Request, percentile, summarize
-from constructs_optim.runtime.benchmark_output import metric_definitions, read_levels
+from constructs_optim.recipe.evaluation.calculation import (
+    ErrorKind,
+    Request,
+    percentile,
+    summarize,
+)
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.formula import calculate
+from constructs_optim.runtime.evaluation.benchmark_output import metric_definitions, read_levels
+from constructs_optim.runtime.evaluation.formula import calculate
 
 
 def latency(value: float, unit: str = "ms") -> dict[str, Any]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import InvalidEvent
-from constructs_optim.runtime.evaluation_properties import (
+from constructs_optim.runtime.requests.evaluation_properties import (
     Quality,
     Subject,
     parse_evaluation_properties,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.recipe.benchmark.requirements import QualityRequirement
-from constructs_optim.runtime.endpoint_answers import answer_text, compare, read_prompts
+from constructs_optim.recipe.evaluation.requirements import QualityRequirement
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.evaluation_properties import Gate, Limit, Quality
-from constructs_optim.runtime.gate import Answers, misses
+from constructs_optim.runtime.evaluation.endpoint_answers import answer_text, compare, read_prompts
+from constructs_optim.runtime.evaluation.gate import Answers, misses
+from constructs_optim.runtime.requests.evaluation_properties import Gate, Limit, Quality
 
 TTFT = Limit("time_to_first_token_p99", "Time to first token, p99", "ms", 500.0, None)
 THROUGHPUT = Limit("output_tokens_per_second", "Output tokens/s", "", None, 100.0)

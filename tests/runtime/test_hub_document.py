@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.hub_document import HubDocument
+from constructs_optim.runtime.jobs.hub_document import HubDocument
 
 from .test_properties import _JSON, _places, _replaced
 

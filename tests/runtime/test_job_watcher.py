@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.constructs import watching_state_machine
-from constructs_optim.runtime import watching
-from constructs_optim.runtime.watching import wait_seconds
+from constructs_optim.constructs.stack import watching_state_machine
+from constructs_optim.runtime.jobs import watching
+from constructs_optim.runtime.jobs.watching import wait_seconds
 
 _MOST_EVENTS = 25_000
 _DAY = 86_400

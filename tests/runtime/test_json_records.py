@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.runtime.json_records import JsonRecords
+from constructs_optim.runtime.store.json_records import JsonRecords
 
 from .conftest import BUCKET
 

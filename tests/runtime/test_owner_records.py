@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.owner_records import (
+from constructs_optim.runtime.store.owner_records import (
     ANSWERED,
     BEGUN,
     CARRIED_OUT,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import InvalidEvent
-from constructs_optim.runtime.properties import (
+from constructs_optim.runtime.requests.properties import (
     HubSource,
     S3Source,
     parse_capacity_properties,

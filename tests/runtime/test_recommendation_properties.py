@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import InvalidEvent
-from constructs_optim.runtime.recommendation_properties import (
+from constructs_optim.runtime.requests.recommendation_properties import (
     parse_recommendation_properties,
     parse_recommendation_request,
 )

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from constructs_optim.runtime.artifact_store import ArtifactStore, Claim
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.owner_records import (
+from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
+from constructs_optim.runtime.store.owner_records import (
     ANSWERED,
     BEGUN,
     CARRIED_OUT,
@@ -22,7 +22,7 @@ from constructs_optim.runtime.owner_records import (
     Reference,
     UnreadableRecord,
 )
-from constructs_optim.runtime.record_schema import SCHEMA, NewerRecord
+from constructs_optim.runtime.store.record_schema import SCHEMA, NewerRecord
 
 from .conftest import BUCKET
 

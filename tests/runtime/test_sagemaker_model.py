@@ -14,7 +14,12 @@ import pytest
 
 import constructs_optim.runtime as runtime
 from constructs_optim.runtime import custom_resource
-from constructs_optim.runtime.sagemaker_jobs import BENCHMARK, OPTIMIZATION, RECOMMENDATION, SageMakerJobs
+from constructs_optim.runtime.jobs.sagemaker_jobs import (
+    BENCHMARK,
+    OPTIMIZATION,
+    RECOMMENDATION,
+    SageMakerJobs,
+)
 from tests.documents import CHECKOUT
 
 EXTRAS = Path(runtime.__file__).parent / "botocore_data/sagemaker/2017-07-24/service-2.sdk-extras.json"

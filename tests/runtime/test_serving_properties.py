@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.runtime.artifact_jobs import of_kind
-from constructs_optim.runtime.serving_properties import remove_setting
+from constructs_optim.runtime.jobs.artifact_jobs import of_kind
+from constructs_optim.runtime.jobs.serving_properties import remove_setting
 
 from .conftest import BUCKET
 from .test_json_records import Reticent

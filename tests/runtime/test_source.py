@@ -7,8 +7,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.properties import HubSource, S3Source
-from constructs_optim.runtime.source import resolve
+from constructs_optim.runtime.jobs.source import resolve
+from constructs_optim.runtime.requests.properties import HubSource, S3Source
 
 from .conftest import BUCKET
 

@@ -9,7 +9,7 @@ import pytest
 
 from constructs_optim.recipe.catalog import layers
 from constructs_optim.runtime import telemetry
-from constructs_optim.runtime.json_records import JsonRecords
+from constructs_optim.runtime.store.json_records import JsonRecords
 from constructs_optim.runtime.telemetry import HandlerFailed, count, entry_point, log
 
 from ..telemetry import Context, Said

@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.recipe import FineTune, Medusa, Model, TrainingCompute, plan
+from constructs_optim.recipe import (
+    FineTune,
+    Medusa,
+    Model,
+    TrainingCompute,
+)
+from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.runtime.errors import InvalidEvent
-from constructs_optim.runtime.properties import S3Source, parse_job_kind, parse_job_properties
-from constructs_optim.runtime.property_reader import as_delivered
+from constructs_optim.runtime.requests.properties import S3Source, parse_job_kind, parse_job_properties
+from constructs_optim.runtime.requests.property_reader import as_delivered
 
 from .test_properties import VALID as OPTIMIZATION
 

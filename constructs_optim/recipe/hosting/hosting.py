@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..catalog import instances
-from ..techniques import Technique
+from constructs_optim.recipe.catalog import instances
+from constructs_optim.recipe.techniques import Technique
+
 from .options import Adapter, Component
 
 COMPONENT_STARTUP_SECONDS = 2700

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..named_arguments import knows_its_arguments
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..catalog.instances import InstanceRow
+from constructs_optim.recipe.catalog.instances import InstanceRow
+
 from .options import Component
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from ..alarms import DEFAULT_PERIOD_SECONDS, AlarmRequest, AlarmSettings
+from constructs_optim.recipe.hosting.alarms import DEFAULT_PERIOD_SECONDS, AlarmRequest, AlarmSettings
+
 from .registry import Finding, rule
 from .scaling_rules import is_number, is_whole
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..arguments import Arguments
+from constructs_optim.recipe.arguments import Arguments
+
 from .registry import Finding, rule
 
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..benchmark import Benchmark
-from ..catalog.resource_types import WORKLOAD_CONFIG, is_missing, regions_with
-from ..model import is_token
-from ..scaling import is_known
+from constructs_optim.recipe.catalog.resource_types import WORKLOAD_CONFIG, is_missing, regions_with
+from constructs_optim.recipe.evaluation import Benchmark
+from constructs_optim.recipe.hosting.scaling import is_known
+from constructs_optim.recipe.model import is_token
+
 from .component_rules import TYPES_BY_REGION
 from .registry import Finding, rule
 from .scaling_rules import CRON, RATE, is_number, is_whole

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..catalog.instances import InstanceRow
-from ..catalog.resource_types import INFERENCE_COMPONENT, is_missing, regions_with
-from ..hosting import Adapters, Component, Hosting, instances_for_copies
-from ..model import is_token
+from constructs_optim.recipe.catalog.instances import InstanceRow
+from constructs_optim.recipe.catalog.resource_types import INFERENCE_COMPONENT, is_missing, regions_with
+from constructs_optim.recipe.hosting import (
+    Adapters,
+    Component,
+    Hosting,
+    instances_for_copies,
+)
+from constructs_optim.recipe.model import is_token
+
 from .hosting_rules import in_range
 from .registry import Finding, rule
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..catalog import images
-from ..given import is_mapping
-from ..model import is_token
-from ..recipe import Recipe
-from ..techniques import settings
+from constructs_optim.recipe.catalog import images
+from constructs_optim.recipe.given import is_mapping
+from constructs_optim.recipe.model import is_token
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.techniques import settings
+
 from .registry import Finding, rule
 
 _JOB_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ModelQuantizationConfig.html"

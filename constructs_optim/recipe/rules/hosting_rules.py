@@ -9,9 +9,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import Described
-from ..hosting import COMPONENT_STARTUP_SECONDS, CapacityReservation, Hosting, Observability, Routing
-from ..model import is_token
+from constructs_optim.recipe.errors import Described
+from constructs_optim.recipe.hosting import (
+    COMPONENT_STARTUP_SECONDS,
+    CapacityReservation,
+    Hosting,
+    Observability,
+    Routing,
+)
+from constructs_optim.recipe.model import is_token
+
 from .registry import Finding, rule
 
 _CONFIG = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html"

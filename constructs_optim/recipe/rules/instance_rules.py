@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..catalog import images, instances
-from ..catalog.matching import close_matches
-from ..model import is_token, too_late
-from ..recipe import Recipe
+from constructs_optim.recipe.catalog import images, instances
+from constructs_optim.recipe.catalog.matching import close_matches
+from constructs_optim.recipe.model import is_token, too_late
+from constructs_optim.recipe.recipe import Recipe
+
 from .registry import Finding, rule
 
 _LONGEST_RUNTIME = 28 * 86_400

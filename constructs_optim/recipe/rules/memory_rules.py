@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..memory import LEAST_CONTEXT, MAX_MODEL_LEN, USABLE, context, estimate, smallest_fit
-from ..recipe import Recipe
+from constructs_optim.recipe.planning.memory import (
+    LEAST_CONTEXT,
+    MAX_MODEL_LEN,
+    USABLE,
+    context,
+    estimate,
+    smallest_fit,
+)
+from constructs_optim.recipe.recipe import Recipe
+
 from .registry import Finding, rule
 
 _VLLM = "https://docs.vllm.ai/en/latest/configuration/conserving_memory/"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..catalog import models
-from ..catalog.matching import close_matches
-from ..model import Model, is_token, too_late
-from ..recipe import Recipe
+from constructs_optim.recipe.catalog import models
+from constructs_optim.recipe.catalog.matching import close_matches
+from constructs_optim.recipe.model import Model, is_token, too_late
+from constructs_optim.recipe.recipe import Recipe
+
 from .registry import Finding, rule
 
 _MATRIX = "https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supported-models.html"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..catalog import recommendations
-from ..catalog.matching import close_matches
-from ..given import is_sequence
-from ..hosting import CapacityReservation
-from ..model import Model, is_token
-from ..recommendation_request import RecommendationRequest
+from constructs_optim.recipe.catalog import recommendations
+from constructs_optim.recipe.catalog.matching import close_matches
+from constructs_optim.recipe.given import is_sequence
+from constructs_optim.recipe.hosting import CapacityReservation
+from constructs_optim.recipe.model import Model, is_token
+from constructs_optim.recipe.recommendation.request import RecommendationRequest
+
 from .registry import Finding, rule
 
 _JOBS = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIRecommendationJob.html"

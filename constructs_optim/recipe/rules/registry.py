@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..alarms import AlarmRequest
-from ..arguments import Arguments
-from ..benchmark import Benchmark
-from ..errors import Violation
-from ..hosting import Hosting
-from ..recipe import Recipe
-from ..recommendation_request import RecommendationRequest
-from ..scaling import Scaling
+from constructs_optim.recipe.arguments import Arguments
+from constructs_optim.recipe.errors import Violation
+from constructs_optim.recipe.evaluation import Benchmark
+from constructs_optim.recipe.hosting import Hosting
+from constructs_optim.recipe.hosting.alarms import AlarmRequest
+from constructs_optim.recipe.hosting.scaling import Scaling
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.recommendation.request import RecommendationRequest
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,14 @@ from collections.abc import Iterator
 from typing import Any, TypeGuard
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from ..model import is_token
-from ..scaling import Scaling, ScheduleRequest, StepRequest, is_known
+from constructs_optim.recipe.hosting.scaling import (
+    Scaling,
+    ScheduleRequest,
+    StepRequest,
+    is_known,
+)
+from constructs_optim.recipe.model import is_token
+
 from .registry import Finding, rule
 
 _TARGET = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..given import is_mapping
-from ..model import is_token
-from ..recipe import Recipe
+from constructs_optim.recipe.given import is_mapping
+from constructs_optim.recipe.model import is_token
+from constructs_optim.recipe.recipe import Recipe
+
 from .registry import Finding, rule
 
 # Not every name with TOKEN in it: a model's EOS_TOKEN is none of a user's.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..catalog import jumpstart, models
-from ..model import Model, is_token
-from ..recipe import Recipe
+from constructs_optim.recipe.catalog import jumpstart, models
+from constructs_optim.recipe.model import Model, is_token
+from constructs_optim.recipe.recipe import Recipe
+
 from .registry import Finding, rule
 
 _DRAFTS = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..recipe import Recipe
-from ..techniques import Technique
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.techniques import Technique
+
 from .registry import Finding, rule
 
 _SDK = "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py"

@@ -7,11 +7,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..errors import Described
-from ..given import is_sequence
-from ..recipe import Recipe
-from ..techniques import CATALOG_COLUMNS, REGISTRY, Technique, settings
-from ..techniques.parsing import in_code, made_by, what_is_wrong
+from constructs_optim.recipe.errors import Described
+from constructs_optim.recipe.given import is_sequence
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.techniques import (
+    CATALOG_COLUMNS,
+    REGISTRY,
+    Technique,
+    settings,
+)
+from constructs_optim.recipe.techniques.parsing import in_code, made_by, what_is_wrong
+
 from .registry import Finding, rule
 from .setting_values import what_works
 

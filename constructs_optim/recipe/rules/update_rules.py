@@ -9,7 +9,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ..hosting import Hosting, UpdateSettings
+from constructs_optim.recipe.hosting import Hosting, UpdateSettings
+
 from .hosting_rules import in_range
 from .registry import Finding, rule
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..given import is_list, is_tuple
+from constructs_optim.recipe.given import is_list, is_tuple
 
 if TYPE_CHECKING:
     from .training import Training

@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ..named_arguments import NamesItsFactories, knows_its_arguments
+from constructs_optim.recipe.named_arguments import NamesItsFactories, knows_its_arguments
+
 from .base import Stage, Technique
 
 

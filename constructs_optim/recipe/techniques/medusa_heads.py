@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from constructs_optim.medusa.metrics import head_training_metrics
 from constructs_optim.medusa.settings import HeadTrainingSettings, TrainingSettings
+from constructs_optim.recipe.given import as_given, is_mapping
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 
-from ..given import as_given, is_mapping
-from ..named_arguments import knows_its_arguments
 from .base import Stage, Technique
 from .training import FineTuning, TrainedTechnique, Training, TrainingCompute, metric_definitions, with_settings
 

@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ..given import is_list
+from constructs_optim.recipe.given import is_list
+
 from . import REGISTRY
 from .base import Technique
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ..named_arguments import knows_its_arguments
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+
 from .base import Technique
 
 

@@ -10,7 +10,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ..named_arguments import NamesItsFactories, knows_its_arguments
+from constructs_optim.recipe.named_arguments import NamesItsFactories, knows_its_arguments
+
 from .base import Stage, Technique, names
 
 _TESTED = frozenset({"p4d", "p4de", "p5", "g5", "g6"})

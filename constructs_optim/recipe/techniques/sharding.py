@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ..named_arguments import NamesItsFactories, knows_its_arguments
+from constructs_optim.recipe.named_arguments import NamesItsFactories, knows_its_arguments
+
 from .base import Stage, Technique
 
 

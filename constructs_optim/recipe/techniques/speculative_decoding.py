@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from ..named_arguments import NamesItsFactories, knows_its_arguments
+from constructs_optim.recipe.named_arguments import NamesItsFactories, knows_its_arguments
+
 from .base import Channel, Stage, Technique
 
 _CHANNELS = "/opt/ml/additional-model-data-sources"

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from constructs_optim.medusa.metrics import definition, fine_tuning_metrics
 from constructs_optim.medusa.settings import FineTuningSettings, TrainingSettings
+from constructs_optim.recipe.given import as_given, is_mapping
+from constructs_optim.recipe.named_arguments import knows_its_arguments
 
-from ..given import as_given, is_mapping
-from ..named_arguments import knows_its_arguments
 from .base import Stage, Technique, as_text
 
 

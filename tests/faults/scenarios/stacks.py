@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from constructs_optim.runtime.artifact_store import Owner
+from constructs_optim.runtime.store.artifact_store import Owner
 
 from ..trial import Trials
 from .registry import files_of, jobs_of, prune, running_job, scenario, survives, until

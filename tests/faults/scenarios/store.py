@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from constructs_optim.runtime.artifact_store import Claim
-from constructs_optim.runtime.json_records import JsonRecords
-from constructs_optim.runtime.sagemaker_jobs import OPTIMIZATION, job_name
+from constructs_optim.runtime.jobs.sagemaker_jobs import OPTIMIZATION, job_name
+from constructs_optim.runtime.store.artifact_store import Claim
+from constructs_optim.runtime.store.json_records import JsonRecords
 
 from ..stacks import STORE
 from ..trial import Trials

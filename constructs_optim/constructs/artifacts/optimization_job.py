@@ -1,0 +1,300 @@
+"""An optimization job as a resource: reused where its artifact exists, waited for where it does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from aws_cdk import Annotations, CfnWaitCondition, CfnWaitConditionHandle, Duration, Token
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from constructs_optim.constructs.stack.container_registry import ContainerRegistry
+from constructs_optim.constructs.stack.network import Network
+from constructs_optim.constructs.stack.stack_facts import answer, facts_of, placed
+from constructs_optim.constructs.stack.tagged_resource import TaggedResource
+from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
+from constructs_optim.constructs.validation.refusal import declaring, refuse
+from constructs_optim.constructs.validation.template_size import watch_template_size
+from constructs_optim.recipe import Model, Plan
+from constructs_optim.recipe.keys import sha256
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+from constructs_optim.recipe.planning.plan_data import ArtifactSource, HubSource, JobPlan
+from constructs_optim.recipe.planning.training_plan import data_source
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.techniques import Technique
+
+from . import model_source
+from .artifact_store import ArtifactStore, IArtifactStore
+from .execution_role import GrantedRole, granted_role, job_statements, serving_statements
+from .model_source import Artifact, StartupTimeouts
+from .optimization_service import OptimizationService
+from .recipe_metadata import describe_job
+from .stack_plan import plan_for, shown
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_ec2 as ec2
+
+_LONGEST_WAIT_SECONDS = 12 * 60 * 60
+
+SIGNALLED_VALUES: dict[str, object] = {
+    "config": {"ignore_checks": ["E1017"]},
+    "reason": "The resource schema of AWS::CloudFormation::WaitCondition calls Data an object; Fn::GetAtt gives the "
+    "text of a JSON object (CloudFormation user guide), which Fn::Split takes apart.",
+}
+"""``cfn-lint`` metadata for a resource that uses what a wait condition was signalled with."""
+
+
+class OptimizationJob(Construct):
+    """One artifact: the job that makes it, and the condition that holds back what needs it.
+
+    The job runs only when no artifact of the same key is in the store. While it runs, resources that use
+    ``model_data_uri`` or ``image_uri`` wait; when it fails, the stack rolls back with the service's own reason.
+    Usable alone, to make an artifact in one stack that another one deploys.
+    """
+
+    @knows_its_arguments
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        model: Model,
+        techniques: Sequence[Technique],
+        instance_type: str,
+        artifact_store: IArtifactStore | None = None,
+        environment: Mapping[str, str] | None = None,
+        max_runtime: Duration | None = None,
+        role: iam.IRole | None = None,
+        job_role: iam.IRole | None = None,
+        timeout: Duration | None = None,
+        vpc: ec2.IVpc | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
+        wait: bool = True,
+    ) -> None:
+        """Declare the job.
+
+        Args:
+            scope: the construct to create it in.
+            id: its id in that scope.
+            model: where the weights come from.
+            techniques: what to do with them, in order.
+            instance_type: what the model will be served on, for instance ``ml.g5.12xlarge``.
+            artifact_store: where the artifact is kept; it must not be read-only. Default: one store for the whole
+                stack.
+            environment: more environment variables for the model's container. Default: none.
+            max_runtime: how long the job may run. Default: 10 hours.
+            role: what SageMaker assumes for the model, and for the job unless that has a role of its own. Default: a
+                role for all models of the stack, which writes nothing, and one for all jobs.
+            job_role: what SageMaker assumes for the job. Default: ``role``.
+            timeout: how long the deployment waits, at most 12 hours. Default: 12 hours.
+            vpc: the VPC that job and model reach the network through. Default: none.
+            vpc_subnets: which of its subnets. Default: the private ones.
+            security_groups: default: a new one without ingress.
+            wait: whether the deployment waits for the artifact. Default: it does.
+
+        Raises:
+            RecipeError: with every rule the recipe breaks.
+            ValueError: when ``timeout`` is longer than CloudFormation can wait, or the store is read-only.
+        """
+        facts = facts_of(scope)
+        stack = facts.stack
+        mistaken = wrong_kinds(
+            artifact_store=artifact_store,
+            max_runtime=max_runtime,
+            job_role=job_role,
+            role=role,
+            security_groups=security_groups,
+            timeout=timeout,
+            vpc=vpc,
+        )
+        if mistaken:
+            recipe = (model, techniques, instance_type, facts.known_region, environment)
+            refuse([*mistaken, *check(Recipe(*recipe))])
+        wait_seconds = int(timeout.to_seconds()) if timeout is not None else _LONGEST_WAIT_SECONDS
+        if timeout is not None and wait_seconds > _LONGEST_WAIT_SECONDS:
+            raise ValueError(
+                f"timeout is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: "
+                "for a longer job use OptimizationJob(wait=False) in a stack of its own"
+            )
+        registry = ContainerRegistry.of(stack)
+        self.plan: Plan = plan_for(
+            stack,
+            registry,
+            model=model,
+            techniques=techniques,
+            instance_type=instance_type,
+            environment=environment,
+            max_runtime=max_runtime,
+        )
+        if self.plan.jobs and artifact_store is not None and artifact_store.read_only:
+            raise ValueError(
+                f"the artifact store {shown(artifact_store.bucket_name)} is read-only, and {_described(self.plan)} "
+                "runs a job that writes its artifact there: refer to one that is there by artifact_key=... "
+                "(OptimizedEndpoint, OptimizedArtifact), or write with ArtifactStore.from_bucket(..., read_only=False)"
+            )
+        if len(self.plan.jobs) > 1 and not wait:
+            raise ValueError(
+                "wait=False goes with one job: the second of a chain starts from the artifact of the first. Declare "
+                "the first as an OptimizationJob of its own, and the second on its artifact with Model.s3(...)"
+            )
+        with declaring(scope, id):
+            super().__init__(scope, id)
+        placed(self, scope, id)
+        watch_template_size(self)
+        for advice in self.plan.warnings:
+            Annotations.of(self).add_warning_v2(advice.id, advice.message)
+
+        self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(stack)
+        self.network: Network | None = Network.of(self, vpc, vpc_subnets, security_groups)
+        service = OptimizationService.of(self)
+        self._service, self._registry, self._role = service, registry, role
+        self.job_role: GrantedRole | None = None
+        if self.plan.jobs:
+            self.job_role = self._permitted_job_role(job_role if job_role is not None else role)
+        self._artifacts: list[Artifact] = []
+        self.startup_timeouts: StartupTimeouts = StartupTimeouts.of(self.plan.container)
+        for place, job in enumerate(self.plan.jobs):
+            # A chain's later jobs are told apart by what they do; the first has the ids of one that is alone.
+            # CloudFormation never changes a resource's type: another kind of job has ids of its own.
+            prefix = job.name.title().replace("-", "") if place or job.kind != "OptimizationJob" else ""
+            self._artifacts.append(self._run(job, prefix, wait_seconds if wait else None))
+
+    def _permitted_job_role(self, given: iam.IRole | None) -> GrantedRole:
+        granted = granted_role(self, given, lambda: self._service.job_role)
+        in_vpc = self.network is not None
+        granted.permit(job_statements(self.plan, self.artifact_store, self._registry, in_vpc=in_vpc))
+        if any(job.code_channel is not None for job in self.plan.jobs):
+            granted.permit(self._service.training_code.statements())
+        self._service.permit(self.plan, self.artifact_store, role_arn=granted.role_arn)
+        return granted
+
+    @cached_property
+    def execution_role(self) -> GrantedRole:
+        """What SageMaker assumes for the model, allowed to read what is served."""
+        granted = granted_role(self, self._role, lambda: self._service.execution_role)
+        in_vpc = self.network is not None
+        granted.permit(serving_statements(self.plan, self.artifact_store, self._registry, in_vpc=in_vpc))
+        return granted
+
+    @property
+    def role_arn(self) -> str:
+        """The ARN of the model's role."""
+        return self.execution_role.role_arn
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """What the plan's jobs yield, in their order. Whatever uses a part of one waits for it."""
+        return tuple(self._artifacts)
+
+    @property
+    def artifact_key(self) -> str:
+        """The artifact's key in the store (64 hexadecimal characters); a token where the source is not pinned."""
+        return self.plan.artifact_key or self._last.key
+
+    @property
+    def job_name(self) -> str:
+        """The name of the SageMaker job that makes or made the artifact (a token)."""
+        return self._last.job_name
+
+    @property
+    def model_data_uri(self) -> str:
+        """The artifact's S3 prefix (a token). Whatever uses it waits for the artifact."""
+        return self._last.uri
+
+    @property
+    def image_uri(self) -> str:
+        """The container image the service recommends for the artifact (a token), or the job's own without a wait."""
+        return self._last.image
+
+    @property
+    def _last(self) -> Artifact:
+        if not self._artifacts:
+            raise ValueError(f"{_described(self.plan)}: this recipe needs no job, so it has no artifact")
+        return self._artifacts[-1]
+
+    def _run(self, job: JobPlan, prefix: str, wait_seconds: int | None) -> Artifact:
+        """Declare one job; with ``wait_seconds``, the condition that is met when its artifact is there."""
+        # Neither can be updated: with the generation in their ids, a changed plan or store has new ones.
+        generation = self._generation(job, wait_seconds)
+        waits = wait_seconds is not None
+        handle = CfnWaitConditionHandle(self, f"{prefix}Handle{generation}") if waits else None
+        resource = TaggedResource(
+            self,
+            prefix or "Resource",
+            type=f"Custom::{job.kind}",
+            properties=self._properties(job, handle, wait_seconds),
+        )
+        describe_job(resource, self.plan, job)
+        if isinstance(job.source, ArtifactSource):
+            resource.add_metadata("cfn-lint", SIGNALLED_VALUES)
+        if isinstance(job.source, HubSource):
+            self.startup_timeouts = StartupTimeouts.of_hub(resource)
+        if self.job_role is not None and self.job_role.policy is not None:
+            resource.node.add_dependency(self.job_role.policy)
+        if handle is None:
+            return Artifact(
+                resource,
+                uri=resource.get_att("ModelDataUri").to_string(),
+                image=str(self.plan.container.image),
+                job_name=lambda: resource.get_att("JobName").to_string(),
+            )
+        ready = CfnWaitCondition(
+            self, f"{prefix}Ready{generation}", handle=answer(handle, "ref"), timeout=str(wait_seconds)
+        )
+        ready.add_resource_dependency(resource)
+        # The signal's data is ``|image|model data URI|job name|``, wrapped in JSON by CloudFormation.
+        data = {"Fn::Split": ["|", answer(ready, "attr_data")]}
+        image, uri, name = ({"Fn::Select": [part, data]} for part in (1, 2, 3))
+        return Artifact(
+            resource,
+            uri=Token.as_string(uri),
+            image=Token.as_string(image) if job.recommends_image else str(self.plan.container.image),
+            job_name=lambda: Token.as_string(name),
+        )
+
+    def _generation(self, job: JobPlan, wait_seconds: int | None) -> str:
+        """8 hexadecimal digits that change with the job's plan, with the store and with how long is waited."""
+        store = json.dumps(facts_of(self).resolved_text(self.artifact_store.bucket_name), sort_keys=True)
+        waits = f"\n{wait_seconds}" if wait_seconds not in (None, _LONGEST_WAIT_SECONDS) else ""
+        return sha256(f"{job.deployment_hash}\n{store}{waits}")[:8]
+
+    def _properties(
+        self, job: JobPlan, handle: CfnWaitConditionHandle | None, wait_seconds: int | None
+    ) -> dict[str, Any]:
+        service, store = self._service, self.artifact_store
+        request = dict(job.request)
+        if job.code_channel is not None:
+            code = {"ChannelName": job.code_channel, "DataSource": data_source(service.training_code.uri)}
+            request["InputDataConfig"] = [*request["InputDataConfig"], code]
+        if self.network is not None:
+            request["VpcConfig"] = self.network.to_property("SecurityGroupIds")
+        return {
+            "ServiceToken": service.jobs.handler.arn,
+            "ServiceTimeout": service.service_timeout_seconds,
+            "Description": self.plan.description,
+            **({"JobKind": job.kind} if job.kind != "OptimizationJob" else {}),
+            "RecipeKey": job.recipe_key,
+            "Source": model_source.properties(job.source, self._artifacts),
+            **({"ModelChannel": job.model_channel} if job.model_channel is not None else {}),
+            **({"Reads": [model_source.properties(read) for read in job.reads]} if job.reads else {}),
+            "Request": request,
+            "RoleArn": self.job_role.role_arn if self.job_role is not None else None,
+            "Bucket": store.bucket_name,
+            **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
+            "StateMachineArn": service.jobs.state_machine_arn,
+            **(
+                {"ServingRepositories": ContainerRegistry.of(facts_of(self).stack).serving_repositories(self.plan)}
+                if job.recommends_image
+                else {}
+            ),
+            **({"WaitHandle": answer(handle, "ref"), "WaitSeconds": wait_seconds} if handle is not None else {}),
+        }
+
+
+def _described(plan: Plan) -> str:
+    return " + ".join(technique.label for technique in plan.techniques)

@@ -1,0 +1,1 @@
+"""Inference components: models that share the instances of an endpoint."""

@@ -1,0 +1,1 @@
+"""The endpoint: its configuration, its updates, and who may invoke it."""

@@ -1,0 +1,247 @@
+"""What every endpoint can do, whether this app declares it or it exists already."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from aws_cdk import ArnFormat, Resource, Stack, Token
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from constructs_optim.constructs.monitoring.endpoint_metrics import EndpointMetrics, resolved
+from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
+
+from .invocation_grants import grant_by_policy, grant_invocation
+
+INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
+"""What whoever sends requests does."""
+_READ_ACTIONS = ("sagemaker:DescribeEndpoint",)
+
+
+@runtime_checkable
+class IOptimizedEndpoint(Protocol):
+    """An endpoint of this app, or one that exists already."""
+
+    @property
+    def endpoint_name(self) -> str:
+        """The endpoint's name; may be a token."""
+        ...
+
+    @property
+    def endpoint_arn(self) -> str:
+        """The endpoint's ARN; may be a token."""
+        ...
+
+    @property
+    def variant_name(self) -> str:
+        """The production variant's name."""
+        ...
+
+    @property
+    def inference_component_name(self) -> str | None:
+        """The inference component that requests name; None where a variant serves the model."""
+        ...
+
+    def grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
+        """Let ``grantee`` do ``actions`` with this endpoint."""
+        ...
+
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` invoke this endpoint, with or without response streaming."""
+        ...
+
+    def grant_invoke_async(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` queue requests for this endpoint."""
+        ...
+
+    def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` see the endpoint's state."""
+        ...
+
+
+class EndpointBase(Resource):
+    """Grants, which are the same for every endpoint."""
+
+    @property
+    @abstractmethod
+    def endpoint_name(self) -> str:
+        """The endpoint's name; may be a token."""
+
+    @property
+    @abstractmethod
+    def endpoint_arn(self) -> str:
+        """The endpoint's ARN; may be a token."""
+
+    @property
+    @abstractmethod
+    def inference_component_name(self) -> str | None:
+        """The inference component that requests name; None where a variant serves the model."""
+
+    @property
+    def _component_arns(self) -> list[str]:
+        """The inference components that requests may name."""
+        return []
+
+    def grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
+        """Let ``grantee`` do ``actions`` with this endpoint, for instance ``sagemaker:UpdateEndpoint``.
+
+        Raises:
+            ValueError: for a principal that no policy can be attached to.
+        """
+        refuse_wrong_kinds(grantee=grantee)
+        return grant_by_policy(self, grantee, actions, [self.endpoint_arn])
+
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` invoke this endpoint and its own inference component, with or without response streaming.
+
+        Raises:
+            ValueError: for a principal of another account, whose requests cannot name this endpoint, or one that no
+                policy can be attached to.
+        """
+        return self._grant_by_name(grantee, INVOKE_ACTIONS, self._component_arns)
+
+    def grant_invoke_async(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` queue requests for this endpoint (``async_inference``)."""
+        return self._grant_by_name(grantee, ["sagemaker:InvokeEndpointAsync"])
+
+    def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` see the endpoint's state."""
+        return self._grant_by_name(grantee, _READ_ACTIONS)
+
+    def _grant_by_name(
+        self, grantee: iam.IGrantable, actions: Sequence[str], components: Sequence[str] = ()
+    ) -> iam.Grant:
+        refuse_wrong_kinds(grantee=grantee)
+        return grant_invocation(self, self.env.account, grantee, actions, [self.endpoint_arn, *components])
+
+    @staticmethod
+    def from_endpoint_name(scope: Construct, id: str, endpoint_name: str) -> IOptimizedEndpoint:
+        """An endpoint that exists in this account and region, by its name."""
+        return ImportedEndpoint(scope, id, endpoint_name=endpoint_name)
+
+    @staticmethod
+    def from_endpoint_arn(scope: Construct, id: str, endpoint_arn: str) -> IOptimizedEndpoint:
+        """An endpoint that exists, by its ARN; it may be of another account or region."""
+        return ImportedEndpoint(scope, id, endpoint_arn=endpoint_arn)
+
+    @staticmethod
+    def from_endpoint_attributes(
+        scope: Construct,
+        id: str,
+        *,
+        endpoint_name: str | None = None,
+        endpoint_arn: str | None = None,
+        variant_name: str = "AllTraffic",
+        inference_component_name: str | None = None,
+    ) -> IOptimizedEndpoint:
+        """An endpoint that exists, by its name or its ARN, with what else is known of it.
+
+        Args:
+            scope: the construct to refer to it in.
+            id: its id in that scope.
+            endpoint_name: its name, of this account and region.
+            endpoint_arn: its ARN, of any.
+            variant_name: its production variant. Default: ``AllTraffic``.
+            inference_component_name: the inference component that requests name. Default: a variant serves the model.
+
+        Raises:
+            ValueError: when neither or both of name and ARN are given, or the ARN is none of an endpoint.
+        """
+        return ImportedEndpoint(
+            scope,
+            id,
+            endpoint_name=endpoint_name,
+            endpoint_arn=endpoint_arn,
+            variant_name=variant_name,
+            inference_component_name=inference_component_name,
+        )
+
+
+class ImportedEndpoint(EndpointMetrics, EndpointBase):
+    """An endpoint that exists already; see ``OptimizedEndpoint.from_endpoint_attributes``."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        endpoint_name: str | None = None,
+        endpoint_arn: str | None = None,
+        variant_name: str = "AllTraffic",
+        inference_component_name: str | None = None,
+    ) -> None:
+        """Refer to it by its name or its ARN; an ARN may be of another account or region.
+
+        Raises:
+            ValueError: when neither or both are given, or the ARN is none of an endpoint.
+        """
+        if (endpoint_name is None) == (endpoint_arn is None):
+            raise ValueError(
+                f"endpoint_name is {endpoint_name!r} and endpoint_arn {endpoint_arn!r}: an endpoint that exists is "
+                "named by exactly one of the two"
+            )
+        if endpoint_arn is not None and not Token.is_unresolved(endpoint_arn) and ":endpoint/" not in endpoint_arn:
+            raise ValueError(
+                f"endpoint_arn is {endpoint_arn!r}, and an endpoint's ARN looks like "
+                "arn:aws:sagemaker:us-west-2:111122223333:endpoint/chat"
+            )
+        if endpoint_arn is not None:
+            super().__init__(scope, id, environment_from_arn=endpoint_arn)
+        else:
+            super().__init__(scope, id)
+        stack = Stack.of(self)
+        if endpoint_arn is None:
+            assert endpoint_name is not None  # noqa: S101 - one of the two is given
+            # ARNs have names in lower case (Amazon SageMaker API reference, CreateEndpoint).
+            named = endpoint_name if Token.is_unresolved(endpoint_name) else endpoint_name.lower()
+            endpoint_arn = stack.format_arn(service="sagemaker", resource="endpoint", resource_name=named)
+        elif Token.is_unresolved(endpoint_arn):
+            endpoint_name = stack.split_arn(endpoint_arn, ArnFormat.SLASH_RESOURCE_NAME).resource_name
+        else:
+            endpoint_name = endpoint_arn.rpartition("/")[2]
+        self._name, self._arn = str(endpoint_name), endpoint_arn
+        self.variant_name = variant_name
+        self._component_name = inference_component_name
+
+    @property
+    def endpoint_name(self) -> str:
+        """The endpoint's name, in lower case where it comes of an ARN; SageMaker finds it all the same."""
+        return self._name
+
+    @property
+    def endpoint_arn(self) -> str:
+        """The endpoint's ARN."""
+        return self._arn
+
+    @property
+    def inference_component_name(self) -> str | None:
+        """The inference component that was given, if any."""
+        return self._component_name
+
+    @property
+    def served(self) -> ServedModel:
+        """What serves the model, as CloudWatch knows it."""
+        return ServedModel(self._name, self.variant_name, self._component_name)
+
+    @property
+    def _published_in(self) -> dict[str, str]:
+        return resolved(account=self.env.account, region=self.env.region)
+
+    @property
+    def _component_arns(self) -> list[str]:
+        if self._component_name is None:
+            return []
+        named = self._component_name if Token.is_unresolved(self._component_name) else self._component_name.lower()
+        parts = Stack.of(self).split_arn(self._arn, ArnFormat.SLASH_RESOURCE_NAME)
+        return [
+            Stack.of(self).format_arn(
+                service="sagemaker",
+                resource="inference-component",
+                resource_name=named,
+                account=parts.account,
+                region=parts.region,
+            )
+        ]

@@ -1,0 +1,1 @@
+"""Evaluations of endpoints: benchmark jobs after deployments and on a schedule."""

@@ -1,0 +1,387 @@
+"""Evaluations of an endpoint: benchmarks after deployments and on a schedule, and what a deployment must come to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Unpack
+
+import jsii
+from aws_cdk import (
+    Annotations,
+    CfnResource,
+    CfnWaitCondition,
+    CfnWaitConditionHandle,
+    Duration,
+    ITaggableV2,
+    TagManager,
+    TagType,
+)
+from constructs import Construct
+
+from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
+from constructs_optim.constructs.artifacts.hosted_model import HostedModel
+from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.stack.network import Network
+from constructs_optim.constructs.stack.stack_facts import (
+    answer,
+    facts_of,
+    placed,
+    resolved,
+)
+from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
+from constructs_optim.constructs.validation.refusal import refuse
+from constructs_optim.recipe import metrics
+from constructs_optim.recipe.evaluation import (
+    Benchmark,
+    Limits,
+    QualityRequirement,
+    Requirements,
+    Workload,
+    requirements_of,
+)
+from constructs_optim.recipe.evaluation.requirements import REGRESSION_METRICS
+from constructs_optim.recipe.keys import sha256
+from constructs_optim.recipe.rules import check, warnings
+
+from .evaluation_service import EvaluationService
+from .workload_config import workload_config_name
+
+if TYPE_CHECKING:
+    from constructs_optim.constructs.monitoring.dashboard_evaluation import EvaluatedModel
+
+_TYPE = "Custom::EndpointEvaluation"
+_LONGEST_WAIT_SECONDS = 12 * 60 * 60
+_DEFAULT_WAIT_SECONDS = 4 * 60 * 60
+# Dimensions that only a run knows.
+_OF_RUNS = ("Concurrency", "ArtifactKey")
+
+
+@dataclass(frozen=True)
+class EvaluationTarget:
+    """What is evaluated, as constructs know it.
+
+    Attributes:
+        label: what people call it.
+        endpoint_name: the endpoint's name (a token).
+        endpoint_arn: its ARN.
+        endpoint_config_name: the configuration in service (a token).
+        component_arn: the inference component's ARN; None where a variant serves the model.
+        served: what serves it, as CloudWatch knows it.
+        models: what is served, one for each instance type.
+        share_of_instance: the share of an instance that a copy of the component takes.
+        store: where results are kept.
+        network: where the benchmark job reaches the network from.
+        asynchronous: whether requests are queued.
+        discount: what a savings plan takes off prices, as a share.
+        instance_price_per_hour: what an instance costs, where it is stated.
+        on_declared: told of the evaluation's concurrencies, for dashboard and alarms.
+    """
+
+    label: str
+    endpoint_name: str
+    endpoint_arn: str
+    endpoint_config_name: str
+    component_arn: str | None
+    served: ServedModel
+    models: Sequence[HostedModel]
+    share_of_instance: float | None
+    store: IArtifactStore
+    network: Network | None
+    asynchronous: bool
+    discount: float
+    instance_price_per_hour: float | None
+    on_declared: Callable[[EndpointEvaluation, EvaluatedModel | None], None]
+
+
+@jsii.implements(ITaggableV2)
+class EndpointEvaluation(Construct):
+    """A benchmark of what an endpoint serves. :meth:`require` makes a deployment depend on what comes of it.
+
+    Tags reach the benchmark jobs.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        target: EvaluationTarget,
+        workload: Workload,
+        after_deployment: bool = True,
+        baseline: EvaluatedModel | None = None,
+        schedule: str | None = None,
+        timeout: Duration | None = None,
+    ) -> None:
+        """Declare the evaluation; use ``OptimizedEndpoint.evaluate``."""
+        self._benchmark = Benchmark(
+            workload,
+            after_deployment=after_deployment,
+            schedule=schedule,
+            asynchronous=target.asynchronous,
+            instance_price_per_hour=target.instance_price_per_hour,
+            discount=target.discount,
+            region=facts_of(scope).known_region,
+        )
+        refuse([*wrong_kinds(timeout=timeout), *check(self._benchmark)])
+        wait_seconds = int(timeout.to_seconds()) if timeout is not None else _DEFAULT_WAIT_SECONDS
+        if timeout is not None and wait_seconds > _LONGEST_WAIT_SECONDS:
+            raise ValueError(
+                f"timeout is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: measure fewer "
+                "numbers of users, or evaluate on a schedule"
+            )
+        super().__init__(scope, id)
+        placed(self, scope, id)
+        for advice in warnings(self._benchmark):
+            Annotations.of(self).add_warning_v2(advice.id, advice.message)
+        self.target: EvaluationTarget = target
+        self.workload: Workload = workload
+        self.has_schedule: bool = schedule is not None
+        self._wait_seconds = wait_seconds
+        self._requirements: Requirements | None = None
+        self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
+        self._service = service = EvaluationService.of(self)
+        self._tags = self._tag_manager.rendered_tags
+        config = service.workload_config(workload)
+        self._config_name = workload_config_name(config)
+        service.permit(
+            endpoint_arn=target.endpoint_arn,
+            component_arn=target.component_arn,
+            workload_config_arn=answer(config, "attr_ai_workload_config_arn"),
+            workload=workload,
+            store=target.store,
+            in_vpc=target.network is not None,
+        )
+        self._resource: CfnResource | None = None
+        if after_deployment:
+            self._resource = CfnResource(self, "Resource", type=_TYPE, properties=self._properties())
+        self._schedule = self._scheduled(schedule) if schedule is not None else None
+        target.on_declared(self, baseline)
+
+    @property
+    def cdk_tag_manager(self) -> TagManager:
+        """What the CDK collects tags in."""
+        return self._tag_manager
+
+    @property
+    def concurrencies(self) -> tuple[int, ...]:
+        """The numbers of users that are simulated."""
+        return self.workload.concurrencies
+
+    @property
+    def evaluation_key(self) -> str:
+        """The evaluation's key in the store, ``evaluations/<key>/`` (a token).
+
+        Raises:
+            ValueError: where it runs on a schedule only.
+        """
+        return self._deployed.ref
+
+    @property
+    def result_uri(self) -> str:
+        """Where its result is, a JSON document (a token).
+
+        Raises:
+            ValueError: where it runs on a schedule only.
+        """
+        return self._deployed.get_att("ResultUri").to_string()
+
+    def require(
+        self,
+        *,
+        at_concurrency: int | None = None,
+        max_regression: float | None = None,
+        regression_metrics: Sequence[str] = REGRESSION_METRICS,
+        quality: QualityRequirement | None = None,
+        **limits: Unpack[Limits],
+    ) -> EndpointEvaluation:
+        """Let a deployment through only if its evaluation comes to this; otherwise the stack rolls back.
+
+        What is served by then has taken over already: the rollback brings back what it replaced. An endpoint that
+        serves what it served before is not measured again.
+
+        Args:
+            at_concurrency: users at the same time, where limits and comparisons hold. Default: at each that is
+                measured.
+            max_regression: how much worse than what it replaces each of ``regression_metrics`` may be, as a share:
+                0.05 for 5 %. The first evaluation replaces nothing. Default: nothing is compared.
+            regression_metrics: names in docs/metrics.md. Default: median time to first token and inter-token latency,
+                client latency at its 90th percentile, and output tokens a second.
+            quality: what is required of the answers. Default: nothing.
+            limits: see :class:`~constructs_optim.recipe.evaluation.Limits`; 1 % of the requests may fail where
+                ``max_error_rate`` is not given.
+
+        Raises:
+            RecipeError: with every rule that is broken.
+            ValueError: when there are requirements already, or a name is not known.
+        """
+        if self._requirements is not None:
+            raise ValueError(f"{self.node.path} has requirements already: call require once, with all of them")
+        required = requirements_of(
+            limits,
+            max_regression=max_regression,
+            regression_metrics=regression_metrics,
+            at_concurrency=at_concurrency,
+            quality=quality,
+        )
+        benchmark = Benchmark(
+            self.workload,
+            after_deployment=self._resource is not None,
+            schedule=self._benchmark.schedule,
+            requirements=required,
+        )
+        refuse(check(benchmark))
+        self._requirements = required
+        if quality is not None:
+            self._service.permit_prompts(
+                endpoint_arn=self.target.endpoint_arn, component_arn=self.target.component_arn, quality=quality
+            )
+        resource = self._deployed
+        gate = _gate(required)
+        resource.add_property_override("Request.Gate", gate)
+        # Neither can be updated: with all that is measured and required in their ids, a change has new ones.
+        generation = self._generation(gate)
+        handle = CfnWaitConditionHandle(self, f"Handle{generation}")
+        handle_ref = handle.ref
+        resource.add_property_override("WaitHandle", handle_ref)
+        resource.add_property_override("WaitSeconds", self._wait_seconds)
+        passed = CfnWaitCondition(self, f"Passed{generation}", handle=handle_ref, timeout=str(self._wait_seconds))
+        passed.add_resource_dependency(resource)
+        if self._schedule is not None:
+            self._schedule.add_property_override("Target.Input", self._input())
+        return self
+
+    @property
+    def _deployed(self) -> CfnResource:
+        if self._resource is None:
+            raise ValueError(f"{self.node.path} runs on a schedule only: after_deployment=True has it run after one")
+        return self._resource
+
+    def _properties(self) -> dict[str, Any]:
+        return {
+            "ServiceToken": self._service.service_token,
+            "ServiceTimeout": self._service.service_timeout_seconds,
+            "StateMachineArn": self._service.state_machine_arn,
+            "Request": self._request(),
+        }
+
+    def _request(self) -> dict[str, Any]:
+        target, served = self.target, self.target.served
+        series = served.series(metrics.find("concurrency"))
+        known = served.dimensions(series, concurrency=1)
+        return {
+            "Label": target.label,
+            "EndpointName": target.endpoint_name,
+            "EndpointConfigName": target.endpoint_config_name,
+            **(
+                {"InferenceComponentName": served.inference_component_name}
+                if served.is_component
+                else {"VariantName": served.variant_name}
+            ),
+            "ModelNames": [model.model_name for model in target.models],
+            "Subjects": [
+                {
+                    "InstanceType": model.instance_type,
+                    "ArtifactKey": model.evaluation_key,
+                    **(
+                        {"PricePerHour": target.instance_price_per_hour}
+                        if target.instance_price_per_hour is not None
+                        else {}
+                    ),
+                }
+                for model in target.models
+            ],
+            **({"ShareOfInstance": target.share_of_instance} if target.share_of_instance is not None else {}),
+            "Lossless": all(model.plan.lossless for model in target.models),
+            "WorkloadConfigName": self._config_name,
+            "Workload": self.workload.spec,
+            "Concurrencies": list(self.concurrencies),
+            "Discount": target.discount,
+            "Dimensions": {name: known[name] for name in series.dimensions if name not in _OF_RUNS},
+            "RoleArn": self._service.role.role_arn,
+            **({"VpcConfig": target.network.to_property("SecurityGroupIds")} if target.network is not None else {}),
+            "Bucket": target.store.bucket_name,
+            **({"KmsKeyArn": target.store.encryption_key_arn} if target.store.encryption_key_arn is not None else {}),
+            **({"Gate": _gate(self._requirements)} if self._requirements is not None else {}),
+            "Tags": self._tags,
+        }
+
+    def _generation(self, gate: dict[str, Any]) -> str:
+        """8 hexadecimal digits that change with what is measured, served and required, and with the time for it."""
+        plans = [model.plan for model in self.target.models]
+        served = [[plan.deployment_hash, plan.container_key, plan.instance_type] for plan in plans]
+        spec = resolved(self, [self.workload.spec, gate])
+        waits = [self._wait_seconds] if self._wait_seconds != _DEFAULT_WAIT_SECONDS else []
+        return sha256(json.dumps([served, spec, *waits], sort_keys=True))[:8]
+
+    def _scheduled(self, schedule: str) -> CfnResource:
+        # Not aws_scheduler.CfnSchedule: most stacks have none, and importing its module takes a while.
+        scheduled = CfnResource(
+            self,
+            "Schedule",
+            type="AWS::Scheduler::Schedule",
+            properties={
+                "Description": f"Evaluates {self.target.label}",
+                "FlexibleTimeWindow": {"Mode": "OFF"},
+                "ScheduleExpression": schedule,
+                "Target": {
+                    "Arn": self._service.state_machine_arn,
+                    "Input": self._input(),
+                    "RoleArn": self._service.schedule_role_arn,
+                },
+            },
+        )
+        if self._resource is not None:
+            # Gone before it: whatever the schedule has begun by then is stopped with it.
+            scheduled.add_resource_dependency(self._resource)
+        return scheduled
+
+    def _input(self) -> str:
+        return facts_of(self).stack.to_json_string(
+            {
+                "Request": self._request(),
+                "Run": "<aws.scheduler.execution-id>",
+                "Issued": "<aws.scheduler.scheduled-time>",
+            }
+        )
+
+
+def _gate(required: Requirements) -> dict[str, Any]:
+    quality, regression = required.quality, required.regression
+    return {
+        "Limits": [
+            {
+                "Formula": limit.formula,
+                "Title": limit.title,
+                **({"Unit": limit.unit} if limit.unit else {}),
+                **({"AtMost": limit.at_most} if limit.at_most is not None else {"AtLeast": limit.at_least}),
+            }
+            for limit in required.limits
+        ],
+        **(
+            {
+                "MaxRegression": regression.most,
+                "Compared": [
+                    {"Metric": name, "Title": metrics.find(name).title, "Better": "higher" if higher else "lower"}
+                    for name, higher in regression.metrics
+                ],
+            }
+            if regression is not None
+            else {}
+        ),
+        **({"AtConcurrency": required.at_concurrency} if required.at_concurrency is not None else {}),
+        **(
+            {
+                "Quality": {
+                    "Prompts": quality.prompts,
+                    "MinIdentical": quality.min_identical,
+                    "MaxDifference": quality.max_difference,
+                    "MaxTokens": quality.max_tokens,
+                    "MostPrompts": quality.most_prompts,
+                }
+            }
+            if quality is not None
+            else {}
+        ),
+    }

@@ -1,0 +1,211 @@
+"""What carries evaluations out, once a stack: the custom resource's handler, the watcher, a state machine and roles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
+from constructs_optim.constructs.artifacts.execution_role import ExecutionRole, telling_statements
+from constructs_optim.constructs.artifacts.model_source import channel_statements, object_arn
+from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
+from constructs_optim.constructs.endpoint.endpoint_base import INVOKE_ACTIONS
+from constructs_optim.constructs.stack.handler import Handler
+from constructs_optim.constructs.stack.permissions import (
+    NO_RESOURCES,
+    Arn,
+    PolicyBuilder,
+    Statement,
+    document,
+    pass_role_statement,
+    sub,
+    trust_policy,
+)
+from constructs_optim.constructs.stack.stack_facts import answer, facts_of
+from constructs_optim.constructs.stack.watching_state_machine import watching_state_machine
+from constructs_optim.recipe.evaluation import QualityRequirement, Workload
+from constructs_optim.recipe.metrics.definition import EVALUATION_NAMESPACE
+
+from .inference_optimization import passing_statement, training_statements
+from .workload_config import workload_config, workload_hash
+
+_ID = "EvaluationService"
+_JOB_NAMES = "a benchmark job's name follows from what is served, which is known only when the stack is deployed"
+_EVALUATION_KEYS = "an evaluation's key follows from what is served, which is known only when the stack is deployed"
+_JOBS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:ai-benchmark-job/optim-*"
+_PREFIX = "evaluations"
+_SCHEDULES_ARN = "arn:${AWS::Partition}:scheduler:${AWS::Region}:${AWS::AccountId}:schedule-group/default"
+
+
+class EvaluationService(Construct):
+    """Handler, watcher, state machine and roles of a stack's evaluations. Use :meth:`of`."""
+
+    def __init__(self, scope: Construct, id: str) -> None:
+        super().__init__(scope, id)
+        service = OptimizationService.of(scope)
+        self.service_timeout_seconds: int = service.service_timeout_seconds
+        self.role: ExecutionRole = ExecutionRole(self, "Role", description="What SageMaker may do for benchmark jobs")
+        self._watcher = Handler(
+            self,
+            "Watcher",
+            code=service.code,
+            entry_point="runtime.handlers.evaluation_watcher.handler",
+            description="Runs benchmarks of endpoints, reads and publishes what they measured",
+            statements=[
+                Statement(
+                    "RunBenchmarks",
+                    (
+                        "sagemaker:AddTags",
+                        "sagemaker:CreateAIBenchmarkJob",
+                        "sagemaker:DescribeAIBenchmarkJob",
+                        "sagemaker:StopAIBenchmarkJob",
+                    ),
+                    (sub(_JOBS_ARN),),
+                    wildcard=_JOB_NAMES,
+                ),
+                Statement(
+                    "PublishMetrics",
+                    ("cloudwatch:PutMetricData",),
+                    ("*",),
+                    {"StringEquals": {"cloudwatch:namespace": EVALUATION_NAMESPACE}},
+                    wildcard=f"{NO_RESOURCES}; a condition holds it to one namespace",
+                ),
+                Statement("LookUpPrices", ("pricing:GetProducts",), ("*",), wildcard=NO_RESOURCES),
+                pass_role_statement("PassRole", self.role.role_arn),
+            ],
+        )
+        state_machine = watching_state_machine(self, self._watcher, watches="evaluation")
+        # A role does not exist yet when its own inline policy is written. What evaluates starts this state machine, and
+        # so has a role that may pass itself on.
+        state_machine.add_resource_dependency(self._let_pass_itself())
+        self.state_machine_arn: str = state_machine.ref
+        self._handler = Handler(
+            self,
+            "Handler",
+            code=service.code,
+            entry_point="runtime.handlers.evaluation_handler.handler",
+            description="Starts evaluations of endpoints, and stops them",
+            answers_cloudformation=True,
+            statements=[
+                Statement(
+                    "StopBenchmarks",
+                    ("sagemaker:DescribeAIBenchmarkJob", "sagemaker:StopAIBenchmarkJob"),
+                    (sub(_JOBS_ARN),),
+                    wildcard=_JOB_NAMES,
+                ),
+                Statement("StartWatching", ("states:StartExecution",), (self.state_machine_arn,)),
+            ],
+        )
+        self.service_token: str = self._handler.arn
+        self._schedule_role: iam.CfnRole | None = None
+        self._workloads: dict[str, sagemaker.CfnAIWorkloadConfig] = {}
+
+    def _let_pass_itself(self) -> iam.CfnPolicy:
+        return iam.CfnPolicy(
+            self.role,
+            "PassItself",
+            policy_document=document([passing_statement(self.role.role_arn)]),
+            policy_name="PassItself",
+            roles=[self.role.role_name],
+        )
+
+    @staticmethod
+    def of(scope: Construct) -> EvaluationService:
+        """The service of ``scope``'s stack, created on first use."""
+        return facts_of(scope).child(_ID, EvaluationService, EvaluationService)
+
+    @property
+    def schedule_role_arn(self) -> str:
+        """What EventBridge Scheduler starts evaluations as."""
+        if self._schedule_role is None:
+            self._schedule_role = iam.CfnRole(
+                self,
+                "ScheduleRole",
+                assume_role_policy_document=trust_policy("scheduler.amazonaws.com", source_arn=sub(_SCHEDULES_ARN)),
+                description="Starts evaluations on a schedule",
+            )
+            policy = PolicyBuilder()
+            policy.add([Statement("StartEvaluations", ("states:StartExecution",), (self.state_machine_arn,))])
+            policy.apply(self._schedule_role)
+        return answer(self._schedule_role, "attr_arn")
+
+    def workload_config(self, workload: Workload) -> sagemaker.CfnAIWorkloadConfig:
+        """The configuration of ``workload``: one, however many endpoints of the stack are sent the same."""
+        digits = workload_hash(self, workload)
+        if digits not in self._workloads:
+            self._workloads[digits] = workload_config(self, workload, f"Workload{digits}")
+        return self._workloads[digits]
+
+    def permit(
+        self,
+        *,
+        endpoint_arn: Arn,
+        component_arn: Arn | None,
+        workload_config_arn: Arn,
+        workload: Workload,
+        store: IArtifactStore,
+        in_vpc: bool,
+    ) -> None:
+        """Let a benchmark send ``workload`` to an endpoint, and handler and watcher keep what comes of it."""
+        targets = (endpoint_arn, *((component_arn,) if component_arn is not None else ()))
+        self.role.permit(
+            [
+                Statement("SendRequests", INVOKE_ACTIONS, targets),
+                *_describing(endpoint_arn, component_arn),
+                *training_statements(),
+                *(channel_statements(workload.prompts) if workload.prompts is not None else ()),
+                *_secret(workload.token_secret_arn),
+                *_records(store, ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")),
+                _listing(store),
+                Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,)),
+                *telling_statements(in_vpc=in_vpc),
+            ]
+        )
+        kept = _records(store, ("s3:GetObject", "s3:PutObject"))
+        self._handler.permit([*kept, _listing(store)])
+        self._watcher.permit(
+            [
+                *kept,
+                _listing(store),
+                *_describing(endpoint_arn, component_arn),
+                Statement("UseWorkloads", ("sagemaker:CreateAIBenchmarkJob",), (workload_config_arn,)),
+            ]
+        )
+
+    def permit_prompts(self, *, endpoint_arn: Arn, component_arn: Arn | None, quality: QualityRequirement) -> None:
+        """Let the watcher ask an endpoint the prompts of a quality gate."""
+        targets = (endpoint_arn, *((component_arn,) if component_arn is not None else ()))
+        self._watcher.permit(
+            [
+                Statement("AskPrompts", ("sagemaker:InvokeEndpoint",), targets),
+                Statement("ReadPrompts", ("s3:GetObject",), (object_arn(quality.prompts),)),
+            ]
+        )
+
+
+def _describing(endpoint_arn: Arn, component_arn: Arn | None) -> Sequence[Statement]:
+    found = [Statement("DescribeEndpoints", ("sagemaker:DescribeEndpoint",), (endpoint_arn,))]
+    if component_arn is not None:
+        found.append(Statement("DescribeComponents", ("sagemaker:DescribeInferenceComponent",), (component_arn,)))
+    return found
+
+
+def _listing(store: IArtifactStore) -> Statement:
+    return Statement("ListEvaluations", ("s3:ListBucket",), (store.bucket_arn,), prefixes=(f"{_PREFIX}/*",))
+
+
+def _secret(arn: str | None) -> Sequence[Statement]:
+    return [] if arn is None else [Statement("ReadToken", ("secretsmanager:GetSecretValue",), (arn,))]
+
+
+def _records(store: IArtifactStore, actions: tuple[str, ...]) -> Sequence[Statement]:
+    kept = [
+        Statement("Evaluations", actions, (f"{store.bucket_arn}/{_PREFIX}/*",), wildcard=_EVALUATION_KEYS),
+    ]
+    if store.encryption_key_arn is not None:
+        encrypt = ("kms:Decrypt", "kms:GenerateDataKey")
+        kept.append(Statement("EncryptEvaluations", encrypt, (store.encryption_key_arn,)))
+    return kept

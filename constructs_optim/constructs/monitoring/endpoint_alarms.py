@@ -1,0 +1,344 @@
+"""An endpoint's alarms: those of ``recipe.alarms`` as CloudWatch alarms, and what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from constructs_optim.constructs.stack.stack_facts import (
+    PSEUDO,
+    answer,
+    facts_of,
+    placed,
+)
+from constructs_optim.constructs.stack.telemetry import NAMESPACE
+from constructs_optim.constructs.validation.refusal import refuse
+from constructs_optim.recipe import metrics
+from constructs_optim.recipe.hosting.alarms import (
+    Alarm,
+    AlarmRequest,
+    Alarms,
+    AlarmSettings,
+    Query,
+    Watched,
+    endpoint_alarms,
+    failed_job_alarm,
+)
+from constructs_optim.recipe.hosting.scaling import is_known
+from constructs_optim.recipe.rules import check
+
+from .alarm_actions import AlarmAction, AlarmActions
+
+if TYPE_CHECKING:
+    from .served_model import ServedModel
+
+RUNBOOK = "docs/alarms.md"
+"""The page with a section on each alarm."""
+_JOB_ALARM_ID = "OptimizationJobAlarm"
+_JOB_WATCHER = [{"name": "service", "value": "job_watcher"}]
+
+
+class EndpointAlarms(Construct):
+    """What an endpoint warns of. Without actions its alarms only show their state.
+
+    Each is one ``AWS::CloudWatch::Alarm`` whose description says what it means and what to do first.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        served: ServedModel,
+        endpoint: str,
+        capacity: float,
+        alarms: Alarms | None = None,
+        scales_to_zero: bool = False,
+        is_asynchronous: bool = False,
+        runs_jobs: bool = True,
+        evaluation_concurrency: int | None = None,
+        alarm_actions: Sequence[AlarmAction] = (),
+        ok_actions: Sequence[AlarmAction] = (),
+        name_prefix: str | None = None,
+        runbook: str = RUNBOOK,
+    ) -> None:
+        """Declare the alarms.
+
+        Args:
+            scope: the construct to create them in.
+            id: its id in that scope.
+            served: what serves the model.
+            endpoint: what people call it in the alarms' descriptions, for instance its path.
+            capacity: requests in flight that each instance or copy is sized for.
+            alarms: which there are, and how they are tuned. Default: all but the one on latency.
+            scales_to_zero: whether there may be no copy at all. Default: there is always one.
+            is_asynchronous: whether requests wait in a queue. Default: they are answered at once.
+            runs_jobs: whether optimization jobs of the stack can fail. Default: they can.
+            evaluation_concurrency: users at the same time in one of the evaluations that are published; with it, an
+                alarm watches that they go on. Default: there are no evaluations.
+            alarm_actions: what to do when something is wrong, 5 at most. Default: nothing.
+            ok_actions: what to do when it is right again, 5 at most. Default: nothing.
+            name_prefix: what the alarms' names begin with. With one, the names are known before the endpoint is: the
+                endpoint's own updates may then be rolled back by its alarms. Default: CloudFormation makes them up.
+            runbook: the page that has a section on each alarm. Default: ``docs/alarms.md``.
+
+        Raises:
+            RecipeError: when an alarm is tuned to what CloudWatch cannot do.
+            ValueError: for more actions than CloudWatch allows.
+        """
+        self._request = AlarmRequest(alarms if alarms is not None else Alarms())
+        refuse(check(self._request))
+        super().__init__(scope, id)
+        placed(self, scope, id)
+        self._served, self._endpoint, self._runbook = served, endpoint, runbook
+        self._concurrency, self._name_prefix = evaluation_concurrency, name_prefix
+        self._watched = Watched(
+            served.is_component, capacity, scales_to_zero, evaluation_concurrency is not None, is_asynchronous
+        )
+        self._actions = AlarmActions(self)
+        self._given: dict[str, list[AlarmAction]] = {"alarm_actions": [*alarm_actions], "ok_actions": [*ok_actions]}
+        self._alarms: dict[str, tuple[Alarm, cloudwatch.CfnAlarm]] = {}
+        for alarm in endpoint_alarms(self._request, self._watched):
+            self._alarms[alarm.name] = alarm, self._declared(alarm)
+        job_settings = self._request.switched_on().get("failed_job")
+        self._job_alarm = _JobAlarm.of(self, job_settings, runbook) if runs_jobs and job_settings else None
+        if self._job_alarm is not None:
+            for kind, actions in self._given.items():
+                self._job_alarm.act(kind, actions)
+
+    @property
+    def alarms(self) -> dict[str, cloudwatch.CfnAlarm]:
+        """The endpoint's own alarms, by what they are called in ``Alarms``."""
+        return {name: resource for name, (_, resource) in self._alarms.items()}
+
+    @property
+    def alarm_names(self) -> dict[str, str]:
+        """Their names in CloudWatch (tokens, unless there is a prefix), by what they are called in ``Alarms``."""
+        return {
+            name: self._name_of(alarm) if self._name_prefix is not None else answer(resource, "ref")
+            for name, (alarm, resource) in self._alarms.items()
+        }
+
+    @property
+    def alarm_arns(self) -> list[str]:
+        """Their ARNs (tokens), for a dashboard."""
+        return [answer(resource, "attr_arn") for _, resource in self._alarms.values()]
+
+    @property
+    def latency_threshold_seconds(self) -> float | None:
+        """The latency that raises an alarm; None where none does, or where only the deployment knows it."""
+        settings = self._request.switched_on().get("latency")
+        threshold = settings.threshold if settings is not None else None
+        return threshold if isinstance(threshold, int | float) and is_known(threshold) else None
+
+    @property
+    def arns_within_stack(self) -> list[str]:
+        """The same for a dashboard of their own stack, made of their names and of where it is deployed."""
+        return [f"{_arn_prefix()}:{answer(resource, 'ref')}" for _, resource in self._alarms.values()]
+
+    @property
+    def _rolling_back(self) -> list[tuple[Alarm, cloudwatch.CfnAlarm]]:
+        return [(alarm, resource) for alarm, resource in self._alarms.values() if alarm.rolls_back]
+
+    @property
+    def rollback_alarm_names(self) -> list[str]:
+        """The names of those that say a deployment has broken the endpoint: errors, latency and lost capacity.
+
+        They are tokens: what is given one waits for the alarm.
+        """
+        return [answer(resource, "ref") for _, resource in self._rolling_back]
+
+    @property
+    def rollback_alarm_arns(self) -> list[str]:
+        """The ARNs of the same; with a name prefix they are known before the alarms are there."""
+        if self._name_prefix is None:
+            return [answer(resource, "attr_arn") for _, resource in self._rolling_back]
+        return [f"{_arn_prefix()}:{self._name_of(alarm)}" for alarm, _ in self._rolling_back]
+
+    def add_alarm_action(self, *actions: AlarmAction) -> None:
+        """Do more when something is wrong.
+
+        Raises:
+            ValueError: for more than 5 actions.
+        """
+        self._act("alarm_actions", actions)
+
+    def add_ok_action(self, *actions: AlarmAction) -> None:
+        """Do more when all is right again.
+
+        Raises:
+            ValueError: for more than 5 actions.
+        """
+        self._act("ok_actions", actions)
+
+    def watch(
+        self,
+        *,
+        capacity: float | None = None,
+        evaluation_concurrency: int | None = None,
+        scales_to_zero: bool | None = None,
+    ) -> None:
+        """Take into account how the endpoint scales and is evaluated, which may be said after it was declared.
+
+        Args:
+            capacity: requests in flight that each instance or copy is sized for. Default: as before.
+            evaluation_concurrency: users at the same time in one of the evaluations that run on a schedule. Default: as
+                before.
+            scales_to_zero: whether there may be no copy at all. Default: as before.
+        """
+        if evaluation_concurrency is not None:
+            self._concurrency = evaluation_concurrency
+        self._watched = replace(
+            self._watched,
+            is_evaluated=self._concurrency is not None,
+            capacity=self._watched.capacity if capacity is None else capacity,
+            scales_to_zero=self._watched.scales_to_zero if scales_to_zero is None else scales_to_zero,
+        )
+        for alarm in endpoint_alarms(self._request, self._watched):
+            if alarm.name not in self._alarms:
+                self._alarms[alarm.name] = alarm, self._declared(alarm)
+                continue
+            before, resource = self._alarms[alarm.name]
+            self._alarms[alarm.name] = alarm, resource
+            was, now = (_tuned(one, one.description(self._endpoint, self._runbook)) for one in (before, alarm))
+            for name, value in now.items():
+                if value != was[name]:
+                    setattr(resource, name, value)
+
+    def _declared(self, alarm: Alarm) -> cloudwatch.CfnAlarm:
+        known = [self._actions.known(alarm.name, kind, actions) for kind, actions in self._given.items()]
+        resource = cloudwatch.CfnAlarm(
+            self,
+            alarm.id,
+            alarm_name=self._name_of(alarm) if self._name_prefix is not None else None,
+            **_properties(alarm, alarm.description(self._endpoint, self._runbook)),
+            **self._compared(alarm),
+            **{name: arns for each in known for name, arns in each.items()},
+        )
+        for kind, actions in self._given.items():
+            self._actions.add(alarm.name, resource, kind, actions)
+        return resource
+
+    def _name_of(self, alarm: Alarm) -> str:
+        return f"{self._name_prefix}-{alarm.id}"
+
+    def _compared(self, alarm: Alarm) -> dict[str, Any]:
+        """The one metric that an alarm compares, or the metric math with what it is made of."""
+        if len(alarm.queries) == 1:
+            (query,) = alarm.queries
+            return _single(self._series(query), query.statistic, alarm.period_seconds)
+        return {
+            "metrics": [
+                {
+                    "id": query.id,
+                    **(
+                        {"expression": query.expression}
+                        if query.expression is not None
+                        else {
+                            "metricStat": {
+                                "metric": self._series(query),
+                                "period": alarm.period_seconds,
+                                "stat": query.statistic,
+                            }
+                        }
+                    ),
+                    "returnData": query is alarm.queries[-1],
+                }
+                for query in alarm.queries
+            ]
+        }
+
+    def _series(self, query: Query) -> dict[str, Any]:
+        series = self._served.series(metrics.find(query.metric or ""))
+        dimensions = self._served.dimensions(series, concurrency=self._concurrency)
+        return {
+            "dimensions": [{"name": name, "value": value} for name, value in dimensions.items()],
+            "metricName": series.metric_name,
+            "namespace": series.namespace,
+        }
+
+    def _act(self, kind: str, actions: Iterable[AlarmAction]) -> None:
+        listed = list(actions)
+        if not listed:
+            return
+        self._given[kind].extend(listed)
+        for name, (_, resource) in self._alarms.items():
+            self._actions.add(name, resource, kind, listed)
+        if self._job_alarm is not None:
+            self._job_alarm.act(kind, listed)
+
+
+class _JobAlarm(Construct):
+    """The alarm on failed jobs, once a stack: the metric knows no stacks, and one page for a failure is enough."""
+
+    def __init__(self, scope: Construct, settings: AlarmSettings, runbook: str) -> None:
+        super().__init__(scope, _JOB_ALARM_ID)
+        self.settings = settings
+        alarm = failed_job_alarm(settings)
+        (query,) = alarm.queries
+        series = {"dimensions": _JOB_WATCHER, "metricName": query.metric, "namespace": NAMESPACE}
+        self._resource = cloudwatch.CfnAlarm(
+            self,
+            "Resource",
+            **_properties(alarm, alarm.description("", runbook)),
+            **_single(series, query.statistic, alarm.period_seconds),
+        )
+        self._actions = AlarmActions(self)
+
+    @staticmethod
+    def of(scope: Construct, settings: AlarmSettings, runbook: str) -> _JobAlarm:
+        """The alarm of ``scope``'s stack, created on first use."""
+        found = facts_of(scope).child(_JOB_ALARM_ID, _JobAlarm, lambda stack, _: _JobAlarm(stack, settings, runbook))
+        if found.settings != settings:
+            raise ValueError(
+                f"{scope.node.path}: failed_job is {settings}, and another endpoint of the stack has "
+                f"{found.settings}; a stack has one alarm on failed jobs: give the same, or False for one of them"
+            )
+        return found
+
+    def act(self, kind: str, actions: Sequence[AlarmAction]) -> None:
+        """Do what endpoints ask for, each action once."""
+        self._actions.add("failed_job", self._resource, kind, actions)
+
+
+def _arn_prefix() -> str:
+    return f"arn:{PSEUDO.partition}:cloudwatch:{PSEUDO.region}:{PSEUDO.account}:alarm"
+
+
+def _tuned(alarm: Alarm, description: str) -> dict[str, Any]:
+    """What changes with how an endpoint scales and is evaluated."""
+    return {
+        "alarm_description": description,
+        "datapoints_to_alarm": alarm.datapoints_to_alarm,
+        "evaluation_periods": alarm.evaluation_periods,
+        "threshold": alarm.threshold,
+    }
+
+
+def _properties(alarm: Alarm, description: str) -> dict[str, Any]:
+    return {
+        **_tuned(alarm, description),
+        "actions_enabled": None if alarm.actions_enabled else False,
+        "comparison_operator": alarm.comparison,
+        "treat_missing_data": alarm.missing,
+        "warm_up_configuration": (
+            {"warmUpPeriodDurationInMinutes": alarm.warm_up_minutes} if alarm.warm_up_minutes is not None else None
+        ),
+    }
+
+
+def _single(series: dict[str, Any], statistic: str, period_seconds: int) -> dict[str, Any]:
+    percentile = statistic.startswith("p")
+    return {
+        "dimensions": series["dimensions"],
+        "metric_name": series["metricName"],
+        "namespace": series["namespace"],
+        "period": period_seconds,
+        "extended_statistic" if percentile else "statistic": statistic,
+        # Of a few requests, the slowest is no percentile.
+        **({"evaluate_low_sample_count_percentile": "ignore"} if percentile else {}),
+    }

@@ -1,0 +1,238 @@
+"""A recommendation job as a resource: which instances, and which optimizations, SageMaker recommends for a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from aws_cdk import CfnWaitCondition, CfnWaitConditionHandle, Duration, Stack, Token
+from constructs import Construct
+
+from constructs_optim.constructs.artifacts import model_source
+from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
+from constructs_optim.constructs.artifacts.execution_role import GivenRole, telling_statements
+from constructs_optim.constructs.artifacts.stack_plan import region_of, shown
+from constructs_optim.constructs.evaluation.inference_optimization import (
+    passing_statement,
+    training_statements,
+    trying_statements,
+)
+from constructs_optim.constructs.evaluation.workload_config import workload_config, workload_config_name
+from constructs_optim.constructs.stack.permissions import Statement
+from constructs_optim.constructs.stack.stack_facts import facts_of
+from constructs_optim.constructs.stack.tagged_resource import TaggedResource
+from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
+from constructs_optim.constructs.validation.refusal import refuse
+from constructs_optim.recipe import Model
+from constructs_optim.recipe.evaluation import Benchmark, Workload
+from constructs_optim.recipe.hosting import CapacityReservation
+from constructs_optim.recipe.keys import sha256
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+from constructs_optim.recipe.planning.plan_data import S3Source
+from constructs_optim.recipe.recommendation.request import RecommendationRequest
+from constructs_optim.recipe.rules import check
+
+from .recommendation_service import RecommendationService, output_statements
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_iam as iam
+
+_LONGEST_WAIT = Duration.hours(12)
+
+
+class ModelRecommendation(Construct):
+    """What SageMaker recommends to serve a model with, found out by a recommendation job when the stack is deployed.
+
+    The service tries instance types and optimizations on instances of its own, sends them the workload, and ranks them.
+    The job runs once for what is asked: the same question, of this stack or of another with the same store, is answered
+    from the store, as long as the model's files are the same. While the job runs, resources that use what it
+    recommends wait; when it fails, the stack rolls back with the service's own reason.
+
+    What is recommended is not deployed by this: the model package is registered for approval first (Amazon SageMaker
+    developer guide, "Deploy a generative AI inference recommendation").
+    """
+
+    @knows_its_arguments
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        model: Model,
+        role: iam.IRole,
+        workload: Workload | None = None,
+        optimize_for: Literal["cost", "latency", "throughput"] = "cost",
+        instance_types: Sequence[str] | None = None,
+        framework: Literal["LMI", "VLLM"] | None = None,
+        optimize_model: bool = True,
+        artifact_store: IArtifactStore | None = None,
+        capacity_reservations: Sequence[CapacityReservation] = (),
+        timeout: Duration | None = None,
+        wait: bool = True,
+    ) -> None:
+        """Declare the recommendation.
+
+        Args:
+            scope: the construct to create it in.
+            id: its id in that scope.
+            model: ``Model.s3(...)``: a Hugging Face checkpoint with safetensors weights.
+            role: what SageMaker assumes for the job. It gets what the developer guide asks of it ("Get generative AI
+                inference deployment recommendations", prerequisites, and "Security in SageMaker AI inference
+                optimization"): to read the model and the workload's prompts and secret, to write results, logs and
+                metrics, and to run the training jobs, optimization jobs and endpoints by which the service finds out.
+                Where a job fails for want of something else, its reason names it, and it is yours to grant. An
+                imported, immutable role is left as it is.
+            workload: what is sent. Default: made-up prompts of 622 tokens, from 1, 8 and 32 users.
+            optimize_for: ``cost``, ``latency`` (the time to the first token, the API's ``ttft-ms``) or ``throughput``.
+                Default: cost.
+            instance_types: those to try, three at most. Default: the service chooses.
+            framework: ``LMI`` or ``VLLM``. Default: the service chooses.
+            optimize_model: whether the model may be optimized, by speculative decoding or kernel tuning. Default: it
+                may.
+            artifact_store: where the result is kept; it must not be read-only. Default: one store for the whole stack.
+            capacity_reservations: what the job's instances are launched into, and only there. Default: on demand.
+            timeout: how long the deployment waits, at most 12 hours. Default: 12 hours.
+            wait: whether the deployment waits for the result. Default: it does.
+
+        Raises:
+            RecipeError: with every rule that is broken.
+            ValueError: when ``timeout`` is longer than CloudFormation can wait, or the store is read-only.
+        """
+        stack = facts_of(scope).stack
+        workload = workload if workload is not None else Workload()
+        request = RecommendationRequest(
+            model, optimize_for, instance_types, framework, tuple(capacity_reservations), region_of(stack)
+        )
+        mistaken = wrong_kinds(artifact_store=artifact_store, role=role, timeout=timeout)
+        refuse([*mistaken, *check(request), *check(Benchmark(workload))])
+        if timeout is not None and timeout.to_seconds() > _LONGEST_WAIT.to_seconds():
+            raise ValueError(
+                f"timeout is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: for a longer "
+                "job use ModelRecommendation(wait=False), and look at its result in the store"
+            )
+        if artifact_store is not None and artifact_store.read_only:
+            raise ValueError(
+                f"the artifact store {shown(artifact_store.bucket_name)} is read-only, and a recommendation writes its "
+                "result there: give another one, or ArtifactStore.from_bucket(..., read_only=False)"
+            )
+        super().__init__(scope, id)
+        self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(stack)
+        self.workload: Workload = workload
+        self.role: iam.IRole = role
+        self._service = service = RecommendationService.of(self)
+        config = workload_config(self, workload)
+        source = S3Source(uri=model.uri, encryption_key_arn=model.encryption_key_arn)
+        service.permit(
+            source=source,
+            workload_config_arn=config.attr_ai_workload_config_arn,
+            store=self.artifact_store,
+            role_arn=role.role_arn,
+        )
+        given = GivenRole.of(self, role)
+        given.permit(self._execution_statements(source))
+        asked = self._request(request, workload_config_name(config), optimize_model)
+        seconds = int((timeout or _LONGEST_WAIT).to_seconds())
+        # Neither can be updated: with all that is asked in their ids, another question has new ones.
+        generation = self._generation(asked, seconds)
+        handle = CfnWaitConditionHandle(self, f"Handle{generation}") if wait else None
+        waiting = {"WaitHandle": handle.ref, "WaitSeconds": seconds} if handle is not None else {}
+        self._resource = TaggedResource(
+            self,
+            "Resource",
+            type="Custom::ModelRecommendation",
+            properties={
+                "ServiceToken": service.service_token,
+                "ServiceTimeout": service.service_timeout_seconds,
+                "StateMachineArn": service.state_machine_arn,
+                "Request": asked,
+                **waiting,
+            },
+        )
+        # Its role has the permissions when the job starts.
+        if given.policy is not None:
+            self._resource.node.add_dependency(given.policy)
+        self._ready: CfnWaitCondition | None = None
+        if handle is not None:
+            self._ready = CfnWaitCondition(self, f"Ready{generation}", handle=handle.ref, timeout=str(seconds))
+            self._ready.add_resource_dependency(self._resource)
+
+    @property
+    def recommendation_key(self) -> str:
+        """The recommendation's key in the store, ``recommendations/<key>/`` (a token)."""
+        return self._resource.ref
+
+    @property
+    def job_name(self) -> str:
+        """The name of the SageMaker job that finds it out, or did (a token)."""
+        return self._resource.get_att("JobName").to_string()
+
+    @property
+    def result_uri(self) -> str:
+        """Where the result is once the job has ended: a JSON document with all that is recommended (a token)."""
+        return self._resource.get_att("ResultUri").to_string()
+
+    @property
+    def instance_type(self) -> str:
+        """The instance type of the first recommendation (a token). Whatever uses it waits for the job.
+
+        Raises:
+            ValueError: where the deployment does not wait, and so does not know it; so do those below.
+        """
+        return Token.as_string(self._first(1))
+
+    @property
+    def instance_count(self) -> float:
+        """How many instances the first recommendation has (a token)."""
+        return Token.as_number(self._first(2))
+
+    @property
+    def model_package_arn(self) -> str:
+        """The model package of the first recommendation (a token); it has to be approved before it is deployed."""
+        return Token.as_string(self._first(3))
+
+    @property
+    def inference_specification_name(self) -> str:
+        """Which of the package's inference specifications the first recommendation is (a token)."""
+        return Token.as_string(self._first(4))
+
+    def _first(self, part: int) -> dict[str, Any]:
+        if self._ready is None:
+            raise ValueError(
+                f"{self.node.path} does not wait for its job, so what it recommends is not known when the stack is "
+                "deployed: declare it with wait=True, or read result_uri later"
+            )
+        # The signal's data is ``|instance type|count|model package|specification|``, wrapped in JSON by CloudFormation.
+        data = {"Fn::GetAtt": [Stack.of(self).get_logical_id(self._ready), "Data"]}
+        return {"Fn::Select": [part, {"Fn::Split": ["|", data]}]}
+
+    def _execution_statements(self, source: S3Source) -> list[Statement]:
+        prompts, secret = self.workload.prompts, self.workload.token_secret_arn
+        return [
+            *model_source.read_statements(source),
+            *(model_source.channel_statements(prompts) if prompts is not None else ()),
+            *([Statement("ReadToken", ("secretsmanager:GetSecretValue",), (secret,))] if secret is not None else ()),
+            *output_statements(self.artifact_store),
+            *trying_statements(),
+            *training_statements(),
+            passing_statement(self.role.role_arn),
+            *telling_statements(in_vpc=False),
+        ]
+
+    def _request(self, request: RecommendationRequest, config_name: str, optimize_model: bool) -> dict[str, Any]:
+        store, prompts = self.artifact_store, self.workload.prompts
+        return {
+            **request.properties,
+            "OptimizeModel": optimize_model,
+            "WorkloadConfigName": config_name,
+            "Workload": self.workload.spec,
+            **({"Prompts": prompts} if prompts is not None else {}),
+            "RoleArn": self.role.role_arn,
+            "Bucket": store.bucket_name,
+            **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
+        }
+
+    def _generation(self, asked: dict[str, Any], wait_seconds: int) -> str:
+        """8 hexadecimal digits that change with what is asked, with the store and with how long is waited."""
+        waits = f"\n{wait_seconds}" if wait_seconds != int(_LONGEST_WAIT.to_seconds()) else ""
+        return sha256(json.dumps(Stack.of(self).resolve(asked), sort_keys=True) + waits)[:8]

@@ -1,0 +1,1 @@
+"""Scaling with Application Auto Scaling: target tracking, steps and schedules."""

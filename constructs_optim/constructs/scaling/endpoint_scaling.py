@@ -1,0 +1,363 @@
+"""Scaling of an endpoint's production variant, or of an inference component, with Application Auto Scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from aws_cdk import Duration
+from aws_cdk import aws_applicationautoscaling as scaling
+from constructs import Construct
+
+from constructs_optim.constructs.stack.stack_facts import answer, placed
+from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
+from constructs_optim.constructs.validation.refusal import refuse
+from constructs_optim.recipe.hosting.scaling import (
+    HEADROOM,
+    WAKE_COOLDOWN_SECONDS,
+    Scaling,
+    ScalingDefaults,
+    ScalingStep,
+    ScheduleRequest,
+    StepRequest,
+    invocations_target,
+    is_known,
+)
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.rules.scaling_rules import is_number
+
+from .scaling_properties import (
+    TrackingOptions,
+    scheduled_action,
+    seconds,
+    target_request,
+    tracking_configuration,
+)
+from .scaling_schedules import ScalingSchedules
+from .scaling_target import NAMESPACE, AsyncVariantTarget, ComponentTarget, VariantTarget
+from .step_scaling import StepScaling, WakeUp
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_cloudwatch as cloudwatch
+
+
+class EndpointScaling(ScalingSchedules, Construct):
+    """The range an endpoint scales in; each ``on_...`` adds a policy that moves it within the range.
+
+    Policies add up: where they disagree, the one that wants most capacity wins. Where the endpoint may have no copy at
+    all, a request that finds none starts one.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        target: VariantTarget | ComponentTarget,
+        min_capacity: int,
+        max_capacity: int,
+        defaults: ScalingDefaults | None = None,
+        wake_cooldown: Duration | None = None,
+        on_change: Callable[[EndpointScaling], None] | None = None,
+    ) -> None:
+        """Register the variant, or the inference component, as a scalable target.
+
+        Args:
+            scope: the construct to create it in.
+            id: its id in that scope.
+            target: what scales.
+            min_capacity: the fewest instances or copies; 0 for copies of an inference component only.
+            max_capacity: the most.
+            defaults: what follows from the plan. Default: every policy needs its target.
+            wake_cooldown: with no copies, pause after one was started for a request. Default: 10 minutes.
+            on_change: told each time the range of copies or the target of concurrency changes.
+
+        Raises:
+            RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``.
+        """
+        asked = Scaling(target.wake_metric is not None, min_capacity, max_capacity)
+        refuse(check(asked))
+        super().__init__(scope, id)
+        placed(self, scope, id)
+        self._scaled, self._defaults, self._wake_cooldown = target, defaults, wake_cooldown
+        self._asked, self._on_change = asked, on_change or (lambda _: None)
+        # Ids of the constructs below this one.
+        self._ids = ["Target", WakeUp.ID]
+        self._scheduled: list[dict[str, Any]] = []
+        self._least, self._most = min_capacity, max_capacity
+        self._concurrency: float | None = None
+        self._target = scaling.CfnScalableTarget(
+            self,
+            "Target",
+            max_capacity=max_capacity,
+            min_capacity=min_capacity,
+            resource_id=target.resource_id,
+            scalable_dimension=target.dimension,
+            service_namespace=NAMESPACE,
+        )
+        self._wakes = False
+        self._wake_from_zero(min_capacity, max_capacity)
+
+    @property
+    def capacity_range(self) -> tuple[int, int]:
+        """The fewest and the most instances or copies that there can be, schedules included."""
+        return self._least, self._most
+
+    @property
+    def capacity(self) -> float | None:
+        """Requests in flight that an instance or copy is taken to be sized for: by a target, or by the plan.
+
+        None where neither is known.
+        """
+        if self._concurrency is not None:
+            return round(self._concurrency / HEADROOM, 1)
+        return self._defaults.capacity if self._defaults is not None else None
+
+    @property
+    def scales_to_zero(self) -> bool:
+        """Whether there may be no copy at all."""
+        return self._least == 0
+
+    @knows_its_arguments
+    def on_concurrency(
+        self,
+        *,
+        target: float | None = None,
+        **options: Unpack[TrackingOptions],
+    ) -> EndpointScaling:
+        """Hold the requests that each instance or copy works on at once near ``target``.
+
+        Uses the high-resolution metrics ConcurrentRequestsPerModel and ConcurrentRequestsPerCopy (every 10 s), which
+        see a burst of long generations before invocations a minute do, and count requests that wait in the container.
+
+        Args:
+            target: requests in flight for each instance or copy, above zero. Default: seven tenths of what the plan is
+                sized for (its batch size, as far as the KV cache has room): a new copy takes minutes to load, and the
+                others take what comes until then.
+            options: cooldowns, and whether to take away: see :class:`TrackingOptions`.
+
+        Raises:
+            RecipeError: when the target or a cooldown is none, or there is such a policy already.
+            ValueError: without a target where no plan tells one.
+        """
+        chosen = target if target is not None else self._default("on_concurrency").concurrency
+        self._track(
+            "OnConcurrency",
+            "on_concurrency",
+            {"predefinedMetricSpecification": {"predefinedMetricType": self._scaled.concurrency_metric}},
+            chosen,
+            options,
+        )
+        self._concurrency = chosen if is_known(chosen) else None
+        self._on_change(self)
+        return self
+
+    @knows_its_arguments
+    def on_invocations(
+        self,
+        *,
+        target: float | None = None,
+        request_seconds: float | None = None,
+        **options: Unpack[TrackingOptions],
+    ) -> EndpointScaling:
+        """Hold the invocations a minute of each instance or copy near ``target``.
+
+        How many a copy can answer depends on how long their answers are, which no plan knows: give the target, or how
+        long a request takes.
+
+        Args:
+            target: invocations a minute for each instance or copy, above zero.
+            request_seconds: how long a request takes on average, above zero. The target is then what keeps the default
+                number of requests in flight (see :meth:`on_concurrency`).
+            options: cooldowns, and whether to take away: see :class:`TrackingOptions`.
+
+        Raises:
+            RecipeError: when the target or a cooldown is none, or there is such a policy already.
+            ValueError: without one of ``target`` and ``request_seconds``, or with both.
+        """
+        if (target is None) == (request_seconds is None):
+            raise ValueError(
+                f"on_invocations: target is {target} and request_seconds {request_seconds}; give one of the two: "
+                "the invocations a minute, or the seconds a request takes, which depend on your prompts and answers"
+            )
+        if request_seconds is not None:
+            if not is_number(request_seconds) or request_seconds <= 0:
+                raise ValueError(f"on_invocations: request_seconds is {request_seconds}, and it is a number above zero")
+            target = invocations_target(self._default("on_invocations").concurrency, request_seconds)
+        return self._track(
+            "OnInvocations",
+            "on_invocations",
+            {"predefinedMetricSpecification": {"predefinedMetricType": self._scaled.invocations_metric}},
+            target,
+            options,
+        )
+
+    @knows_its_arguments
+    def on_backlog(self, *, target: float | None = None, **options: Unpack[TrackingOptions]) -> EndpointScaling:
+        """Hold the requests that wait in an asynchronous endpoint's queue, for each instance, near ``target``.
+
+        Source: Amazon SageMaker developer guide, "Autoscale an asynchronous endpoint".
+
+        Args:
+            target: waiting requests for each instance, above zero. Default: as many as :meth:`on_concurrency` holds.
+            options: cooldowns, and whether to take away: see :class:`TrackingOptions`.
+
+        Raises:
+            RecipeError: when the target or a cooldown is none, or there is such a policy already.
+            ValueError: where requests do not wait in a queue, or without a target where no plan tells one.
+        """
+        if not isinstance(self._scaled, AsyncVariantTarget):
+            raise ValueError(
+                f"{self.node.path}: on_backlog is for asynchronous endpoints, whose requests wait in a queue; use "
+                "on_concurrency"
+            )
+        metric = {
+            "dimensions": [{"name": "EndpointName", "value": self._scaled.endpoint_name}],
+            "metricName": "ApproximateBacklogSizePerInstance",
+            "namespace": "AWS/SageMaker",
+            "statistic": "Average",
+        }
+        chosen = target if target is not None else self._default("on_backlog").concurrency
+        return self._track("OnBacklog", "on_backlog", {"customizedMetricSpecification": metric}, chosen, options)
+
+    @knows_its_arguments
+    def on_metric(
+        self,
+        id: str,
+        *,
+        metric: cloudwatch.IMetric,
+        target: float,
+        **options: Unpack[TrackingOptions],
+    ) -> EndpointScaling:
+        """Hold any metric, or metric math, near ``target``.
+
+        The metric has to fall in proportion as capacity is added: a utilization, or a load for each instance or copy.
+        Application Auto Scaling looks at it every minute, whatever the metric's period is.
+
+        Args:
+            id: the policy's name.
+            metric: what to track.
+            target: the value to hold, above zero.
+            options: cooldowns, and whether to take away: see :class:`TrackingOptions`.
+
+        Raises:
+            RecipeError: when the target or a cooldown is none, or the id is taken.
+        """
+        from .metric_properties import tracked
+
+        return self._track(
+            id,
+            f"on_metric({id!r})",
+            {"customizedMetricSpecification": tracked(metric)},
+            target,
+            options,
+        )
+
+    @knows_its_arguments
+    def on_steps(
+        self,
+        id: str,
+        *,
+        metric: cloudwatch.IMetric,
+        steps: Sequence[ScalingStep],
+        adjustment: str = "ChangeInCapacity",
+        cooldown: Duration | None = None,
+        min_adjustment_magnitude: int | None = None,
+        evaluation_periods: int = 1,
+        datapoints_to_alarm: int | None = None,
+    ) -> EndpointScaling:
+        """Add or take away by how far a metric is off, each direction by an alarm and a policy of its own.
+
+        Args:
+            id: the name of the policies.
+            metric: what to look at.
+            steps: what to do at which values, for instance ``[ScalingStep(1, lower=16), ScalingStep(3, lower=32),
+                ScalingStep(-1, upper=2)]``. In the metric's own unit.
+            adjustment: what a step's ``change`` is: ``ChangeInCapacity`` (the default), ``PercentChangeInCapacity`` or
+                ``ExactCapacity``.
+            cooldown: pause after a step. Default: 5 minutes.
+            min_adjustment_magnitude: with percent, the least number to add or take away. Default: 1.
+            evaluation_periods: how many of the metric's last periods count. Default: 1.
+            datapoints_to_alarm: in how many of them a step must be reached. Default: in all.
+
+        Raises:
+            RecipeError: when the steps do not follow each other, or the id is taken.
+        """
+        place = f"on_steps({id!r})"
+        refuse_wrong_kinds(place=f"{place}.", cooldown=cooldown)
+        pause = seconds(cooldown, 300)
+        request = StepRequest(place, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
+        refuse(check(self._asked.asked(ids=self._ids, new_id=id, steps=[request])))
+        self._ids += [id, f"{id}Out", f"{id}In"]
+        StepScaling(
+            self,
+            id,
+            scaling_target_id=answer(self._target, "ref"),
+            request=request,
+            metric=metric,
+            min_adjustment_magnitude=min_adjustment_magnitude,
+        )
+        return self
+
+    @property
+    def _declared_range(self) -> tuple[int, int]:
+        return self._asked.min_capacity, self._asked.max_capacity
+
+    def _add_schedule(self, id: str, request: ScheduleRequest) -> None:
+        refuse(check(self._asked.asked(ids=self._ids, new_id=id, schedules=[request])))
+        self._ids.append(id)
+        self._scheduled.append(scheduled_action(id, request))
+        # The property's type lists the classes that the same dictionaries are made of.
+        self._target.scheduled_actions = self._scheduled  # pyright: ignore[reportAttributeAccessIssue]
+        self._widen(request.min_capacity, request.max_capacity)
+
+    def _track(
+        self,
+        id: str,
+        place: str,
+        metric: Mapping[str, Any],
+        target: Any,
+        options: TrackingOptions,
+    ) -> EndpointScaling:
+        request = target_request(place, target, options)
+        refuse(check(self._asked.asked(ids=self._ids, new_id=id, targets=[request])))
+        self._ids.append(id)
+        scaling.CfnScalingPolicy(
+            self,
+            id,
+            policy_name=id,
+            policy_type="TargetTrackingScaling",
+            scaling_target_id=answer(self._target, "ref"),
+            target_tracking_scaling_policy_configuration=tracking_configuration(metric, request, options),
+        )
+        return self
+
+    def _default(self, policy: str) -> ScalingDefaults:
+        if self._defaults is None:
+            raise ValueError(f"{self.node.path}: {policy} needs a target; no plan says what a copy is sized for")
+        return self._defaults
+
+    def _widen(self, least: int | None, most: int | None) -> None:
+        """Take a schedule's range into account."""
+        before = self.capacity_range
+        if is_known(least) and is_known(self._least):
+            self._least = min(self._least, least)
+        if is_known(most) and is_known(self._most):
+            self._most = max(self._most, most)
+        self._wake_from_zero(least, most)
+        if before != self.capacity_range:
+            self._on_change(self)
+
+    def _wake_from_zero(self, least: int | None, most: int | None) -> None:
+        """Have a copy started for requests where a range allows for none, and for some: 0 to 0 is stopped."""
+        metric = self._scaled.wake_metric
+        if self._wakes or least != 0 or most == 0 or metric is None:
+            return
+        self._wakes = True
+        WakeUp(
+            self,
+            scaling_target_id=answer(self._target, "ref"),
+            metric=metric,
+            cooldown_seconds=int(seconds(self._wake_cooldown, WAKE_COOLDOWN_SECONDS)),
+        )

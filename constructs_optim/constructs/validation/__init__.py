@@ -1,0 +1,1 @@
+"""What ends a synthesis with an error: broken rules, arguments of the wrong type, too large templates, policies."""

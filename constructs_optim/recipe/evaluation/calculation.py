@@ -1,0 +1,246 @@
+"""What the requests of an evaluation come to: the one place where each of its metrics is calculated.
+
+``evaluation_metrics`` says what the metrics mean, ``pricing`` has the formulas of prices. Where the vendor's reference
+leaves a choice, this is it:
+
+- A request that failed, or that brought no token, is counted as such and adds to no latency, rate or token count: an
+  endpoint that fails fast is not a fast endpoint.
+- Inter-token latency is a request's time from its first token to its last, for each token after the first piece. Tokens
+  that arrive in one piece, as with speculative decoding, are still tokens; those of the first piece took no time that
+  anybody saw, and an answer that arrived in one piece has no inter-token latency.
+- Tokens a second of a request are the mean tokens of a request over its mean client latency, so that they follow from
+  means alone, which is all that aiperf's summaries have.
+- Percentiles lie on the line between the two values next to them, as NumPy's and a spreadsheet's do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from constructs_optim.recipe import pricing
+from constructs_optim.recipe.metrics.definition import MetricDefinition, Part, Unit
+from constructs_optim.recipe.metrics.evaluation import EVALUATION, PERCENTILES
+
+
+class ErrorKind(StrEnum):
+    """How a request can fail."""
+
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    BROKEN_CONNECTION = "broken_connection"
+    THROTTLED = "throttled"
+    CLIENT_ERROR = "client_error"
+    SERVER_ERROR = "server_error"
+    MODEL_ERROR = "model_error"
+    CUT_STREAM = "cut_stream"
+    MALFORMED_RESPONSE = "malformed_response"
+
+    @property
+    def meaning(self) -> str:
+        """One sentence."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    ErrorKind.TIMEOUT: "The answer was not complete within the time a request is given.",
+    ErrorKind.CONNECTION: "No connection could be opened.",
+    ErrorKind.BROKEN_CONNECTION: "The connection broke after the request was sent, before any part of an answer.",
+    ErrorKind.THROTTLED: "The endpoint refused the request because there were too many (status 429, or throttling).",
+    ErrorKind.CLIENT_ERROR: "The endpoint refused the request itself (status 4xx).",
+    ErrorKind.SERVER_ERROR: "The endpoint failed before it answered (status 5xx).",
+    ErrorKind.MODEL_ERROR: "The model's server reported an error in the middle of its answer.",
+    ErrorKind.CUT_STREAM: "The answer broke off before its end.",
+    ErrorKind.MALFORMED_RESPONSE: "Part of the answer is nothing that the format allows.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, with times in seconds on any clock that only goes forward.
+
+    Attributes:
+        start: when it was sent.
+        end: when its answer was complete, or when it failed.
+        first_token: when the first token arrived; None where none did.
+        last_token: when the last token arrived. Default: ``end``.
+        input_tokens: of the prompt; None where nothing could count them.
+        output_tokens: of the answer; None where nothing could count them.
+        error: how it failed; None where it did not.
+        tokenizer_failed: whether the tokenizer could not parse its text or its answer.
+        first_tokens: of the answer, those that arrived in its first piece. Default: 1.
+    """
+
+    start: float
+    end: float
+    first_token: float | None = None
+    last_token: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    error: ErrorKind | None = None
+    tokenizer_failed: bool = False
+    first_tokens: int = 1
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it succeeded, with an answer of no token or of none that the tokenizer could parse."""
+        if self.error is not None:
+            return False
+        return self.first_token is None or self.output_tokens == 0 or (self.tokenizer_failed and not self.output_tokens)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it adds to latencies, rates and token counts."""
+        return self.error is None and not self.is_empty
+
+    @property
+    def client_latency(self) -> float:
+        """Milliseconds from sending it to its whole answer."""
+        return (self.end - self.start) * 1000
+
+    @property
+    def time_to_first_token(self) -> float | None:
+        """Milliseconds from sending it to its first token."""
+        return None if self.first_token is None else (self.first_token - self.start) * 1000
+
+    @property
+    def inter_token_latency(self) -> float | None:
+        """Milliseconds a token after the first piece; None for an answer that arrived in one piece."""
+        if self.first_token is None or self.output_tokens is None or self.arrived_whole:
+            return None
+        last = self.end if self.last_token is None else self.last_token
+        timed = self.output_tokens - self.first_tokens
+        return (last - self.first_token) * 1000 / timed if timed > 0 else None
+
+    @property
+    def arrived_whole(self) -> bool:
+        """Whether several tokens arrived, all in one piece."""
+        last = self.end if self.last_token is None else self.last_token
+        return self.first_token is not None and (self.output_tokens or 0) > 1 and last <= self.first_token
+
+
+def summarize(
+    requests: Iterable[Request],
+    seconds: float,
+    concurrency: int,
+    *,
+    instance_price_per_hour: float | None = None,
+    instance_count: int = 1,
+    discount: float = 0.0,
+) -> dict[str, float]:
+    """Every metric of an evaluation at one concurrency that can be calculated, by name, in its published unit.
+
+    Args:
+        requests: all of them, also those that failed.
+        seconds: from the first request to the last answer, above zero where a request succeeded.
+        concurrency: users at the same time.
+        instance_price_per_hour: of one instance, in US dollars. Default: not known; there are no prices then.
+        instance_count: instances that served the requests. Default: 1.
+        discount: what a savings plan takes off, as a share. Default: 0.
+
+    Raises:
+        ValueError: for a price, a discount or a time that is none.
+    """
+    pricing.check_price(instance_price_per_hour, discount)
+    made = list(requests)
+    measured = [request for request in made if request.is_measured]
+    if measured and not seconds > 0:
+        raise ValueError(f"seconds is {seconds}, and requests that were answered took time")
+    values: dict[str, float] = {
+        "concurrency": concurrency,
+        "client_invocations": len(made),
+        "client_invocation_errors": sum(request.error is not None for request in made),
+        "tokenizer_failed": sum(request.tokenizer_failed for request in made),
+        "empty_inference_response": sum(request.is_empty for request in made),
+    }
+    for name in ("time_to_first_token", "inter_token_latency", "client_latency"):
+        found = [value for request in measured if (value := getattr(request, name)) is not None]
+        values |= _distribution(name, found)
+    for kind in ("input_tokens", "output_tokens"):
+        values |= _tokens(kind, measured, seconds)
+    if values.get("inter_token_latency_p50", 0) > 0:
+        values["total_throughput"] = pricing.total_throughput(
+            concurrency=concurrency, inter_token_latency_p50=values["inter_token_latency_p50"]
+        )
+    if instance_price_per_hour is not None:
+        values |= _prices(values, instance_price_per_hour * instance_count, discount)
+    return {metric.name: float(values[metric.name]) for metric in EVALUATION if metric.name in values}
+
+
+def errors_by_kind(requests: Iterable[Request]) -> dict[str, int]:
+    """How many requests failed in each way; ways in which none did are left out."""
+    counted = Counter(request.error for request in requests if request.error is not None)
+    return {kind.value: counted[kind] for kind in ErrorKind if kind in counted}
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """The value that ``percent`` of the values do not exceed, on the line between the two next to it.
+
+    Args:
+        ordered: at least one value, by rising size.
+        percent: from 0 to 100.
+    """
+    place = (len(ordered) - 1) * percent / 100
+    below = int(place)
+    if below + 1 == len(ordered):
+        return ordered[below]
+    return ordered[below] + (ordered[below + 1] - ordered[below]) * (place - below)
+
+
+def better(metric: MetricDefinition) -> int:
+    """Whether more of a metric is better (1), worse (-1), or neither (0)."""
+    if metric.name in ("concurrency", "client_invocations", "input_tokens", "output_tokens", "instance_price_per_hour"):
+        return 0
+    if metric.shown_unit is Unit.COUNT_PER_SECOND:
+        # Input tokens come in as fast as requests are made: both rates tell of the endpoint.
+        return 1
+    return -1
+
+
+def relative_change(before: Mapping[str, float], after: Mapping[str, float], name: str) -> float | None:
+    """By what share a metric changed: 0.5 for half as much again. None where there is nothing to compare."""
+    if name not in before or name not in after:
+        return None
+    if before[name] == after[name]:
+        return 0.0
+    return None if before[name] == 0 else after[name] / before[name] - 1
+
+
+def _distribution(name: str, values: list[float]) -> dict[str, float]:
+    if not values:
+        return {}
+    ordered = sorted(values)
+    mean = {name: sum(ordered) / len(ordered)}
+    return mean | {f"{name}_{which}": percentile(ordered, float(which[1:])) for which in PERCENTILES}
+
+
+def _tokens(kind: str, measured: Sequence[Request], seconds: float) -> dict[str, float]:
+    counted = [(count, request) for request in measured if (count := getattr(request, kind)) is not None]
+    if not counted:
+        return {}
+    total = sum(count for count, _ in counted)
+    waited = sum(request.client_latency for _, request in counted)
+    values = {kind: total / len(counted), f"{kind}_per_second": total / seconds}
+    return values | ({f"{kind}_per_second_per_request": total * 1000 / waited} if waited > 0 else {})
+
+
+def _prices(values: Mapping[str, float], hourly: float, discount: float) -> dict[str, float]:
+    prices = {"instance_price_per_hour": hourly}
+    for kind in ("input", "output"):
+        if values.get(f"{kind}_tokens_per_second", 0) > 0:
+            prices[f"price_per_million_{kind}_tokens"] = pricing.price_per_million_tokens(
+                instance_price_per_hour=hourly,
+                tokens_per_second=values[f"{kind}_tokens_per_second"],
+                discount=discount,
+            )
+    if "total_throughput" in values:
+        prices["blended_price_per_million_tokens"] = pricing.blended_price_per_million_tokens(
+            instance_price_per_hour=hourly, total_throughput=values["total_throughput"], discount=discount
+        )
+    return prices
+
+
+PARTS = (Part.EVALUATION_LATENCY, Part.EVALUATION_THROUGHPUT, Part.EVALUATION_PRICE)
+"""In which reports show metrics, in that order."""

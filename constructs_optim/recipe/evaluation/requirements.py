@@ -1,0 +1,181 @@
+"""What an evaluation must come to, or the deployment fails: limits, comparisons, and the answers themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from constructs_optim.recipe import metrics
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+
+_LATENCIES = {"ttft": "time_to_first_token", "itl": "inter_token_latency", "client_latency": "client_latency"}
+_STATISTICS = ("mean", *metrics.PERCENTILES)
+ERROR_RATE = "client_invocation_errors / client_invocations"
+"""The share of requests that failed."""
+MOST_ERRORS = 0.01
+"""The share of requests that may fail where nothing else is said: an endpoint that fails is quick to answer."""
+REGRESSION_METRICS = (
+    "time_to_first_token_p50",
+    "inter_token_latency_p50",
+    "client_latency_p90",
+    "output_tokens_per_second",
+)
+"""What is compared with what is replaced. Higher percentiles of a hundred requests differ from one run to the next."""
+LEAST_IDENTICAL = 0.9
+"""The share of answers that have to be the same where the weights are.
+
+A technique that leaves the weights alone verifies several tokens in one pass, so its sums are rounded in another order:
+of 450 answers in bfloat16, Medusa heads changed 1 or 2 (docs/medusa.md). All of 50 answers are then the same in 80 to
+90 of 100 evaluations (0.9956^50 to 0.9978^50); at least 45 of them are in all but one of ten million. A draft whose
+tokens are accepted wrongly changes most answers.
+"""
+MOST_DIFFERENCE = 0.1
+"""How far answers may be from the baseline's where a technique changes the weights, as a share of their words."""
+
+
+class Limits(TypedDict, total=False):
+    """What ``require`` may ask for. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+
+    ``ttft`` is the time to the first token, ``itl`` the inter-token latency, ``client_latency`` the time to the whole
+    response; docs/metrics.md defines all of them.
+    """
+
+    mean_ttft_ms: float
+    p50_ttft_ms: float
+    p90_ttft_ms: float
+    p99_ttft_ms: float
+    mean_itl_ms: float
+    p50_itl_ms: float
+    p90_itl_ms: float
+    p99_itl_ms: float
+    mean_client_latency_ms: float
+    p50_client_latency_ms: float
+    p90_client_latency_ms: float
+    p99_client_latency_ms: float
+    min_output_tokens_per_second: float
+    min_total_throughput: float
+    max_error_rate: float
+    max_price_per_million_input_tokens: float
+    max_price_per_million_output_tokens: float
+    max_blended_price_per_million_tokens: float
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A limit.
+
+    Attributes:
+        formula: a metric's name, or a calculation over several.
+        title: what people read.
+        unit: of the value.
+        at_most: the largest value that is let through; None where there is a smallest.
+        at_least: the smallest one.
+    """
+
+    formula: str
+    title: str
+    unit: str
+    at_most: Any = None
+    at_least: Any = None
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A comparison with what is replaced.
+
+    Attributes:
+        most: how much worse each metric may be, as a share.
+        metrics: names of the metrics, each with whether a higher value is the better one.
+    """
+
+    most: Any
+    metrics: tuple[tuple[str, bool], ...]
+
+
+@knows_its_arguments
+@dataclass(frozen=True)
+class QualityRequirement:
+    """A comparison of answers with those of what is replaced, to the same prompts.
+
+    Attributes:
+        prompts: a JSON Lines file in S3; lines have ``text``, ``prompt``, ``inputs`` or ``messages``, and may have a
+            ``reference`` to compare with instead.
+        min_identical: the share of answers that must be the same, where neither side changes the weights. Default:
+            0.9, since half precision rounds now and then in favour of another token.
+        max_difference: how far the others may be from the baseline's on average, as a share of their words.
+        max_tokens: of an answer.
+        most_prompts: how many of the prompts are asked.
+    """
+
+    prompts: str
+    min_identical: Any = LEAST_IDENTICAL
+    max_difference: Any = MOST_DIFFERENCE
+    max_tokens: Any = 128
+    most_prompts: Any = 50
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """All that is required of one endpoint; ``at_concurrency``: where limits hold, everywhere if None."""
+
+    limits: tuple[Requirement, ...]
+    regression: Regression | None = None
+    quality: QualityRequirement | None = None
+    at_concurrency: Any = None
+
+
+def requirements_of(
+    limits: Limits,
+    *,
+    max_regression: Any = None,
+    regression_metrics: Sequence[str] = REGRESSION_METRICS,
+    at_concurrency: Any = None,
+    quality: QualityRequirement | None = None,
+) -> Requirements:
+    """The requirements that the arguments of ``require`` stand for.
+
+    Raises:
+        ValueError: where a name is none of :class:`Limits`, or none of a metric.
+    """
+    unknown = sorted(set(limits) - set(Limits.__annotations__))
+    if unknown:
+        raise ValueError(
+            f"require has no {' and no '.join(unknown)}: there are {', '.join(Limits.__annotations__)}, "
+            "max_regression, regression_metrics, at_concurrency and quality"
+        )
+    asked: dict[str, Any] = {**limits}
+    asked.setdefault("max_error_rate", MOST_ERRORS)
+    regression = None
+    if max_regression is not None:
+        compared = tuple((name, _is_better_higher(name)) for name in regression_metrics)
+        regression = Regression(max_regression, compared)
+    return Requirements(
+        tuple(_requirement(name, asked[name]) for name in Limits.__annotations__ if name in asked),
+        regression,
+        quality,
+        at_concurrency,
+    )
+
+
+def _requirement(name: str, limit: Any) -> Requirement:
+    if name == "max_error_rate":
+        return Requirement(ERROR_RATE, "share of failed requests", "", at_most=limit)
+    bound, _, metric_name = name.partition("_")
+    if bound in _STATISTICS:
+        latency = _LATENCIES[metric_name.removesuffix("_ms")]
+        metric = metrics.find(latency if bound == "mean" else f"{latency}_{bound}")
+        return Requirement(metric.name, metric.title, "ms", at_most=limit)
+    metric = metrics.find(metric_name)
+    unit = "US dollars" if metric.shown_unit is metrics.Unit.US_DOLLARS else ""
+    side = {"at_most": limit} if bound == "max" else {"at_least": limit}
+    return Requirement(metric.name, metric.title, unit, **side)
+
+
+def _is_better_higher(name: str) -> bool:
+    metric = metrics.find(name)
+    if not metric.of_evaluation:
+        raise ValueError(
+            f"regression_metrics: {name} is not measured by an evaluation; docs/metrics.md has those that are"
+        )
+    return metric.shown_unit is metrics.Unit.COUNT_PER_SECOND

@@ -1,0 +1,112 @@
+"""What simulated users send, as an AI workload configuration has it.
+
+Source: SageMaker Python SDK 3, which names the parameters and refuses others; Amazon SageMaker developer guide, "AI
+benchmark jobs". The tool that sends the requests is aiperf, whose options the parameters are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from constructs_optim.recipe.model import is_token
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+
+CHANNEL = "prompts"
+"""The name of the channel that prompts of the user's own come in."""
+_CHANNELS_AT = "/opt/ml/input/data"
+_FEWEST_REQUESTS = 100
+_REQUESTS_A_USER = 3
+
+
+@knows_its_arguments
+@dataclass(frozen=True)
+class Workload:
+    """Users who send requests all the time, each as soon as the last one is answered.
+
+    Without ``prompts``, text is made up whose length is that of the AWS Machine Learning Blog's introduction of the
+    inference optimization toolkit: 622 tokens on average, and 250 tokens are asked for.
+
+    Attributes:
+        concurrency: users at the same time, one measurement each.
+        input_tokens: mean length of a made-up prompt, in tokens.
+        input_tokens_stddev: its standard deviation.
+        output_tokens: tokens that are asked for.
+        output_tokens_stddev: their standard deviation.
+        prompts: a JSON Lines file of your own prompts in S3 (``s3://bucket/key.jsonl``), each line with ``text``.
+            Default: made-up prompts.
+        requests: how many are sent at each concurrency. Default: 100, and three for each user where that is more.
+        duration_seconds: instead of ``requests``, how long they are sent.
+        warmup_requests: sent before, and not counted.
+        tokenizer: the Hugging Face id of the model's tokenizer. Default: what the service takes.
+        token_secret_arn: a Secrets Manager secret that holds a Hugging Face token, for a gated tokenizer.
+        request_timeout_seconds: how long an answer may take.
+        seed: of all that is random.
+        parameters: more parameters of the workload, as the service names them; they win over those above.
+    """
+
+    concurrency: Sequence[int] = (1, 8, 32)
+    input_tokens: int = 622
+    input_tokens_stddev: int = 0
+    output_tokens: int = 250
+    output_tokens_stddev: int = 0
+    prompts: str | None = None
+    requests: int | None = None
+    duration_seconds: int | None = None
+    warmup_requests: int | None = None
+    tokenizer: str | None = None
+    token_secret_arn: str | None = None
+    request_timeout_seconds: int | None = None
+    seed: int = 42
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def concurrencies(self) -> tuple[int, ...]:
+        """The numbers of users, the fewest first."""
+        return tuple(sorted(set(self.concurrency)))
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The ``Inline`` workload specification."""
+        lengths = {
+            "prompt_input_tokens_mean": self.input_tokens,
+            **({"prompt_input_tokens_stddev": self.input_tokens_stddev} if self.input_tokens_stddev else {}),
+        }
+        prompts = {"custom_dataset_type": "single_turn", "input_file": f"{_CHANNELS_AT}/{CHANNEL}/{self._file}"}
+        optional = {
+            "output_tokens_stddev": self.output_tokens_stddev or None,
+            "request_timeout_seconds": self.request_timeout_seconds,
+            "tokenizer": self.tokenizer,
+            "warmup_request_count": self.warmup_requests,
+        }
+        return {
+            "benchmark": {"type": "aiperf"},
+            "parameters": {
+                **(lengths if self.prompts is None else prompts),
+                "output_tokens_mean": self.output_tokens,
+                # The developer guide documents a number; the SDK reads sweeps of a list as well.
+                "concurrency": self.concurrencies[0] if len(self.concurrencies) == 1 else list(self.concurrencies),
+                **self._extent,
+                "random_seed": self.seed,
+                "streaming": True,
+                **{name: value for name, value in optional.items() if value is not None},
+                **self.parameters,
+            },
+            # Each key is a parameter's name (developer guide, "Set up a workload configuration").
+            **({"secrets": {"hf_token": self.token_secret_arn}} if self.token_secret_arn is not None else {}),
+            "tooling": {"api_standard": "openai"},
+        }
+
+    @property
+    def _extent(self) -> dict[str, int]:
+        if self.duration_seconds is not None:
+            return {"benchmark_duration": self.duration_seconds}
+        most = max(self.concurrencies)
+        enough = max(_FEWEST_REQUESTS, _REQUESTS_A_USER * most)
+        return {"request_count": self.requests if self.requests is not None else enough}
+
+    @property
+    def _file(self) -> str:
+        # A name that is known only at deployment cannot be taken apart: the folder is named instead.
+        return "" if self.prompts is None or is_token(self.prompts) else self.prompts.rpartition("/")[2]

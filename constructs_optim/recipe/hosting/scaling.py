@@ -1,0 +1,220 @@
+"""How an endpoint scales: the defaults that follow from its plan, and what was asked for, as data for rules to look at.
+
+Sources: Application Auto Scaling user guide, "Target tracking scaling policies" and "Step scaling policies"; Amazon
+SageMaker developer guide, "Scale an endpoint to zero instances".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from constructs_optim.recipe.catalog import instances
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+from constructs_optim.recipe.planning.memory import DEFAULT_BATCH_SIZE
+
+if TYPE_CHECKING:
+    from constructs_optim.recipe.planning.plan_data import Plan
+
+HEADROOM = 0.7
+"""How full copies are kept: a new one is minutes in coming, and the others take what comes meanwhile."""
+SCALE_OUT_COOLDOWN_SECONDS = 60
+"""Requests that wait are waiting now; more is not asked for while copies are still being added."""
+SCALE_IN_COOLDOWN_SECONDS = 600
+"""A copy that was taken away too early has to load tens of gigabytes before it is back."""
+WAKE_COOLDOWN_SECONDS = 600
+"""Requests fail until the first copy has loaded. Without a pause each of these minutes would add another copy."""
+_BATCH_SIZE = "OPTION_MAX_ROLLING_BATCH_SIZE"
+# The AWS CDK writes a number that is known only at deployment as one that no setting can be.
+_NUMBER_TOKENS_BELOW = -1e280
+
+
+@dataclass(frozen=True)
+class ScalingDefaults:
+    """What scaling does where nothing else is said.
+
+    Attributes:
+        capacity: requests in flight that one instance, or one copy of an inference component, is sized for.
+        concurrency: the target of requests in flight: ``capacity`` with headroom.
+    """
+
+    capacity: int
+    concurrency: float
+
+
+@dataclass(frozen=True)
+class TargetRequest:
+    """A target tracking policy as it was asked for. None: known only when the stack is deployed."""
+
+    location: str
+    target: Any
+    cooldowns: Sequence[tuple[str, Any]] = ()
+
+
+@dataclass(frozen=True)
+class ScheduleRequest:
+    """A scheduled action as it was asked for; None: not given."""
+
+    location: str
+    expression: Any
+    min_capacity: Any = None
+    max_capacity: Any = None
+    time_zone: Any = None
+    start: Any = None
+    end: Any = None
+
+
+@knows_its_arguments
+@dataclass(frozen=True)
+class ScalingStep:
+    """By how much to scale while a metric is within bounds.
+
+    Attributes:
+        change: instances or copies to add, or to take away where negative; percent of them with
+            ``PercentChangeInCapacity``, and the number that there shall be with ``ExactCapacity``.
+        lower: where the step begins; included on the way up. A step that adds needs it.
+        upper: where it ends; included on the way down. A step that takes away needs it. Default: where the next step
+            begins, and the last has no end.
+    """
+
+    change: Any
+    lower: Any = None
+    upper: Any = None
+
+
+@dataclass(frozen=True)
+class StepRequest:
+    """A step scaling policy as it was asked for."""
+
+    location: str
+    steps: Sequence[Any]
+    adjustment: Any = "ChangeInCapacity"
+    cooldown: Any = 0
+    evaluation_periods: Any = 1
+    datapoints_to_alarm: Any = None
+
+    def rising(self) -> list[Any]:
+        """The steps for a metric that is too high, from the lowest on."""
+        return sorted((s for s in self.steps if self._adds(s)), key=lambda step: step.lower)
+
+    def falling(self) -> list[Any]:
+        """The steps for a metric that is too low, from the highest on."""
+        return sorted((s for s in self.steps if not self._adds(s)), key=lambda step: -step.upper)
+
+    def _adds(self, step: Any) -> bool:
+        return step.lower is not None if self.adjustment == "ExactCapacity" else step.change > 0
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What is asked of an endpoint's scaling, or of a part of it. Nothing in it is checked yet.
+
+    Attributes:
+        may_be_zero: whether there may be nothing of what scales: no copy of an inference component, no instance of an
+            asynchronous endpoint.
+        min_capacity: the fewest of them. None: known only when the stack is deployed.
+        max_capacity: the most.
+        ids: those that policies and schedules of the endpoint have.
+        new_id: the id of what is asked for now; None: it has none.
+    """
+
+    may_be_zero: bool
+    min_capacity: Any = None
+    max_capacity: Any = None
+    ids: Sequence[str] = ()
+    new_id: Any = None
+    targets: Sequence[TargetRequest] = ()
+    schedules: Sequence[ScheduleRequest] = ()
+    steps: Sequence[StepRequest] = ()
+
+    def asked(self, **more: Any) -> Scaling:
+        """The same scaling with what is asked for now."""
+        return replace(self, **more)
+
+
+def is_known(value: Any) -> TypeGuard[Any]:
+    """Whether a number is known now: not None, and no AWS CDK token."""
+    return value is not None and not (isinstance(value, float) and value < _NUMBER_TOKENS_BELOW)
+
+
+def requests_in_flight(plan: Plan) -> int:
+    """Requests that one copy of the model is sized for: its batch size, or what the KV cache has room for if less."""
+    memory = plan.memory
+    if memory is None:
+        given = plan.container.environment.get(_BATCH_SIZE, "")
+        return int(given) if given.isdecimal() and int(given) > 0 else DEFAULT_BATCH_SIZE
+    if not memory.kv_cache_gb:
+        return memory.batch_size
+    room = math.floor(memory.batch_size * (memory.available_gb - memory.fixed_gb) / memory.kv_cache_gb)
+    return max(1, min(memory.batch_size, room))
+
+
+def scaling_defaults(plan: Plan, *, accelerators: int | None = None) -> ScalingDefaults:
+    """The defaults for what scales.
+
+    Args:
+        plan: what is served.
+        accelerators: GPUs or NeuronCores of what scales: those of a copy of an inference component. Default: the plan's
+            own component's, or all of an instance. The server loads the model once for each ``tensor_parallel_degree``
+            of them.
+    """
+    component = plan.container.component
+    units = accelerators or (component.accelerators if component is not None else _units(plan))
+    capacity = requests_in_flight(plan) * max(1, units // plan.tensor_parallel_degree)
+    return ScalingDefaults(capacity=capacity, concurrency=max(1.0, round(capacity * HEADROOM, 1)))
+
+
+def invocations_target(concurrency: float, request_seconds: float) -> float:
+    """Invocations a minute that keep ``concurrency`` requests in flight when each takes ``request_seconds``.
+
+    Little's law: what is in flight is what arrives in a second times the seconds it stays.
+    """
+    return round(concurrency * 60 / request_seconds, 1)
+
+
+def managed_instances(
+    plan: Plan, min_copies: int, max_copies: int, *, accelerators: int | None = None, update_copies: int = 1
+) -> tuple[int, int]:
+    """The range of instances for ``ManagedInstanceScaling`` that a range of copies needs.
+
+    Args:
+        plan: what is served.
+        min_copies: the fewest copies; with none, no instance is kept.
+        max_copies: the most copies.
+        accelerators: GPUs or NeuronCores of a copy. Default: those of the plan's component, or its tensor parallel
+            degree.
+        update_copies: copies that an update of the component starts before it stops old ones. SageMaker launches
+            instances for them only then, so room for them costs nothing at other times. Default: 1.
+    """
+    component = plan.container.component
+    each = accelerators or (component.accelerators if component is not None else plan.tensor_parallel_degree)
+    fitting = max(1, _units(plan) // each)
+    return math.ceil(min_copies / fitting), max(1, math.ceil((max_copies + update_copies) / fitting))
+
+
+def step_adjustments(steps: Sequence[Any], *, rising: bool) -> tuple[float, list[dict[str, Any]]]:
+    """A policy's alarm threshold and its ``StepAdjustments``, whose bounds count from the threshold.
+
+    Args:
+        steps: :meth:`StepRequest.rising` or :meth:`StepRequest.falling`, which rules have found to follow each other.
+        rising: which of them.
+    """
+    near = [step.lower if rising else step.upper for step in steps]
+    threshold = near[0]
+    edges = ("metricIntervalLowerBound", "metricIntervalUpperBound")
+    begins, ends = edges if rising else edges[::-1]
+    adjustments: list[dict[str, Any]] = []
+    for place, step in enumerate(steps):
+        bounds = {begins: near[place] - threshold}
+        if place + 1 < len(steps):
+            bounds[ends] = near[place + 1] - threshold
+        adjustments.append({**dict(sorted(bounds.items())), "scalingAdjustment": step.change})
+    return threshold, adjustments
+
+
+def _units(plan: Plan) -> int:
+    """GPUs or NeuronCores of an instance."""
+    row = instances.find(plan.instance_type)
+    return row.parallel_units if row is not None else plan.accelerator_count

@@ -1,0 +1,342 @@
+"""A plan: all that follows from a recipe, as data. Printing it explains the deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from constructs_optim.medusa.settings import CODE_VERSION
+from constructs_optim.recipe.catalog import images
+from constructs_optim.recipe.errors import RecipeError, Violation
+from constructs_optim.recipe.keys import (
+    KEY_SCHEMA,
+    artifact_key,
+    canonical,
+    sha256,
+)
+from constructs_optim.recipe.model import Model
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.recipe.techniques import (
+    Channel,
+    Stage,
+    Technique,
+    Training,
+    settings,
+)
+
+from .memory import MAX_MODEL_LEN, context, estimate
+from .plan_data import (
+    ArtifactSource,
+    ChannelPlan,
+    ComponentPlan,
+    ContainerPlan,
+    HubDraftSource,
+    HubSource,
+    JobPlan,
+    Plan,
+    S3Source,
+    Source,
+    TechniquePlan,
+)
+from .training_plan import CODE_CHANNEL, training_request
+
+_MODEL_PATH = "/opt/ml/model"
+_RUNTIME_SECONDS = {
+    Stage.FINE_TUNE: 86_400,
+    Stage.OPTIMIZE: 36_000,
+    Stage.SHARD: 36_000,
+    Stage.TRAIN_HEADS: 432_000,
+    Stage.TRAIN_MEDUSA_HEADS: 86_400,
+}
+# As the SageMaker SDK tags a model with a draft.
+_PROVIDER_TAG = "sagemaker-sdk:speculative-draft-model-provider"
+_PRE_COMPILED_FOR = frozenset({"ml.inf2.48xlarge", "ml.trn1.32xlarge"})
+# An inference component has its share of the instance's memory; half of that leaves room for the container itself.
+_COMPONENT_MEMORY_SHARE = 0.5
+
+
+def violations(
+    *,
+    model: Any,
+    techniques: Any,
+    instance_type: Any,
+    region: Any = None,
+    environment: Any = None,
+    max_runtime_seconds: Any = None,
+) -> list[Violation]:
+    """All the rules a recipe breaks, whatever it is made of; an empty list where it can be planned."""
+    return check(Recipe(model, techniques, instance_type, region, environment, max_runtime_seconds))
+
+
+def plan(
+    *,
+    model: Model,
+    techniques: Sequence[Technique],
+    instance_type: str,
+    region: str | None = None,
+    registry: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    max_runtime_seconds: int | None = None,
+    identity: Callable[[str], str] | None = None,
+) -> Plan:
+    """Plan a recipe.
+
+    Args:
+        model: where the weights come from.
+        techniques: what to do with them, in order.
+        instance_type: what the endpoint runs on, for instance ``ml.g5.12xlarge``.
+        region: where; chooses the registry of the container images.
+        registry: the registry's host, instead of the region's; may hold tokens.
+        environment: more variables for the model's container; they win over the plan's own. Default: none.
+        max_runtime_seconds: how long each job may run, 28 days at most. Default: 36,000 (10 hours, as in the SageMaker
+            SDK), and 432,000 for EAGLE heads; 86,400 for training jobs.
+        identity: gives stable text for a URI that holds tokens, whose own text changes from run to run. Default: the
+            URI itself.
+
+    Raises:
+        RecipeError: with every rule the recipe breaks.
+        ValueError: when neither ``region`` nor ``registry`` says where images are pulled from.
+    """
+    recipe = Recipe(model, techniques, instance_type, region, environment, max_runtime_seconds)
+    broken = check(recipe)
+    if broken:
+        raise RecipeError(broken)
+    host = registry or (images.registry_host(region) if region else None)
+    if host is None:
+        raise ValueError("plan() needs a region, or the registry that container images are pulled from")
+    return _Planner(recipe, host, max_runtime_seconds, identity or str).plan()
+
+
+class _Particular(NamedTuple):
+    """What one kind of job has and another has not."""
+
+    decides: dict[str, Any]
+    """What decides the artifact's bytes besides techniques and source."""
+    fields: dict[str, Any]
+    """Of the :class:`JobPlan`."""
+
+
+class _Planner:
+    """Carries what all parts of one plan share; the recipe keeps every rule."""
+
+    def __init__(self, recipe: Recipe, host: str, max_runtime: int | None, identity: Callable[[str], str]) -> None:
+        instance, image, degree = recipe.instance, recipe.image, recipe.tensor_parallel_degree
+        assert instance is not None  # noqa: S101 - OPT010 refused the recipe otherwise
+        assert image is not None  # noqa: S101 - OPT030 likewise
+        assert degree is not None  # noqa: S101 - an instance has a number of accelerators
+        self.recipe, self.instance, self.image, self.degree = recipe, instance, image, degree
+        self.host, self.image_uri = host, f"{host}/{image.name}"
+        self.max_runtime, self.identity = max_runtime, identity
+        self.model: Model = recipe.model
+        self.techniques = [type(t).model_validate(settings(t)) for _, t in recipe.known_techniques]
+        self.shared = {recipe.tensor_parallel_variable: str(degree)}
+        # The stage of each job, in their order.
+        self.stages = sorted({t.stage for t in self.techniques} - {Stage.NONE})
+
+    def plan(self) -> Plan:
+        jobs = self._jobs()
+        return Plan(
+            source=self._source(),
+            techniques=tuple(
+                TechniquePlan(kind=t.kind, method=t.method, label=t.label, settings=t.model_dump(mode="json"))
+                for t in self.techniques
+            ),
+            instance_type=self.instance.name,
+            accelerator=self.instance.accelerator,
+            accelerator_count=self.instance.accelerator_count,
+            tensor_parallel_degree=self.degree,
+            jobs=jobs,
+            container=self._container(jobs),
+            lossless=all(technique.lossless for technique in self.techniques),
+            copy_requirements=self._component(),
+            memory=estimate(self.recipe),
+            warnings=warnings(self.recipe),
+        )
+
+    def _jobs(self) -> tuple[JobPlan, ...]:
+        jobs: list[JobPlan] = []
+        with_jobs = (t for t in self.techniques if t.stage is not Stage.NONE)
+        ordered = sorted(with_jobs, key=lambda t: (t.stage, t.place_in_job))
+        for stage, members in groupby(ordered, key=lambda t: t.stage):
+            jobs.append(self._job(stage, list(members), jobs))
+        return tuple(jobs)
+
+    def _job(self, stage: Stage, members: list[Technique], before: list[JobPlan]) -> JobPlan:
+        training = next((found for t in members if (found := t.training()) is not None), None)
+        particular = self._optimization(stage, members) if training is None else self._training(stage, training)
+        recipe_key = sha256(
+            canonical(
+                {
+                    "schema": KEY_SCHEMA,
+                    "techniques": [[t.kind, t.method, t.deciding_settings()] for t in members],
+                    **particular.decides,
+                }
+            )
+        )
+        source: Source = ArtifactSource(job=len(before) - 1) if before else self._source()
+        reads = tuple(S3Source(uri=uri) for t in members for uri in t.reads())
+        declared = [before[-1].deployment_hash if before else self._declared()]
+        declared += [self.identity(read.uri) for read in reads]
+        return JobPlan(
+            name="-".join(t.method.replace("_", "-") for t in members),
+            recipe_key=recipe_key,
+            artifact_key=self._artifact_key(recipe_key, before) if not reads else None,
+            source=source,
+            deployment_hash=sha256("\n".join([recipe_key, *declared]))[:8],
+            reads=reads,
+            **particular.fields,
+        )
+
+    def _optimization(self, stage: Stage, members: list[Technique]) -> _Particular:
+        """An optimization job, which carries out all techniques of a stage."""
+        takes_image = any(t.takes_image for t in members)
+        row = self.recipe.model_row
+        return _Particular(
+            decides={
+                "accelerator": self.instance.accelerator,
+                "image": self.image.name,
+                "tensor_parallel_degree": self.degree,
+            }
+            if takes_image
+            else {},
+            fields={
+                "image": self.image.name if takes_image else None,
+                "request": {
+                    "DeploymentInstanceType": self.instance.name,
+                    "OptimizationConfigs": [{t.job_member: self._part(t)} for t in members],
+                    "StoppingCondition": {"MaxRuntimeInSeconds": self._runtime(stage)},
+                },
+                "pre_compiled": bool(
+                    row is not None
+                    and row.pre_compiled
+                    and self.instance.name in _PRE_COMPILED_FOR
+                    and any(t.kind == "compilation" for t in members)
+                ),
+            },
+        )
+
+    def _training(self, stage: Stage, training: Training) -> _Particular:
+        """A training job. How many processes take part decides how much is learned in a step."""
+        image, instance = (
+            images.select({"training"}, self.recipe.region),
+            self.recipe.training_instance(training.compute),
+        )
+        assert image is not None  # noqa: S101 - the catalog has one
+        assert instance is not None  # noqa: S101 - OPT162 refused the recipe otherwise
+        return _Particular(
+            decides={
+                "code": CODE_VERSION,
+                "image": image.name,
+                "processes": training.compute.instance_count * instance.accelerator_count,
+            },
+            fields={
+                "kind": "TrainingJob",
+                "image": image.name,
+                "request": training_request(
+                    training,
+                    image=f"{self.host}/{image.name}",
+                    instance_type=instance.name,
+                    max_runtime_seconds=self._runtime(stage),
+                ),
+                "model_channel": training.model_channel,
+                "code_channel": CODE_CHANNEL,
+                "keeps_checkpoints": True,
+                "recommends_image": False,
+            },
+        )
+
+    def _runtime(self, stage: Stage) -> int:
+        return self.max_runtime or _RUNTIME_SECONDS[stage]
+
+    def _part(self, technique: Technique) -> dict[str, Any]:
+        if not technique.takes_image:
+            return technique.job_details()
+        return {
+            "Image": self.image_uri,
+            "OverrideEnvironment": {**technique.job_environment(), **self.shared},
+            **technique.job_details(),
+        }
+
+    def _artifact_key(self, recipe_key: str, before: list[JobPlan]) -> str | None:
+        """The key, where the source's exact bytes are known now: a hub's versions never change."""
+        if before:
+            previous = before[-1].artifact_key
+            return artifact_key(recipe_key, f"artifact:{previous}") if previous is not None else None
+        source = self._source()
+        if isinstance(source, HubSource) and source.version is not None:
+            return artifact_key(recipe_key, f"hub:{source.hub_name}/{source.model_id}@{source.version}")
+        return None
+
+    def _container(self, jobs: tuple[JobPlan, ...]) -> ContainerPlan:
+        techniques = self.techniques
+        channels = [channel for t in techniques if (channel := t.channel()) is not None]
+        served_by_hub = any(t.hub_configuration for t in techniques)
+        # Heads go beside the model; every other job's artifact is what is served.
+        artifacts = [place for place in range(len(jobs)) if self.stages[place] is not Stage.TRAIN_HEADS]
+        model: Source = ArtifactSource(job=artifacts[-1]) if artifacts else self._source()
+        environment = {
+            "HF_MODEL_ID": _MODEL_PATH,
+            **self.shared,
+            **self._shortened_context(),
+            **{name: value for t in techniques for name, value in t.serving_environment().items()},
+        }
+        return ContainerPlan(
+            image=None if served_by_hub else self.image_uri,
+            # Not OPTION_QUANTIZE: the artifact's config.json says how its weights are stored, and the variable would
+            # keep the faster Marlin kernels from being used (LMI documentation on quantization).
+            environment={**({} if served_by_hub else environment), **(self.recipe.environment or {})},
+            network_isolation=all(t.network_isolation for t in techniques),
+            model=model,
+            channels=tuple(self._channel(channel) for channel in channels),
+            tags={_PROVIDER_TAG: channels[0].provider} if channels else {},
+            component=self._component() if any(t.inference_component for t in techniques) else None,
+        )
+
+    def _shortened_context(self) -> dict[str, str]:
+        """The longest request, where the model's own does not fit: the server would not start (OPT053 tells of it)."""
+        found = context(self.recipe)
+        return {} if found is None or found.shortened is None else {MAX_MODEL_LEN: str(found.shortened)}
+
+    def _component(self) -> ComponentPlan:
+        share = self.degree / self.instance.parallel_units
+        return ComponentPlan(
+            accelerators=self.degree, memory_mib=int(self.instance.memory_mib * share * _COMPONENT_MEMORY_SHARE)
+        )
+
+    def _channel(self, channel: Channel) -> ChannelPlan:
+        source: Source
+        match channel.kind:
+            case "target_hub":
+                model = self.model
+                source = HubDraftSource(
+                    model_id=model.model_id, version=model.version, accept_eula=model.accept_eula is True
+                )
+            case "hub":
+                source = HubSource(model_id=channel.model_id, version=channel.version, accept_eula=channel.accept_eula)
+            case "job":
+                source = ArtifactSource(job=self.stages.index(Stage.TRAIN_HEADS), suffix=channel.suffix)
+            case _:
+                source = S3Source(uri=channel.uri, accept_eula=channel.accept_eula)
+        return ChannelPlan(name=channel.name, source=source)
+
+    def _source(self) -> HubSource | S3Source:
+        model = self.model
+        if model.kind == "s3":
+            return S3Source(
+                uri=model.uri,
+                accept_eula=model.accept_eula is True,
+                encryption_key_arn=model.encryption_key_arn,
+            )
+        configuration = next((getattr(t, "config", None) for t in self.techniques if t.hub_configuration), None)
+        return HubSource(
+            model_id=model.model_id,
+            version=model.version,
+            accept_eula=model.accept_eula is True,
+            configuration=configuration,
+        )
+
+    def _declared(self) -> str:
+        model = self.model
+        return self.identity(model.uri) if model.kind == "s3" else f"{model.model_id}@{model.version}"

@@ -1,0 +1,257 @@
+"""What a plan is made of: data that constructs translate and handlers carry out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from constructs_optim.recipe.keys import canonical, sha256
+from constructs_optim.recipe.model import is_token, without_tokens
+from constructs_optim.recipe.rules import Advice
+
+from .memory import MemoryEstimate
+
+PUBLIC_HUB = "SageMakerPublicHub"
+# The API's upper limit: weights of 35 GB and more are downloaded and loaded at the start of every instance.
+_STARTUP_SECONDS = 3600
+
+
+class _Data(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    def __hash__(self) -> int:
+        return hash(canonical(self.model_dump(mode="json")))
+
+
+class HubSource(_Data):
+    """A model of a SageMaker hub; the newest version where ``version`` is None.
+
+    ``configuration`` names one of the document's inference configurations; its default where None.
+    """
+
+    kind: Literal["hub"] = "hub"
+    hub_name: str = PUBLIC_HUB
+    model_id: str
+    version: str | None = None
+    accept_eula: bool = False
+    configuration: str | None = None
+
+
+class HubDraftSource(_Data):
+    """The draft that SageMaker provides for a model of the hub, named by that model's document."""
+
+    kind: Literal["hub_draft"] = "hub_draft"
+    hub_name: str = PUBLIC_HUB
+    model_id: str
+    version: str | None = None
+    accept_eula: bool = False
+
+
+class S3Source(_Data):
+    """Uncompressed files under an S3 prefix; ``uri`` may hold tokens."""
+
+    kind: Literal["s3"] = "s3"
+    uri: str
+    accept_eula: bool = False
+    # Who may read the files is no part of what is made of them: no key or hash may change with it.
+    encryption_key_arn: str | None = Field(default=None, exclude=True)
+
+
+class ArtifactSource(_Data):
+    """The output of a job of the same plan, or what is below ``suffix`` of it."""
+
+    kind: Literal["artifact"] = "artifact"
+    job: int
+    suffix: str = ""
+
+
+Source = Annotated[HubSource | HubDraftSource | S3Source | ArtifactSource, Field(discriminator="kind")]
+
+
+class JobPlan(_Data):
+    """One job, which makes one artifact.
+
+    Attributes:
+        kind: which of SageMaker's jobs it is, as its operations are named.
+        name: what it does, for instance ``awq``.
+        recipe_key: SHA-256 of what decides the artifact's bytes, except the source.
+        artifact_key: the artifact's key where the source is pinned; None where it is known only at deployment.
+        image: ``repository:tag`` of the container the job runs; None where the service chooses it.
+        source: what it reads.
+        request: the body of the operation that creates it, without name, role, model source and output, which are
+            filled in when the stack is deployed.
+        deployment_hash: 8 hexadecimal digits that change exactly when another artifact is meant.
+        pre_compiled: whether SageMaker has the compiled artifact, so that the job only fetches it.
+        reads: what it reads besides its source, for instance training data. What is there decides the artifact.
+        model_channel: the input channel that it reads its source from; None where the service fetches it.
+        code_channel: the input channel that brings it the training code; None where it runs none of this library's.
+        keeps_checkpoints: whether it writes down where it would go on after an interruption.
+        recommends_image: whether the service says when it ends which image its artifact is to be served with.
+    """
+
+    kind: Literal["OptimizationJob", "TrainingJob"] = "OptimizationJob"
+    name: str
+    recipe_key: str
+    artifact_key: str | None
+    image: str | None
+    source: Source
+    request: dict[str, Any]
+    deployment_hash: str
+    pre_compiled: bool = False
+    reads: tuple[S3Source, ...] = ()
+    model_channel: str | None = None
+    code_channel: str | None = None
+    keeps_checkpoints: bool = False
+    recommends_image: bool = True
+
+
+class ChannelPlan(_Data):
+    """Files below ``/opt/ml/additional-model-data-sources/<name>`` of the container."""
+
+    name: str
+    source: Source
+
+
+class ComponentPlan(_Data):
+    """What a copy of the model reserves of an instance: accelerators (or NeuronCores), and host memory in MiB."""
+
+    accelerators: int
+    memory_mib: int
+
+
+class ContainerPlan(_Data):
+    """How the artifact is served. Timeouts are in seconds.
+
+    Attributes:
+        image: what the plan expects; the service recommends one when a job has run, and that one is used. None where
+            the hub's configuration names it.
+        environment: the container's variables; with a hub's configuration, those that are laid over its own.
+        network_isolation: whether the container is cut off from the network.
+        model: the model's files.
+        channels: files beside the model, which ``AWS::SageMaker::Model`` has no property for.
+        tags: tags of the model.
+        component: what a copy reserves, where the model is served as an inference component; None for a variant.
+        model_data_download_timeout_seconds: how long downloading may take.
+        container_startup_timeout_seconds: how long loading may take.
+    """
+
+    image: str | None
+    environment: dict[str, str]
+    network_isolation: bool = True
+    model: Source
+    channels: tuple[ChannelPlan, ...] = ()
+    tags: dict[str, str] = {}
+    component: ComponentPlan | None = None
+    model_data_download_timeout_seconds: int = _STARTUP_SECONDS
+    container_startup_timeout_seconds: int = _STARTUP_SECONDS
+
+    @property
+    def sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
+        """All that it serves, except artifacts of the plan's jobs; each once."""
+        found = [self.model, *(channel.source for channel in self.channels)]
+        return tuple(dict.fromkeys(source for source in found if not isinstance(source, ArtifactSource)))
+
+    @property
+    def artifacts(self) -> frozenset[int]:
+        """The jobs whose artifacts it serves, by their places in the plan."""
+        found = [self.model, *(channel.source for channel in self.channels)]
+        return frozenset(source.job for source in found if isinstance(source, ArtifactSource))
+
+    @property
+    def is_native(self) -> bool:
+        """Whether ``AWS::SageMaker::Model`` can express it."""
+        return not self.channels and isinstance(self.model, ArtifactSource)
+
+
+class TechniquePlan(_Data):
+    """A technique with every effective setting."""
+
+    kind: str
+    method: str
+    label: str
+    settings: dict[str, Any]
+
+
+class Plan(_Data):
+    """What a recipe comes to.
+
+    Attributes:
+        source: where the model comes from.
+        techniques: what is applied, in order.
+        instance_type: what the endpoint runs on.
+        accelerator: name of its accelerator, for instance ``a10g``.
+        accelerator_count: how many of them an instance has.
+        tensor_parallel_degree: how many GPUs or NeuronCores one copy of the model takes.
+        jobs: the jobs, each from the model or the artifact of an earlier one.
+        container: how the result is served.
+        lossless: whether what is served gives the model's own answers, rounding aside.
+        copy_requirements: what one copy reserves of an instance where it is served as an inference component.
+        memory: what it takes of the accelerators' memory; None where the model's size is not known.
+        warnings: what works and is worth a second look.
+    """
+
+    source: Annotated[HubSource | S3Source, Field(discriminator="kind")]
+    techniques: tuple[TechniquePlan, ...]
+    instance_type: str
+    accelerator: str
+    accelerator_count: int
+    tensor_parallel_degree: int
+    jobs: tuple[JobPlan, ...]
+    container: ContainerPlan
+    lossless: bool = True
+    copy_requirements: ComponentPlan
+    memory: MemoryEstimate | None = None
+    warnings: tuple[Advice, ...] = ()
+
+    @property
+    def deployment_hash(self) -> str:
+        """8 hexadecimal digits that change exactly when something else is served."""
+        served = [job.deployment_hash for job in self.jobs]
+        if self.container.channels or not self.jobs:
+            served.append(self._container_text)
+        return served[0] if len(served) == 1 and self.jobs else sha256("\n".join(served))[:8]
+
+    @property
+    def job_sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
+        """All that its jobs read, except artifacts of the plan itself; each once."""
+        found = (source for job in self.jobs for source in (job.source, *job.reads))
+        return tuple(dict.fromkeys(source for source in found if not isinstance(source, ArtifactSource)))
+
+    @property
+    def artifact_key(self) -> str | None:
+        """The last job's artifact key, where there is one that is known now."""
+        return self.jobs[-1].artifact_key if self.jobs else None
+
+    @property
+    def container_key(self) -> str:
+        """SHA-256 of how a model is served, by which evaluations of one that has no artifact are told apart."""
+        return sha256(self._container_text)
+
+    @property
+    def _container_text(self) -> str:
+        return without_tokens(canonical(self.container.model_dump(mode="json")))
+
+    @property
+    def summary(self) -> str:
+        """The recipe in one line, for reviewers."""
+        described = self.description
+        techniques = " + ".join(described["Techniques"]) or "as it is"
+        return (
+            f"{described['Model']}: {techniques}, {self.instance_type}, "
+            f"tensor parallel degree {self.tensor_parallel_degree}"
+        )
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What people call it: model, techniques and instance type, as the manifest keeps them."""
+        source = self.source
+        if isinstance(source, HubSource):
+            model = f"{source.model_id} {source.version or '(newest version)'}"
+        else:
+            model = "a model in S3" if is_token(source.uri) else source.uri
+        return {
+            "Model": model,
+            "Techniques": [technique.label for technique in self.techniques],
+            "InstanceType": self.instance_type,
+        }

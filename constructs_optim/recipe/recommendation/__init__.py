@@ -1,0 +1,1 @@
+"""Which recipes to try for a model, best first."""

@@ -1,0 +1,1 @@
+"""What becomes of a finished evaluation: its results, its report and its verdict."""

@@ -1,0 +1,173 @@
+"""What a benchmark job leaves: an archive with aiperf's summary of each concurrency.
+
+Source: SageMaker Python SDK 3 (``output/output.tar.gz`` below the job's output location, a folder
+``concurrency_<n>`` for each measurement of a sweep) and
+aiperf's ``common/models/export_models.py``. ``evaluation_metrics.json`` says how the metrics of an evaluation follow
+from it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Protocol, TypedDict, cast
+
+from ..errors import DeploymentError
+from ..requests.value_shapes import list_in, nested, object_in
+from .formula import calculate
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch.literals import StandardUnitType
+
+ARCHIVE = "output/output.tar.gz"
+"""Where the archive is, below the job's output location."""
+_SUMMARY = "profile_export_aiperf.json"
+_LARGEST_SUMMARY = 8_000_000
+_LEVEL = re.compile(r"(?:^|/)concurrency_(\d{1,6})(?:/|$)")
+_MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3}
+
+
+class Readable(Protocol):
+    """What can be read from its beginning on."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next ``size`` bytes at most."""
+        ...
+
+
+class MetricDefinition(TypedDict):
+    """A metric of an evaluation; ``aiperf`` and ``formula`` say what it follows from, where one of them does."""
+
+    name: str
+    metric_name: str
+    unit: StandardUnitType
+    aiperf: str | None
+    formula: str | None
+
+
+_DEFINITIONS: list[MetricDefinition] = json.loads(
+    Path(__file__).with_name("evaluation_metrics.json").read_text(encoding="utf-8")
+)
+
+
+@dataclass(frozen=True)
+class Level:
+    """What was measured at one concurrency: values by the names of ``evaluation_metrics.json``."""
+
+    concurrency: int
+    seconds: float
+    metrics: Mapping[str, float]
+    errors: Mapping[str, int]
+
+    def priced(self, instance_price_per_hour: float, discount: float) -> Level:
+        """The same, with what follows from a price."""
+        known = {**self.metrics, "instance_price_per_hour": instance_price_per_hour}
+        return Level(self.concurrency, self.seconds, _with_formulas(known, discount), self.errors)
+
+
+def read_levels(archive: Readable, concurrencies: Sequence[int]) -> list[Level]:
+    """The measurements in an archive, by rising concurrency.
+
+    Args:
+        archive: gzip-compressed tar, read once from its beginning.
+        concurrencies: one at least, those that were asked for; a single one has no folder of its own.
+
+    Raises:
+        DeploymentError: where it is no such archive, or a measurement is missing.
+    """
+    found: dict[int, Level] = {}
+    try:
+        for path, content in _summaries(archive):
+            named = _LEVEL.search(path)
+            if named is None and len(concurrencies) > 1:
+                continue
+            concurrency = int(named[1]) if named else concurrencies[0]
+            found[concurrency] = _level(object_in(json.loads(content)), concurrency)
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        raise DeploymentError(f"the benchmark's output cannot be read: {type(error).__name__}: {error}") from error
+    missing = [str(each) for each in concurrencies if each not in found]
+    if missing:
+        raise DeploymentError(
+            f"the benchmark's output has no {_SUMMARY} for {' and '.join(missing)} users; it has those for "
+            f"{', '.join(str(each) for each in sorted(found)) or 'none'}"
+        )
+    return [found[each] for each in concurrencies]
+
+
+def metric_definitions() -> list[MetricDefinition]:
+    """What an evaluation publishes: ``name``, CloudWatch's ``metric_name`` and ``unit``."""
+    return _DEFINITIONS
+
+
+def _summaries(archive: Readable) -> Iterator[tuple[str, bytes]]:
+    # A stream is only read, and typeshed asks for all that a file has.
+    with tarfile.open(fileobj=cast("IO[bytes]", archive), mode="r|gz") as members:
+        for member in members:
+            if not member.isfile() or member.name.rpartition("/")[2] != _SUMMARY:
+                continue
+            if member.size > _LARGEST_SUMMARY:
+                raise ValueError(f"{member.name} has {member.size} bytes")
+            content = members.extractfile(member)
+            if content is not None:
+                yield member.name, content.read()
+
+
+def _level(export: Mapping[str, object], concurrency: int) -> Level:
+    measured = dict(_values(export))
+    # aiperf leaves a count out that is zero.
+    measured.setdefault("error_request_count.avg", 0.0)
+    measured.setdefault("request_count.avg", 0.0)
+    errors = _errors(list_in(export.get("error_summary")))
+    metrics = {"concurrency": float(concurrency), **_kinds(errors)}
+    for definition in _DEFINITIONS:
+        value = calculate(definition["aiperf"], measured) if definition["aiperf"] else None
+        if value is not None:
+            metrics[definition["name"]] = value
+    return Level(concurrency, measured.get("benchmark_duration.avg", 0.0) / 1e3, _with_formulas(metrics), errors)
+
+
+def _values(export: Mapping[str, object]) -> Iterator[tuple[str, float]]:
+    """Every number of the summary by its metric's name and statistic, times in milliseconds."""
+    for name, metric in export.items():
+        unit = nested(metric, "unit")
+        if not isinstance(unit, str):
+            continue
+        factor = _MILLISECONDS.get(unit.lower(), 1.0)
+        for statistic, value in object_in(metric).items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                yield f"{name}.{statistic}", value * factor
+
+
+def _errors(summary: list[object]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for entry in summary:
+        details, times = object_in(nested(entry, "error_details")), nested(entry, "count")
+        count = int(times) if isinstance(times, str | int | float) else 0
+        kind = str(details.get("code") or details.get("type") or "unknown")
+        counts[kind] = counts.get(kind, 0) + count
+        message = f"{details.get('type') or ''} {details.get('message') or ''}".lower()
+        if "tokeniz" in message:
+            counts["tokenizer"] = counts.get("tokenizer", 0) + count
+        elif "empty" in message or "no response" in message:
+            counts["empty"] = counts.get("empty", 0) + count
+    return counts
+
+
+def _kinds(errors: Mapping[str, int]) -> dict[str, float]:
+    tokenizer = float(errors.get("tokenizer", 0))
+    # The metrics reference counts what the tokenizer could not parse among the empty ones.
+    return {"tokenizer_failed": tokenizer, "empty_inference_response": tokenizer + errors.get("empty", 0)}
+
+
+def _with_formulas(metrics: Mapping[str, float], discount: float = 0.0) -> dict[str, float]:
+    values = dict(metrics)
+    for definition in _DEFINITIONS:
+        if definition["formula"]:
+            value = calculate(definition["formula"], {**values, "discount": discount})
+            if value is not None:
+                values[definition["name"]] = value
+    return values

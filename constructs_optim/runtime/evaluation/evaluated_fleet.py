@@ -1,0 +1,90 @@
+"""What was in service while an evaluation ran: which instances, what they served, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from ..requests.evaluation_properties import EvaluationRequest, Subject
+from ..telemetry import log
+from .price_list import instance_price_per_hour
+
+if TYPE_CHECKING:
+    from mypy_boto3_sagemaker.client import SageMakerClient
+    from mypy_boto3_sagemaker.type_defs import DescribeEndpointOutputTypeDef
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The instances that served.
+
+    Attributes:
+        artifact_key: of what most of them served.
+        instance_type: of most of them.
+        count: how many instances, or the share of them that the copies of a component took.
+        price_per_hour: of all of them, in US dollars, before any discount; None where it is not known.
+        price_source: where the price comes from.
+        notes: what a reader has to know.
+    """
+
+    artifact_key: str
+    instance_type: str
+    count: float
+    price_per_hour: float | None
+    price_source: str
+    notes: tuple[str, ...]
+
+
+def fleet(request: EvaluationRequest, sagemaker: SageMakerClient, region: str, function_arn: str) -> Fleet:
+    """What serves the endpoint, or the component, at the moment."""
+    endpoint = sagemaker.describe_endpoint(EndpointName=request.endpoint_name)
+    counts = _counts(request, endpoint)
+    notes = list[str]()
+    if request.component_name and request.share_of_instance is not None:
+        component = sagemaker.describe_inference_component(InferenceComponentName=request.component_name)
+        copies = component.get("RuntimeConfig", {}).get("CurrentCopyCount", 1)
+        # A component pays for its copies' share of the accelerators, on whichever instances they are.
+        whole = sum(counts.values()) or 1
+        counts = {name: count / whole * copies * request.share_of_instance for name, count in counts.items()}
+    if len([count for count in counts.values() if count]) > 1:
+        notes.append("Several instance types served at once: " + ", ".join(sorted(counts)) + ".")
+    by_type = {subject.instance_type: subject for subject in request.subjects}
+    main = max(counts, key=lambda name: counts[name], default=request.subjects[0].instance_type)
+    subject = by_type.get(main, request.subjects[0])
+    price, source, unknown = _price(counts, by_type, region, function_arn.split(":")[1])
+    notes += unknown
+    return Fleet(subject.artifact_key, subject.instance_type, sum(counts.values()), price, source, tuple(notes))
+
+
+def _counts(request: EvaluationRequest, endpoint: DescribeEndpointOutputTypeDef) -> dict[str, float]:
+    """Instances by type."""
+    counts: dict[str, float] = {}
+    for variant in endpoint.get("ProductionVariants", []):
+        if request.variant_name not in (None, variant["VariantName"]):
+            continue
+        pools = {pool["InstanceType"]: pool["CurrentInstanceCount"] for pool in variant.get("InstancePools", [])}
+        only = {request.subjects[0].instance_type: variant.get("CurrentInstanceCount", 1)}
+        for name, count in (pools or only).items():
+            counts[name] = counts.get(name, 0) + count
+    return {name: count for name, count in counts.items() if count} or {request.subjects[0].instance_type: 1}
+
+
+def _price(
+    counts: Mapping[str, float], subjects: Mapping[str, Subject], region: str, partition: str
+) -> tuple[float | None, str, list[str]]:
+    total, sources = 0.0, dict[str, None]()
+    for name, count in counts.items():
+        stated = subjects[name].price_per_hour if name in subjects else None
+        sources["stated" if stated is not None else "AWS Price List"] = None
+        try:
+            price = stated if stated is not None else instance_price_per_hour(name, region=region, partition=partition)
+        except (ClientError, BotoCoreError) as error:
+            log("no price", instance_type=name, reason=str(error))
+            price = None
+        if price is None:
+            return None, "", [f"No price is known of {name}: metrics of price are left out. State it, if you know it."]
+        total += price * count
+    return total, " and ".join(sources), []

@@ -1,0 +1,113 @@
+"""An evaluation's result as a document, and as a page for people.
+
+The document is the one that ``constructs-optim evaluate`` writes (``recipe/evaluation_result.py``): its report command
+draws both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..requests.evaluation_properties import EvaluationRequest
+from ..requests.value_shapes import object_in
+from .benchmark_output import Level
+from .evaluated_fleet import Fleet
+
+_SHOWN = (
+    ("time_to_first_token_p50", "TTFT p50 (ms)"),
+    ("time_to_first_token_p99", "TTFT p99 (ms)"),
+    ("inter_token_latency_p50", "ITL p50 (ms)"),
+    ("inter_token_latency_p99", "ITL p99 (ms)"),
+    ("client_latency_p90", "client latency p90 (ms)"),
+    ("output_tokens_per_second", "output tokens/s"),
+    ("client_invocations", "requests"),
+    ("client_invocation_errors", "errors"),
+    ("blended_price_per_million_tokens", "blended price per million tokens ($)"),
+)
+
+
+def result(
+    request: EvaluationRequest, evaluated: Fleet, levels: Sequence[Level], job: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The document."""
+    parameters = object_in(request.workload.get("parameters"))
+    requests, seconds = parameters.get("request_count"), parameters.get("benchmark_duration")
+    price = evaluated.price_per_hour
+    count = max(1, round(evaluated.count))
+    return {
+        "schema": 1,
+        "subject": {
+            "label": request.label,
+            "endpoint_name": request.endpoint_name,
+            **({"variant_name": request.variant_name} if request.variant_name else {}),
+            **({"inference_component_name": request.component_name} if request.component_name else {}),
+            "artifact_key": evaluated.artifact_key,
+            "instance_type": evaluated.instance_type,
+            "instance_count": count,
+        },
+        "workload": {
+            "prompts": int(str(requests or 1)),
+            "tool": f"aiperf, by the benchmark job {job['AIBenchmarkJobName']}",
+            "format": "openai",
+            "parameters": {
+                name: value for name, value in parameters.items() if isinstance(value, str | int | float | bool)
+            },
+            **({"requests": int(str(requests))} if requests else {}),
+            **({"seconds": float(str(seconds))} if seconds else {}),
+            "tokens_counted_by": "tokenizer",
+            **({"tokenizer": str(parameters["tokenizer"])} if parameters.get("tokenizer") else {}),
+        },
+        "started": (job.get("StartTime") or job["CreationTime"]).isoformat(),
+        "levels": [
+            {
+                "concurrency": level.concurrency,
+                "seconds": level.seconds,
+                "metrics": dict(level.metrics),
+                "errors": dict(level.errors),
+            }
+            for level in levels
+        ],
+        **(
+            {
+                "price": {
+                    "instance_price_per_hour": price,
+                    "discount": request.discount,
+                    "source": evaluated.price_source,
+                }
+            }
+            if price is not None
+            else {}
+        ),
+        "notes": list(evaluated.notes),
+    }
+
+
+def markdown(document: Mapping[str, Any]) -> str:
+    """The document as a table."""
+    subject = document["subject"]
+    columns = [title for _, title in _SHOWN]
+    lines = [
+        f"# Evaluation of {subject['label']}",
+        "",
+        f"{subject['endpoint_name']} on {subject['instance_count']} x {subject['instance_type']}, artifact "
+        f"`{subject['artifact_key']}`, {document['started']}.",
+        "",
+        f"| users | {' | '.join(columns)} |",
+        f"| ---: |{' ---: |' * len(columns)}",
+    ]
+    for level in document["levels"]:
+        values = [_shown(level["metrics"].get(name)) for name, _ in _SHOWN]
+        lines.append(f"| {level['concurrency']} | {' | '.join(values)} |")
+    price = document.get("price")
+    if price:
+        lines += [
+            "",
+            f"${price['instance_price_per_hour']:.4g} an hour ({price['source']}), {price['discount']:.0%} discount.",
+        ]
+    lines += ["", *(f"- {note}" for note in document["notes"])] if document["notes"] else []
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"

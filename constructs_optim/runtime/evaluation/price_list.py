@@ -1,0 +1,39 @@
+"""What an instance costs in an hour: the AWS Price List, asked when an evaluation runs.
+
+Source: AWS Price List API reference, GetProducts; attributes of ``AmazonSageMaker`` products as the service lists them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import boto3
+
+from ..custom_resource import CLIENT
+from .price_terms import hourly_prices
+
+if TYPE_CHECKING:
+    from mypy_boto3_pricing.client import PricingClient
+
+# Where the API is: it answers for every region of the partition.
+_ENDPOINTS = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
+
+
+def instance_price_per_hour(instance_type: str, *, region: str, partition: str = "aws") -> float | None:
+    """The on-demand price of hosting on one instance, in US dollars; None where the list has none.
+
+    Raises:
+        ClientError: when the Price List cannot be asked.
+    """
+    home = _ENDPOINTS.get(partition)
+    if home is None:
+        return None
+    pricing: PricingClient = boto3.client("pricing", region_name=home, config=CLIENT)
+    filters = {"regionCode": region, "instanceName": instance_type, "component": "Hosting"}
+    listed = pricing.get_paginator("get_products").paginate(
+        ServiceCode="AmazonSageMaker",
+        Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()],
+    )
+    prices = {price for page in listed for text in page["PriceList"] for price in hourly_prices(json.loads(text))}
+    return min(prices, default=None)

@@ -1,0 +1,1 @@
+"""The Lambda functions' entry points: one module a function, each with ``handler(event, context)``."""

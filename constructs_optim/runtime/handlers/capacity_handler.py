@@ -1,0 +1,68 @@
+"""``Custom::ComponentCapacity``: how many copies an inference component has now, for its next definition.
+
+CloudFormation sends an inference component's number of copies with every update, and would undo what scaling has set.
+This resource has the component's definition for a property, so whatever changes the component asks here first. It makes
+nothing and has nothing to delete.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from ..cloudformation import Event
+from ..custom_resource import answer, client
+from ..errors import message_of
+from ..requests.properties import parse_capacity_properties
+from ..telemetry import entry_point, log
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+_ID = "copies-of-"
+
+
+@entry_point
+def handler(event: Event, context: LambdaContext) -> None:
+    """Entry point. Whatever happens, CloudFormation gets an answer."""
+    answer(event, context, ensure=_ensure, delete=_delete)
+
+
+def _ensure(event: Event) -> tuple[str, dict[str, str]]:
+    wanted = parse_capacity_properties(event["ResourceProperties"])
+    # On Create as well: the component may be older than this resource.
+    copies = _copies_now(event["StackId"], wanted.component_logical_id)
+    if copies is None:
+        log("initial copies", copies=wanted.initial_copies)
+        copies = wanted.initial_copies
+    else:
+        log("kept copies", copies=copies)
+    return f"{_ID}{wanted.component_logical_id}", {"CopyCount": str(copies)}
+
+
+def _copies_now(stack_id: str, logical_id: str) -> int | None:
+    """The copies that the stack's component shall have at the moment; None where it is not there."""
+    cloudformation = client("cloudformation")
+    try:
+        found = cloudformation.describe_stack_resource(StackName=stack_id, LogicalResourceId=logical_id)
+    except ClientError as error:
+        if "does not exist" not in message_of(error):
+            raise
+        return None
+    # The physical id is the component's ARN, which ends in its name; empty where its creation failed at once.
+    name = found["StackResourceDetail"].get("PhysicalResourceId", "").rpartition("/")[2]
+    if not name:
+        return None
+    sagemaker = client("sagemaker")
+    try:
+        component = sagemaker.describe_inference_component(InferenceComponentName=name)
+    except ClientError as error:
+        if "could not find" not in message_of(error).lower():
+            raise
+        return None
+    return component.get("RuntimeConfig", {}).get("DesiredCopyCount")
+
+
+def _delete(event: Event) -> None:
+    """The component is CloudFormation's to delete."""

@@ -1,0 +1,420 @@
+"""``Custom::OptimizationJob`` and ``Custom::TrainingJob``: make sure that the artifact exists or is being made.
+
+Create and Update end within seconds: what takes hours is watched by a state machine, which signals the stack's wait
+condition. The physical id is the artifact key, so a changed recipe replaces the resource and CloudFormation itself
+asks for the old one's deletion, or for the new one's when the update is rolled back.
+
+The order of the steps is what makes every one of them repeatable: the request is written down first, the artifact
+before it is claimed, the claim before the job, the watcher last (docs/reliability.md).
+
+The owner's record says which artifacts the owner wants, and their claims follow. Requests overtake one another, so
+whoever takes an owner off a claim reads the record again afterwards, and puts it back where a later request has come
+back to the artifact.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from ..cloudformation import Event, issued_at, signal
+from ..custom_resource import (
+    answer,
+    client,
+    deleted_artifacts,
+    failed_request,
+)
+from ..errors import DeploymentError, code_of
+from ..jobs.artifact_jobs import of_kind
+from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
+from ..jobs.source import ResolvedSource, resolve, with_reads
+from ..jobs.watching import deadline
+from ..requests.properties import (
+    ArtifactSource,
+    HubSource,
+    JobProperties,
+    S3Source,
+    is_artifact_key,
+    parse_job_kind,
+    parse_job_properties,
+    parse_store,
+)
+from ..requests.value_shapes import object_in
+from ..store.artifact_integrity import check_manifest
+from ..store.artifact_store import ArtifactStore, Claim, artifact_key
+from ..store.owner_records import (
+    ANSWERED,
+    CARRIED_OUT,
+    LEAVING,
+    Owner,
+    OwnerRecord,
+    OwnerRecords,
+    Superseded,
+)
+from ..store.record_schema import NewerRecord
+from ..store.stacks import gone
+from ..telemetry import entry_point, log
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+_MOST_ATTEMPTS = 50
+# 28 days, the most a job may be given (API reference, StoppingCondition).
+_LONGEST_SECONDS = 2_419_200
+# A function has 180. SageMaker ends a training job's code 120 seconds after it was told to end, and uploads then.
+_STOPPING_SECONDS = 150.0
+_REJOIN_ATTEMPTS = 6
+# What decides the artifact and who waits for it. Without the handle, the redeployment of an unrelated property would
+# pick up whatever a model's unpinned version or an S3 prefix has become, behind a wait condition that is satisfied.
+_DECISIVE = ("RecipeKey", "Source", "Reads", "Bucket", "WaitHandle")
+
+
+@entry_point
+def handler(event: Event, context: LambdaContext) -> None:
+    """Entry point. Whatever happens, CloudFormation gets an answer."""
+    answer(event, context, ensure=_ensure, delete=_delete)
+
+
+class _Deployment:
+    """One resource's request, and what it is carried out with."""
+
+    def __init__(self, event: Event, kind: str, bucket: str, kms_key_arn: str | None) -> None:
+        self.event = event
+        self.owner = Owner(event["StackId"], event["LogicalResourceId"])
+        self.request: str = event["RequestId"]
+        self.sagemaker = client("sagemaker")
+        self.s3 = client("s3")
+        # A stack must not need an upgrade to be deleted.
+        deletes = event["RequestType"] == "Delete"
+        self.store = ArtifactStore(self.s3, bucket, kms_key_arn, any_schema=deletes)
+        self.records = OwnerRecords(self.s3, bucket, kms_key_arn, any_schema=deletes)
+        self.made_by = of_kind(kind)
+        self.jobs = SageMakerJobs(self.sagemaker, self.made_by.kind)
+        self.stopped: list[str] = []
+
+    def begin(self, gives_up: Callable[[OwnerRecord], Collection[str]] | None = None) -> OwnerRecord:
+        """Write the request down as the resource's latest, with what a deletion gives up."""
+        before = self.event.get("OldResourceProperties")
+        return self.records.begin(
+            self.owner,
+            self.request,
+            issued=issued_at(self.event["ResponseURL"]),
+            physical_id=self.event.get("PhysicalResourceId"),
+            properties=_digest(before) if before is not None else "",
+            gives_up=gives_up,
+        )
+
+    def abandon(self, key: str) -> None:
+        """Give up the owner's interest in an artifact that its record does not want any more.
+
+        The job is stopped when nobody else has an interest and it is not finished.
+        """
+        claim = self._agreed(key)
+        if claim is not None and self.store.manifest(key, claim.attempt) is None:
+            claim = self.store.give_up_job(key)
+        if claim is not None and claim.released and claim.made_in(self.owner.account):
+            name = job_name(self.store.bucket, key, claim.attempt)
+            self.jobs.stop(name)
+            self.stopped.append(name)
+            log("released", artifact=key, attempt=claim.attempt)
+        self.records.left(self.owner, self.request, key)
+
+    def _agreed(self, key: str) -> Claim | None:
+        """Make the claim agree with the owner's record; the claim that the owner has left, or None.
+
+        A later request may come back to the artifact between the look at the record and the change of the claim, where
+        it finds its owner still. So the record is read again after every change, and the job released only then.
+        """
+        wanted = self._is_wanted(key)
+        while True:
+            claim = self._rejoin(key) if wanted else self._left(key)
+            before, wanted = wanted, self._is_wanted(key)
+            if wanted == before:
+                return claim
+
+    def _left(self, key: str) -> Claim | None:
+        claim = self.store.claim(key)
+        if claim is None:
+            return None
+        others = [owner for owner in claim.owners if owner != self.owner]
+        dead = gone(others, self.owner, client("cloudformation")) if others else ()
+        return self.store.leave(key, self.owner, finished=True, gone=dead)
+
+    def _rejoin(self, key: str) -> None:
+        for attempt in range(_REJOIN_ATTEMPTS):
+            if self.store.rejoin(key, self.owner):
+                return
+            # Somebody was about to remove the artifact. They find that it is referred to, and open the claim again.
+            time.sleep(0.2 * 2**attempt)
+
+    def _is_wanted(self, key: str) -> bool:
+        return self.records.get(self.owner).wants(key)
+
+    def undo(self, key: str) -> None:
+        """Undo what this request did that failed or was superseded, unless the artifact was its owner's before.
+
+        A job that it created too late is one of an attempt that others have followed since.
+        """
+        self.records.withdraw(self.owner, self.request, key)
+        self.abandon(key)
+        claim = self.store.claim(key)
+        for attempt in range(1, claim.attempt if claim is not None else 1):
+            self.jobs.stop(job_name(self.store.bucket, key, attempt))
+
+    def make_up_for_earlier_tries(self) -> None:
+        """Undo what earlier tries of this very request left, which died when a later request had begun already."""
+        record = self.records.get(self.owner)
+        if chosen := record.chosen.get(self.request):
+            self.undo(chosen)
+        physical_id = self.event.get("PhysicalResourceId")
+        deleted = {str(physical_id)} if is_artifact_key(physical_id) else set[str]()
+        for key in sorted((record.keys.keys() | deleted) - {chosen}):
+            self.abandon(key)
+
+    def wait_for_stopped_jobs(self) -> None:
+        """Give stopped jobs the time to end before CloudFormation goes on.
+
+        It deletes their role next, without which a training job cannot write its checkpoint, and their security
+        groups, which cannot be deleted while a job uses them. What was to be done is done by now, so that whatever
+        goes wrong here fails nothing.
+        """
+        until = time.monotonic() + _STOPPING_SECONDS
+        for name in self.stopped:
+            with contextlib.suppress(ClientError, BotoCoreError):
+                self.jobs.wait_while_stopping(name, until)
+
+
+def _ensure(event: Event) -> tuple[str, dict[str, str]]:
+    wanted = parse_job_properties(event["ResourceProperties"])
+    deployment = _Deployment(event, wanted.kind, wanted.bucket, wanted.kms_key_arn)
+    digest = _digest(event["ResourceProperties"])
+    try:
+        record = deployment.begin()
+        deployment.store.check_region(deployment.s3.meta.region_name)
+        kept = _kept(event, wanted, record, digest)
+        source = _source(deployment, wanted, is_needed=kept is None)
+        key = kept or artifact_key(wanted.recipe_key, source.identity)
+        key = deployment.records.refer(deployment.owner, deployment.request, key).chosen[deployment.request]
+    except Superseded:
+        deployment.make_up_for_earlier_tries()
+        raise
+    try:
+        attributes = _make(deployment, key, wanted, source)
+        record = deployment.records.settle(
+            deployment.owner,
+            deployment.request,
+            key,
+            properties=digest,
+            before=event.get("PhysicalResourceId"),
+        )
+    except Exception:
+        # What cannot be given up now is given up by CloudFormation's next request for the resource.
+        with contextlib.suppress(ClientError, BotoCoreError, DeploymentError):
+            deployment.undo(key)
+        raise
+    # A resource has one artifact, and during an update the one before: all else is left from requests that died, or
+    # from a deletion that failed and that CloudFormation has forgotten.
+    for stale in sorted(record.keys_in(LEAVING)):
+        deployment.abandon(stale)
+    return key, attributes
+
+
+def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: ResolvedSource) -> dict[str, str]:
+    """Claim the artifact, and start or join what makes it where it is not there."""
+    store, event = deployment.store, deployment.event
+    claim = store.join(
+        key,
+        deployment.owner,
+        due=_due(wanted),
+        source={"identity": source.identity},
+        description=dict(wanted.description),
+    )
+    manifest = store.manifest(key, claim.attempt)
+    if manifest is not None:
+        check_manifest(store, key, manifest, repositories=wanted.serving_repositories)
+        log("reused", artifact=key)
+        if wanted.wait_handle:
+            signal(wanted.wait_handle, data=signal_data(manifest))
+        return _attributes(key, manifest["job_name"], manifest["model_data_uri"], source)
+    claim = _start(deployment, claim, wanted, source)
+    _watch(event, wanted, claim)
+    name = job_name(wanted.bucket, key, claim.attempt)
+    uri = deployment.made_by.artifact_uri(store.model_uri(key, claim.attempt), name)
+    return _attributes(key, name, uri, source)
+
+
+def _source(deployment: _Deployment, wanted: JobProperties, *, is_needed: bool) -> ResolvedSource:
+    """The model's files as they are now; where they are not needed, they may be gone."""
+    try:
+        model = resolve(wanted.source, sagemaker=deployment.sagemaker, s3=deployment.s3)
+        return with_reads(model, wanted.reads, deployment.s3)
+    except DeploymentError:
+        if is_needed or not isinstance(wanted.source, S3Source):
+            raise
+        return ResolvedSource(identity="", uri=wanted.source.uri, accept_eula=wanted.source.accept_eula)
+
+
+def _digest(properties: Mapping[str, object]) -> str:
+    """What the artifact follows from, in 32 characters."""
+    decisive = json.dumps([properties.get(name) for name in _DECISIVE], sort_keys=True)
+    return hashlib.sha256(decisive.encode()).hexdigest()[:32]
+
+
+def _kept(event: Event, wanted: JobProperties, record: OwnerRecord, digest: str) -> str | None:
+    """The artifact that an update brings back, or does not touch; None for one of a new recipe, source or wait handle.
+
+    A rollback brings back properties that were carried out before. The model's files may be others by now, and the
+    endpoint serves what was made of those before.
+    """
+    pinned = not wanted.reads and (
+        isinstance(wanted.source, ArtifactSource)
+        or (isinstance(wanted.source, HubSource) and wanted.source.version is not None)
+    )
+    present = event.get("PhysicalResourceId")
+    # A creation brings nothing back: a resource that was deleted begins anew.
+    made = set[str]() if pinned or present is None else record.made_with(digest)
+    return present if present in made else min(made, default=None)
+
+
+def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source: ResolvedSource) -> Claim:
+    """Attach to the claim's job or create it; move to the next attempt where the last one came to nothing."""
+    store, jobs, account = deployment.store, deployment.jobs, deployment.owner.account
+    key = claim.artifact_key
+    if artifact_key(wanted.recipe_key, source.identity) != key:
+        return _left_as_it_is(deployment, claim)
+    for _ in range(_MOST_ATTEMPTS):
+        if not claim.made_in(account):
+            if not claim.failure and (not claim.due or time.time() < claim.due):
+                log("follows", artifact=key, maker=claim.maker)
+                return claim
+            claim = store.next_attempt(key, claim, maker=account, due=_due(wanted))
+            continue
+        name = job_name(wanted.bucket, key, claim.attempt)
+        output = store.model_uri(key, claim.attempt)
+        job = jobs.describe(name)
+        if job is None and not store.files(output):
+            if claim.attempt > 1:
+                # Its last owner may have died between leaving and stopping it.
+                jobs.stop(job_name(wanted.bucket, key, claim.attempt - 1))
+            # Creating it may have been held up for long, and nobody would own the job of a request that is over.
+            deployment.records.check_latest(deployment.owner, deployment.request)
+            if jobs.create(deployment.made_by.request(name, key, output, wanted, source, store)):
+                log("created", job=name, artifact=key)
+                return claim
+            continue
+        if job is not None and _is_usable(job, name, deployment, key, output):
+            log("attached", job=name, artifact=key, status=jobs.kind.status(job))
+            return claim
+        claim = store.next_attempt(key, claim, maker=account, due=_due(wanted))
+    raise DeploymentError(
+        f"{_MOST_ATTEMPTS} jobs for the artifact {key} exist already and none of them can be used; "
+        f"delete the {jobs.kind.title}s named {job_name(wanted.bucket, key, 0)[:-1]}*, then deploy again"
+    )
+
+
+def _left_as_it_is(deployment: _Deployment, claim: Claim) -> Claim:
+    """The claim of an artifact that cannot be made again: the model's files have changed since it was claimed."""
+    name = job_name(deployment.store.bucket, claim.artifact_key, claim.attempt)
+    kept = deployment.records.get(deployment.owner).keys_in(CARRIED_OUT, ANSWERED)
+    if (
+        claim.artifact_key not in kept
+        and claim.made_in(deployment.owner.account)
+        and not deployment.jobs.describe(name)
+    ):
+        raise DeploymentError("the model's files have changed while they were deployed; deploy again")
+    log("left as it is", artifact=claim.artifact_key, attempt=claim.attempt)
+    return claim
+
+
+def _due(wanted: JobProperties) -> int:
+    """When a job that starts now must have ended: its longest runtime, and an hour for waiting and stopping."""
+    limits = object_in(wanted.request.get("StoppingCondition")).values()
+    # Waiting for spot capacity is longer than running.
+    longest = max((int(str(seconds)) for seconds in limits), default=0) or _LONGEST_SECONDS
+    return int(time.time()) + longest + 3600
+
+
+def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: str, output: str) -> bool:
+    """Whether a job of the name makes or has made the artifact, and nothing of it was taken away since."""
+    store, made_by = deployment.store, deployment.made_by
+    if made_by.output(job).rstrip("/") != output.rstrip("/"):
+        return False
+    if not made_by.kind.has_completed(job):
+        return made_by.kind.is_running(job)
+    uri = made_by.artifact_uri(output, name)
+    written = store.written_manifest(key)
+    if written is not None and written["model_data_uri"] == uri:
+        # A manifest whose files are all there would have been reused.
+        return False
+    return bool(store.files(uri))
+
+
+def _watch(event: Event, wanted: JobProperties, claim: Claim) -> None:
+    """Start the watcher, once for each event: a repeated event finds the execution it started before."""
+    once = hashlib.sha256(f"{event['StackId']}{event['RequestId']}".encode()).hexdigest()[:32]
+    try:
+        client("stepfunctions").start_execution(
+            stateMachineArn=wanted.state_machine_arn,
+            name=f"{claim.artifact_key[:32]}-{once}",
+            input=json.dumps(
+                {
+                    "Kind": wanted.kind,
+                    "Bucket": wanted.bucket,
+                    "KmsKeyArn": wanted.kms_key_arn,
+                    "ArtifactKey": claim.artifact_key,
+                    "Attempt": claim.attempt,
+                    "ServingRepositories": list(wanted.serving_repositories),
+                    "Account": Owner(event["StackId"], event["LogicalResourceId"]).account,
+                    "Deadline": deadline(wanted.wait_seconds),
+                    "WaitHandle": wanted.wait_handle,
+                }
+            ),
+        )
+    except ClientError as error:
+        if code_of(error) != "ExecutionAlreadyExists":
+            raise
+
+
+def _delete(event: Event) -> None:
+    bucket, kms_key_arn = parse_store(event["ResourceProperties"])
+    deployment = _Deployment(event, parse_job_kind(event["ResourceProperties"]), bucket, kms_key_arn)
+    physical_id = event.get("PhysicalResourceId")
+    try:
+        try:
+            record = deployment.begin(gives_up=lambda record: deleted_artifacts(record, physical_id))
+        except Superseded:
+            deployment.make_up_for_earlier_tries()
+            raise
+        left = {str(physical_id)} if is_artifact_key(physical_id) else set[str]()
+        for key in sorted(record.keys_in(LEAVING) | left):
+            deployment.abandon(key)
+        deployment.wait_for_stopped_jobs()
+    except NewerRecord as newer:
+        # Its form is unknown. The owner stays in it, and is taken off when its stack is gone (artifacts prune).
+        log("left as it is", reason=str(newer))
+    except ClientError as error:
+        if code_of(error) == "NoSuchBucket":
+            # With the bucket went the claims, and where a job's output would go: it can be of use to nobody.
+            if is_artifact_key(physical_id):
+                deployment.jobs.stop_all(bucket, str(physical_id))
+        elif failed_request(physical_id) is None or deployment.records.may_refer(deployment.owner):
+            raise
+        # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
+
+
+def signal_data(manifest: Mapping[str, Any]) -> str:
+    """What a wait condition's Data carries: ``|image|model data URI|job name|``.
+
+    The bars let a template take a part out of the JSON that CloudFormation wraps it in, with Fn::Split.
+    """
+    return f"|{manifest['image']}|{manifest['model_data_uri']}|{manifest['job_name']}|"
+
+
+def _attributes(key: str, job: str, model_data_uri: str, source: ResolvedSource) -> dict[str, str]:
+    return {"ArtifactKey": key, "JobName": job, "ModelDataUri": model_data_uri, **source.timeout_attributes}

@@ -1,0 +1,145 @@
+"""``Custom::OptimizedModel``: a SageMaker model with files beside it, or one that the hub describes.
+
+CloudFormation's own model has no additional data sources. The physical id is the model's name, which follows from the
+stack, the resource and the model's definition: a repeated or rolled back request finds the model it made before, and a
+changed definition is another model, whose predecessor CloudFormation asks to delete when nothing refers to it any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from ..cloudformation import Event
+from ..custom_resource import answer, client
+from ..errors import DeploymentError, message_of
+from ..jobs.source import ResolvedSource, hub_document, resolve
+from ..requests.properties import HubSource, ModelProperties, parse_model_properties
+from ..telemetry import entry_point, log
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+    from botocore.paginate import PageIterator
+    from mypy_boto3_sagemaker.client import SageMakerClient
+    from mypy_boto3_sagemaker.type_defs import ListTagsOutputTypeDef, TagTypeDef
+
+NAME_PREFIX = "optim-"
+_NAME_LENGTH = 63
+
+
+@entry_point
+def handler(event: Event, context: LambdaContext) -> None:
+    """Entry point. Whatever happens, CloudFormation gets an answer."""
+    answer(event, context, ensure=_ensure, delete=_delete)
+
+
+def _ensure(event: Event) -> tuple[str, dict[str, str]]:
+    sagemaker = client("sagemaker")
+    wanted = parse_model_properties(event["ResourceProperties"])
+    source = resolve(wanted.source, sagemaker=sagemaker, s3=client("s3"))
+    request = _request(wanted, sagemaker, source)
+    name = _name(event, request)
+    tags: list[TagTypeDef] = [{"Key": key, "Value": value} for key, value in wanted.tags]
+    try:
+        arn = sagemaker.create_model(ModelName=name, **request, Tags=tags)["ModelArn"]
+        log("created", model=name)
+    except ClientError as error:
+        if "already existing" not in message_of(error):
+            raise
+        arn = sagemaker.describe_model(ModelName=name)["ModelArn"]
+        _retag(sagemaker, arn, tags)
+        log("kept", model=name)
+    if "OldResourceProperties" in event:
+        # On a rollback these are those of the update that failed: its model is nobody's if it was never answered.
+        stale = _name_from(event, event["OldResourceProperties"], sagemaker)
+        if stale is not None and stale not in (name, event.get("PhysicalResourceId")):
+            _delete_model(sagemaker, stale)
+    image = request["PrimaryContainer"]["Image"]
+    return name, {"ModelName": name, "ModelArn": arn, "Image": image, **source.timeout_attributes}
+
+
+def _request(wanted: ModelProperties, sagemaker: SageMakerClient, source: ResolvedSource) -> dict[str, Any]:
+    """The body of CreateModel without name and tags."""
+    s3 = client("s3")
+    image, environment = wanted.image, dict(wanted.environment)
+    if image is None:
+        if not isinstance(wanted.source, HubSource):
+            raise DeploymentError("a model without an image needs a hub's configuration that names one")
+        document, _ = hub_document(wanted.source, sagemaker)
+        image, of_hub = document.container(wanted.instance_type)
+        environment = {**of_hub, **environment}
+    channels = [
+        {"ChannelName": name, "S3DataSource": resolve(channel, sagemaker=sagemaker, s3=s3).data_source}
+        for name, channel in wanted.channels
+    ]
+    return {
+        "ExecutionRoleArn": wanted.role_arn,
+        "EnableNetworkIsolation": wanted.network_isolation,
+        "PrimaryContainer": {
+            "Image": image,
+            "Environment": environment,
+            "ModelDataSource": {"S3DataSource": source.data_source},
+            **({"AdditionalModelDataSources": channels} if channels else {}),
+        },
+        **({"VpcConfig": dict(wanted.vpc_config)} if wanted.vpc_config else {}),
+    }
+
+
+def _name(event: Event, request: Mapping[str, object]) -> str:
+    what = json.dumps([event["StackId"], event["LogicalResourceId"], request], sort_keys=True)
+    digest = hashlib.sha256(what.encode()).hexdigest()[:16]
+    stack = re.sub(r"[^a-zA-Z0-9]+", "-", event["StackId"].split("/")[1])
+    # The prefix is what the function's policy allows; an ARN has names in lower case, so they are.
+    readable = f"{NAME_PREFIX}{stack[:20]}-{event['LogicalResourceId']}".lower()
+    return f"{readable[: _NAME_LENGTH - 17].rstrip('-')}-{digest}"
+
+
+def _retag(sagemaker: SageMakerClient, arn: str, wanted: list[TagTypeDef]) -> None:
+    now = {tag["Key"]: tag["Value"] for page in _tag_pages(sagemaker, arn) for tag in page["Tags"]}
+    keys = {tag["Key"] for tag in wanted}
+    # Tags of CloudFormation and of AWS are not this resource's to remove.
+    gone = sorted(key for key in now if key not in keys and not key.startswith("aws:"))
+    if gone:
+        sagemaker.delete_tags(ResourceArn=arn, TagKeys=gone)
+    new = [tag for tag in wanted if now.get(tag["Key"]) != tag["Value"]]
+    if new:
+        sagemaker.add_tags(ResourceArn=arn, Tags=new)
+
+
+def _tag_pages(sagemaker: SageMakerClient, arn: str) -> PageIterator[ListTagsOutputTypeDef]:
+    return sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
+
+
+def _name_from(event: Event, properties: Mapping[str, object], sagemaker: SageMakerClient) -> str | None:
+    """The name of the model that ``properties`` describe; None where they describe none that could be created."""
+    try:
+        wanted = parse_model_properties(properties)
+        source = resolve(wanted.source, sagemaker=sagemaker, s3=client("s3"))
+        return _name(event, _request(wanted, sagemaker, source))
+    except (DeploymentError, ClientError) as error:
+        log("no model to look for", reason=str(error))
+        return None
+
+
+def _delete(event: Event) -> None:
+    sagemaker = client("sagemaker")
+    name = event.get("PhysicalResourceId")
+    if not isinstance(name, str) or not name.startswith(NAME_PREFIX):
+        # A create that was not answered, or failed: the model it may have made has the name that follows from it.
+        name = _name_from(event, event["ResourceProperties"], sagemaker)
+    if name is not None:
+        _delete_model(sagemaker, name)
+
+
+def _delete_model(sagemaker: SageMakerClient, name: str) -> None:
+    try:
+        sagemaker.delete_model(ModelName=name)
+        log("deleted", model=name)
+    except ClientError as error:
+        if "could not find" not in message_of(error).lower():
+            raise

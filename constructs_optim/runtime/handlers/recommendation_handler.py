@@ -1,0 +1,189 @@
+"""``Custom::ModelRecommendation``: have SageMaker recommend how to serve a model, once for all that ask the same.
+
+Create and Update end within seconds: the job is created, and a state machine watches it and signals the stack's wait
+condition. The physical id is the key of what is asked: an update that asks something else is a replacement, whose
+predecessor CloudFormation asks to delete, and a rollback finds the earlier result.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from ..cloudformation import Event, issued_at, signal
+from ..custom_resource import answer, client
+from ..errors import DeploymentError, code_of, message_of
+from ..jobs import recommendation_report
+from ..jobs.run_control import start_watching, stop_runs
+from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
+from ..jobs.source import resolve
+from ..jobs.watching import deadline
+from ..requests.properties import is_artifact_key
+from ..requests.recommendation_properties import (
+    RecommendationProperties,
+    RecommendationRequest,
+    parse_recommendation_properties,
+)
+from ..store.recommendation_records import RecommendationRecords, owner_of
+from ..store.run_records import run_job_name, run_of
+from ..telemetry import entry_point, log
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+_NOT_HERE = (
+    "Recommendation jobs are not open to every account and region: an account team or AWS Support can tell, and "
+    "Service Quotas has their limits"
+)
+
+
+@entry_point
+def handler(event: Event, context: LambdaContext) -> None:
+    """Entry point. Whatever happens, CloudFormation gets an answer."""
+    answer(event, context, ensure=_ensure, delete=_delete)
+
+
+def _ensure(event: Event) -> tuple[str, dict[str, str]]:
+    wanted = parse_recommendation_properties(event["ResourceProperties"])
+    records = _records(event, wanted.request, _key(event, wanted.request))
+    result = records.result()
+    # What a resource has been told stays: its wait condition does not wait twice, so its stack would never know better.
+    kept = event.get("PhysicalResourceId") == records.key
+    fingerprint = None if result is not None and kept else _fingerprint(wanted.request)
+    if result is not None and fingerprint in (None, result["asked"]["fingerprint"]):
+        log("recommended before", recommendation=records.key)
+        if wanted.wait_handle:
+            signal(wanted.wait_handle, data=recommendation_report.signal_data(result))
+        name = result["job"]["name"]
+    else:
+        name = _start(event, wanted, records, str(fingerprint), kept=kept)
+    return records.key, {"JobName": name, "RecommendationKey": records.key, "ResultUri": records.result_uri}
+
+
+def _fingerprint(request: RecommendationRequest) -> str:
+    return resolve(request.source, sagemaker=client("sagemaker"), s3=client("s3")).identity
+
+
+def _start(
+    event: Event,
+    wanted: RecommendationProperties,
+    records: RecommendationRecords,
+    fingerprint: str,
+    *,
+    kept: bool,
+) -> str:
+    """Have a job and its watcher, once for each event: a repeated event finds what it started before."""
+    jobs, issued = SageMakerJobs(client("sagemaker"), RECOMMENDATION), issued_at(event["ResponseURL"])
+    if records.is_given_up(issued):
+        raise DeploymentError("the recommendation was given up by the time this request was carried out; deploy again")
+    of_event = run_of(event["StackId"], event["RequestId"])
+    usable = _usable_run(records, jobs, None if kept else fingerprint)
+    if usable is not None:
+        run, fingerprint = usable
+        log("attached", job=run_job_name(records.key, run))
+    else:
+        run = records.owner + of_event[: -len(records.owner)]
+        name = run_job_name(records.key, run)
+        records.begin(run, name, fingerprint=fingerprint)
+        created = _create(wanted, records, run, jobs)
+        log("created" if created else "attached", job=name)
+        if records.is_given_up(issued):
+            # Whoever gave it up may have looked before the job was there.
+            jobs.stop(name)
+    start_watching(
+        client("stepfunctions"),
+        wanted.state_machine_arn,
+        f"{records.key[:32]}-{of_event}",
+        {
+            "Request": event["ResourceProperties"]["Request"],
+            "Run": run,
+            "Fingerprint": fingerprint,
+            "Deadline": deadline(wanted.wait_seconds),
+            "WaitHandle": wanted.wait_handle,
+        },
+    )
+    return run_job_name(records.key, run)
+
+
+def _usable_run(records: RecommendationRecords, jobs: SageMakerJobs, fingerprint: str | None) -> tuple[str, str] | None:
+    """A run of this resource whose job still runs, or whose result nobody has read, with the files it is about.
+
+    Without it, a change of tags would pay for a second job beside the first.
+
+    Args:
+        records: what has begun.
+        jobs: where its jobs are.
+        fingerprint: the files that it must be about; None for any.
+    """
+    for run in records.runs():
+        files = (records.begun(run) or {}).get("fingerprint")
+        if not files or fingerprint not in (None, files):
+            continue
+        job = jobs.describe(run_job_name(records.key, run))
+        if job is None:
+            continue
+        status = RECOMMENDATION.status(job)
+        if status in RECOMMENDATION.running or (status == RECOMMENDATION.completed and job.get("Recommendations")):
+            return run, files
+    return None
+
+
+def _create(wanted: RecommendationProperties, records: RecommendationRecords, run: str, jobs: SageMakerJobs) -> bool:
+    request = wanted.request
+    reserved = {
+        "CapacityReservationPreference": "capacity-reservations-only",
+        "MlReservationArns": list(request.reservation_arns),
+    }
+    compute = {
+        **({"InstanceTypes": list(request.instance_types)} if request.instance_types else {}),
+        **({"CapacityReservationConfig": reserved} if request.reservation_arns else {}),
+    }
+    try:
+        return jobs.create(
+            {
+                "AIRecommendationJobName": run_job_name(records.key, run),
+                "ModelSource": {"S3": {"S3Uri": request.source.uri}},
+                "OutputConfig": {"S3OutputLocation": records.output_uri(run)},
+                "AIWorkloadConfigIdentifier": request.workload_config_name,
+                "PerformanceTarget": {"Constraints": [{"Metric": request.metric}]},
+                "RoleArn": request.role_arn,
+                "OptimizeModel": request.optimize_model,
+                **({"InferenceSpecification": {"Framework": request.framework}} if request.framework else {}),
+                **({"ComputeSpec": compute} if compute else {}),
+                "Tags": [{"Key": tag, "Value": value} for tag, value in wanted.tags],
+            }
+        )
+    except ClientError as error:
+        code, message = code_of(error), message_of(error)
+        # A role that was made a moment ago: tried again, as whatever is denied is.
+        too_early = "assume" in message.lower()
+        if code not in ("ResourceLimitExceeded", "ValidationException") or too_early:
+            raise
+        raise DeploymentError(f"CreateAIRecommendationJob answered {code}: {message}. {_NOT_HERE}") from error
+
+
+def _delete(event: Event) -> None:
+    """Stop what this resource began and what still runs; results stay in the store."""
+    request = parse_recommendation_properties(event["ResourceProperties"]).request
+    physical_id = event.get("PhysicalResourceId")
+    # The request of a creation that failed may have created its job all the same.
+    key = str(physical_id) if is_artifact_key(physical_id) else _key(event, request)
+    records = _records(event, request, key)
+    try:
+        records.give_up(issued_at(event["ResponseURL"]))
+        stop_runs(SageMakerJobs(client("sagemaker"), RECOMMENDATION), records)
+    except ClientError as error:
+        # With the bucket went where a job's output would go.
+        if code_of(error) != "NoSuchBucket":
+            raise
+
+
+def _key(event: Event, request: RecommendationRequest) -> str:
+    region, account = event["StackId"].split(":")[3:5]
+    return request.key(account, region)
+
+
+def _records(event: Event, request: RecommendationRequest, key: str) -> RecommendationRecords:
+    owner = owner_of(event["StackId"], event["LogicalResourceId"])
+    return RecommendationRecords(client("s3"), request.bucket, request.kms_key_arn, key, owner)

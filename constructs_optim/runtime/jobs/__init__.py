@@ -1,0 +1,1 @@
+"""SageMaker jobs: what they read, how they are started, watched and stopped."""

@@ -1,0 +1,220 @@
+"""Jobs that make artifacts: what differs between optimization jobs and training jobs, from the request to the manifest.
+
+Source: Amazon SageMaker API reference, CreateOptimizationJob, CreateTrainingJob and their Describe operations.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from ..requests.properties import JobProperties
+from ..requests.value_shapes import list_in
+from ..store.artifact_store import ArtifactStore
+from .sagemaker_jobs import OPTIMIZATION, TRAINING, JobKind
+from .source import ResolvedSource
+
+Job = Mapping[str, Any]
+_TENSORBOARD = "/opt/ml/output/tensorboard"
+
+
+class ArtifactJobs(Protocol):
+    """What is done with jobs of one kind."""
+
+    kind: JobKind
+
+    def artifact_uri(self, output: str, name: str) -> str:
+        """Where the artifact of the job ``name`` is, which writes below ``output``: a prefix that ends in a slash."""
+        ...
+
+    def request(
+        self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
+    ) -> dict[str, object]:
+        """The whole body of its Create operation."""
+        ...
+
+    def output(self, job: Job) -> str:
+        """What a job writes below."""
+        ...
+
+    def image(self, job: Job) -> str:
+        """The image that the service recommends to serve the artifact with, or that the job ran in."""
+        ...
+
+    def failure(self, job: Job) -> str:
+        """Why it came to nothing."""
+        ...
+
+    def span(self, job: Job) -> tuple[dt.datetime, dt.datetime]:
+        """When it began and ended to work."""
+        ...
+
+    def recorded(self, job: Job) -> dict[str, Any]:
+        """What the manifest keeps of it."""
+        ...
+
+    def superfluous_settings(self, job: Job) -> tuple[str, ...]:
+        """Settings that the job leaves in the artifact's serving.properties and that are in the way of its use."""
+        ...
+
+
+class OptimizationJobs:
+    """Jobs of SageMaker's inference optimization."""
+
+    kind = OPTIMIZATION
+
+    def artifact_uri(self, output: str, name: str) -> str:
+        """The output itself."""
+        return output
+
+    def request(
+        self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
+    ) -> dict[str, object]:
+        """Model source and output besides what the plan says."""
+        return {
+            **wanted.request,
+            "OptimizationJobName": name,
+            "RoleArn": wanted.role_arn,
+            "ModelSource": source.model_source,
+            "OutputConfig": {"S3OutputLocation": output, **_encryption(wanted)},
+            "Tags": _tags(wanted),
+        }
+
+    def output(self, job: Job) -> str:
+        """``OutputConfig``."""
+        return job["OutputConfig"]["S3OutputLocation"]
+
+    def image(self, job: Job) -> str:
+        """What the service recommends; where it does not, what one of its parts ran in."""
+        recommended = job.get("OptimizationOutput", {}).get("RecommendedInferenceImage")
+        used = (member["Image"] for part in job["OptimizationConfigs"] for member in part.values() if "Image" in member)
+        return recommended or next(used, "")
+
+    def failure(self, job: Job) -> str:
+        """``FailureReason``."""
+        return job.get("FailureReason") or "it was stopped from outside this deployment"
+
+    def span(self, job: Job) -> tuple[dt.datetime, dt.datetime]:
+        """From the first instance to the last."""
+        began = job.get("OptimizationStartTime") or job["CreationTime"]
+        return began, job.get("OptimizationEndTime") or job["LastModifiedTime"]
+
+    def recorded(self, job: Job) -> dict[str, Any]:
+        """What it was asked to do."""
+        members = ("ModelSource", "DeploymentInstanceType", "OptimizationConfigs", "OptimizationEnvironment")
+        return {"request": {member: job[member] for member in members if member in job}}
+
+    def superfluous_settings(self, job: Job) -> tuple[str, ...]:
+        """``option.quantize`` of weights that are quantized: their ``config.json`` says how.
+
+        The container refuses to shard what has it ("Sharding & Quantization are mutually exclusive", djl-serving,
+        serving/docker/partition/sm_neo_dispatcher.py), and a server that is told ``awq`` does without the faster Marlin
+        kernels ("If you bring a pre-quantized model to LMI, you should not set the option.quantize configuration",
+        LMI user guides for vLLM and lmi-dist). A TensorRT-LLM engine keeps it.
+        """
+        members = {member for part in job["OptimizationConfigs"] for member in part}
+        return ("option.quantize",) if members == {"ModelQuantizationConfig"} else ()
+
+
+class TrainingJobs:
+    """Jobs of this library's training code.
+
+    Every attempt at an artifact has the same checkpoints: the next one goes on where the last one ended.
+    """
+
+    kind = TRAINING
+
+    def artifact_uri(self, output: str, name: str) -> str:
+        """SageMaker puts an uncompressed model there."""
+        return f"{output}{name}/output/model/"
+
+    def request(
+        self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
+    ) -> dict[str, object]:
+        """The model's channel, output, checkpoints and TensorBoard's files besides what the plan says."""
+        model = {"S3DataDistributionType": "FullyReplicated", **source.channel_source}
+        return {
+            **wanted.request,
+            "TrainingJobName": name,
+            "RoleArn": wanted.role_arn,
+            "InputDataConfig": [
+                {"ChannelName": wanted.model_channel, "DataSource": {"S3DataSource": model}},
+                *list_in(wanted.request.get("InputDataConfig")),
+            ],
+            "OutputDataConfig": {"CompressionType": "NONE", "S3OutputPath": output, **_encryption(wanted)},
+            "CheckpointConfig": {"S3Uri": store.checkpoints_uri(key)},
+            "TensorBoardOutputConfig": {"LocalPath": _TENSORBOARD, "S3OutputPath": store.tensorboard_uri(key)},
+            "Tags": _tags(wanted),
+        }
+
+    def output(self, job: Job) -> str:
+        """``OutputDataConfig``."""
+        return job["OutputDataConfig"]["S3OutputPath"]
+
+    def image(self, job: Job) -> str:
+        """What it ran in."""
+        return job["AlgorithmSpecification"].get("TrainingImage", "")
+
+    def failure(self, job: Job) -> str:
+        """``FailureReason``, or which limit it ran into."""
+        if job.get("FailureReason"):
+            return job["FailureReason"]
+        limits = job.get("StoppingCondition", {})
+        match job.get("SecondaryStatus"):
+            case "MaxRuntimeExceeded":
+                return (
+                    f"it ran for longer than the {limits.get('MaxRuntimeInSeconds')} s it was given (max_runtime); "
+                    "another one goes on from its last checkpoint"
+                )
+            case "MaxWaitTimeExceeded":
+                return (
+                    f"in {limits.get('MaxWaitTimeInSeconds')} s there was not enough spot capacity "
+                    "(TrainingCompute(spot_wait_seconds=...)); another one goes on from its last checkpoint"
+                )
+            case _:
+                return "it was stopped from outside this deployment"
+
+    def span(self, job: Job) -> tuple[dt.datetime, dt.datetime]:
+        """From the first instance to the last."""
+        return job.get("TrainingStartTime") or job["CreationTime"], job.get("TrainingEndTime") or job[
+            "LastModifiedTime"
+        ]
+
+    def recorded(self, job: Job) -> dict[str, Any]:
+        """What it was asked to do, what it cost, and its last metrics."""
+        members = (
+            "AlgorithmSpecification",
+            "Environment",
+            "HyperParameters",
+            "InputDataConfig",
+            "ResourceConfig",
+            "StoppingCondition",
+            "EnableManagedSpotTraining",
+        )
+        metrics = {metric["MetricName"]: metric["Value"] for metric in job.get("FinalMetricDataList", ())}
+        return {
+            "request": {member: job[member] for member in members if member in job},
+            "metrics": metrics,
+            **({"billable_seconds": job["BillableTimeInSeconds"]} if "BillableTimeInSeconds" in job else {}),
+        }
+
+    def superfluous_settings(self, job: Job) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+
+_KINDS: dict[str, ArtifactJobs] = {jobs.kind.name: jobs for jobs in (OptimizationJobs(), TrainingJobs())}
+
+
+def of_kind(name: str) -> ArtifactJobs:
+    """What is done with jobs of that kind, one of :data:`properties.JOB_KINDS`."""
+    return _KINDS[name]
+
+
+def _encryption(wanted: JobProperties) -> dict[str, str]:
+    return {"KmsKeyId": wanted.kms_key_arn} if wanted.kms_key_arn else {}
+
+
+def _tags(wanted: JobProperties) -> list[dict[str, str]]:
+    return [{"Key": tag, "Value": value} for tag, value in wanted.tags]

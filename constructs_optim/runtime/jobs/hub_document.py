@@ -1,0 +1,170 @@
+"""JumpStart's documents, as ``DescribeHubContent`` answers them: regionalized, with keys that differ in case.
+
+Keys are read without case and underscores ("HostingEcrUri", "image_uri"). An inference configuration names components,
+which are laid over the base document in their order; without a name, the first of the overall ranking is the default.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ..errors import DeploymentError
+from ..requests.value_shapes import (
+    is_list,
+    is_object,
+    list_in,
+    nested,
+    object_in,
+)
+
+LONGEST_STARTUP = 3600
+"""The API's longest time, in seconds, for a model to be downloaded, and to be loaded."""
+_ARTIFACTS = ("hostingprepackedartifacturi", "hostingartifacturi")
+
+
+class HubDocument:
+    """One model's document, with one of its inference configurations laid over it."""
+
+    def __init__(self, model: str, text: str, configuration: str | None = None) -> None:
+        """Read a document.
+
+        Args:
+            model: what to call the model in errors.
+            text: the document.
+            configuration: name of an inference configuration. Default: the document's own default, if it has any.
+
+        Raises:
+            DeploymentError: for a document that is no JSON object, and for a configuration that it does not have.
+        """
+        self._model = model
+        written, document = _parsed(model, text)
+        configurations = object_in(document.get("inferenceconfigs"))
+        if configuration is not None and _folded(configuration) not in configurations:
+            there_are = ", ".join(sorted(_names(written))) or "none"
+            raise DeploymentError(
+                f"{model} has no inference configuration {configuration!r}; its document has: {there_are}"
+            )
+        self._components = object_in(document.get("inferenceconfigcomponents"))
+        rankings = list_in(nested(document, "inferenceconfigrankings", "overall", "rankings"))
+        chosen = configuration or (str(rankings[0]) if rankings else None)
+        self._fields = document | self._overlay(configurations.get(_folded(chosen)) if chosen else None)
+
+    def _overlay(self, configuration: object) -> dict[str, object]:
+        merged: dict[str, object] = {}
+        for name in list_in(nested(configuration, "componentnames")):
+            merged |= object_in(self._components.get(_folded(str(name))))
+        if any(key in merged for key in _ARTIFACTS):
+            # A configuration that names one of the two must not be joined with the base document's other one.
+            merged = {**dict.fromkeys(_ARTIFACTS), **merged}
+        return merged
+
+    @property
+    def eula_uri(self) -> str | None:
+        """Where the licence is, of a model that has one to accept."""
+        if uri := self._fields.get("hostingeulauri"):
+            return str(uri)
+        return "see the model card" if self._fields.get("gatedbucket") else None
+
+    @property
+    def model_uri(self) -> str:
+        """The S3 prefix of the model's uncompressed files.
+
+        Raises:
+            DeploymentError: where there is none, or only an archive.
+        """
+        uri = next((self._fields[key] for key in _ARTIFACTS if self._fields.get(key)), None)
+        if not isinstance(uri, str) or not uri.startswith("s3://"):
+            raise DeploymentError(f"the hub's document of {self._model} names no model artifact in S3")
+        if uri.endswith((".tar.gz", ".tgz")):
+            raise DeploymentError(
+                f"{self._model} is stored as an archive ({uri}), and uncompressed files are needed: choose a newer "
+                "version, or copy the unpacked files to S3 and use Model.s3(...)"
+            )
+        return uri
+
+    @property
+    def startup_timeouts(self) -> tuple[int, int]:
+        """How many seconds downloading and loading the model may take; an hour where the document does not say."""
+        found = (self._fields.get(name) for name in ("modeldatadownloadtimeout", "containerstartuphealthchecktimeout"))
+        download, startup = (value if isinstance(value, int) and value > 0 else LONGEST_STARTUP for value in found)
+        return min(download, LONGEST_STARTUP), min(startup, LONGEST_STARTUP)
+
+    def draft(self, provider: str) -> tuple[str, str | None]:
+        """The S3 prefix of the draft that ``provider`` offers for the model, and where its licence is, if it is gated.
+
+        Raises:
+            DeploymentError: where the document names none.
+        """
+        for fields in (self._fields, *self._components.values()):
+            drafts = list_in(nested(fields, "hostingadditionaldatasources", "speculativedecoding"))
+            for source in map(object_in, drafts):
+                uri = nested(source, "s3datasource", "s3uri")
+                if (
+                    str(nested(source, "provider", "name")).lower() == provider
+                    and isinstance(uri, str)
+                    and uri.startswith("s3://")
+                ):
+                    gated = str(nested(source, "provider", "classification")).lower() == "gated"
+                    eula = source.get("hostingeulauri") or source.get("hostingeulakey") or "see the model card"
+                    return uri, str(eula) if gated else None
+        raise DeploymentError(
+            f"the hub's document of {self._model} names no draft model by {provider}; use "
+            "SpeculativeDecoding.jumpstart_draft(...) or .custom_draft(...)"
+        )
+
+    def container(self, instance_type: str) -> tuple[str, dict[str, str]]:
+        """Image and environment that the document asks for on ``instance_type``.
+
+        Raises:
+            DeploymentError: where it names no image.
+        """
+        variants = object_in(self._fields.get("hostinginstancetypevariants"))
+        aliases = {f"${name}": value for name, value in object_in(variants.get("aliases")).items()}
+        family = instance_type.removeprefix("ml.").partition(".")[0]
+        image = self._fields.get("hostingecruri")
+        environment = {
+            str(variable["name"]): str(variable["default"])
+            for variable in map(object_in, list_in(self._fields.get("inferenceenvironmentvariables")))
+            if "name" in variable and variable.get("requiredformodelclass") and variable.get("default") is not None
+        }
+        for key in (family, instance_type):
+            layer = nested(variants, "variants", _folded(key), "properties")
+            image = nested(layer, "imageuri") or image
+            environment |= {k: str(v) for k, v in object_in(nested(layer, "environmentvariables")).items()}
+        image = aliases.get(_folded(str(image)), image)
+        if not isinstance(image, str) or image.startswith("$"):
+            raise DeploymentError(f"the hub's document of {self._model} names no container image for {instance_type}")
+        return image, environment
+
+
+def _parsed(model: str, text: str) -> tuple[dict[str, object], dict[str, object]]:
+    """The document as it is written, and as it is looked up in."""
+    try:
+        document: object = json.loads(text)
+        if is_object(document):
+            # As recursive as reading it.
+            return document, object_in(_fold(document))
+    except (ValueError, RecursionError):
+        pass
+    raise DeploymentError(
+        f"the hub's document of {model} cannot be read: it is no JSON object, or nested too deeply. Next: choose "
+        "another version of the model; for a model of a private hub, import it again"
+    )
+
+
+def _names(document: object) -> list[str]:
+    found = (object_in(value) for key, value in object_in(document).items() if _folded(key) == "inferenceconfigs")
+    return next((list(configurations) for configurations in found if configurations), list[str]())
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _fold(value: object) -> object:
+    if is_object(value):
+        # The names of environment variables are data, not keys of the document.
+        return {
+            _folded(key): item if _folded(key) == "environmentvariables" else _fold(item) for key, item in value.items()
+        }
+    return [_fold(item) for item in value] if is_list(value) else value

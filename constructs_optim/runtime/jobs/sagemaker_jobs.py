@@ -1,0 +1,194 @@
+"""SageMaker jobs of every kind: the few calls this library makes, made repeatable."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from botocore import xform_name
+from botocore.exceptions import ClientError
+
+from ..errors import code_of, message_of
+from ..requests.value_shapes import is_list, is_object
+
+if TYPE_CHECKING:
+    from botocore.model import ListShape, Shape, StructureShape
+    from mypy_boto3_sagemaker.client import SageMakerClient
+
+_ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """A kind of job: what its operations are called, and what its statuses mean.
+
+    Attributes:
+        name: as in the operations: ``OptimizationJob`` is created by CreateOptimizationJob and named by
+            OptimizationJobName.
+        title: what people call it.
+        running: statuses in which it may still be stopped.
+        completed: the status of one that went well.
+    """
+
+    name: str
+    title: str
+    running: frozenset[str]
+    completed: str
+
+    def is_running(self, job: Mapping[str, Any]) -> bool:
+        """Whether it may still be stopped."""
+        return self.status(job) in self.running
+
+    def is_stopping(self, job: Mapping[str, Any]) -> bool:
+        """Whether it was asked to stop and has not ended yet."""
+        return self.status(job).upper() == "STOPPING"
+
+    def has_completed(self, job: Mapping[str, Any]) -> bool:
+        """Whether it went well."""
+        return self.status(job) == self.completed
+
+    def came_to_nothing(self, job: Mapping[str, Any]) -> bool:
+        """Whether it failed or was stopped."""
+        return self.status(job).upper() in _ENDED_BADLY
+
+    @property
+    def name_member(self) -> str:
+        """The member of requests and answers that has the job's name."""
+        return f"{self.name}Name"
+
+    def status(self, job: Mapping[str, Any]) -> str:
+        """The status in a description."""
+        return job[f"{self.name}Status"]
+
+
+OPTIMIZATION = JobKind("OptimizationJob", "optimization job", frozenset({"STARTING", "INPROGRESS"}), "COMPLETED")
+BENCHMARK = JobKind("AIBenchmarkJob", "benchmark job", frozenset({"InProgress"}), "Completed")
+RECOMMENDATION = JobKind("AIRecommendationJob", "recommendation job", frozenset({"InProgress"}), "Completed")
+
+TRAINING = JobKind("TrainingJob", "training job", frozenset({"InProgress"}), "Completed")
+
+
+def job_name(bucket: str, artifact_key: str, attempt: int) -> str:
+    """The name of one attempt's job, derived from what it makes and where: creating it twice is noticed.
+
+    The bucket is part of it: two stores of one account may each want the same artifact.
+    """
+    store = hashlib.sha256(bucket.encode()).hexdigest()[:8]
+    return f"optim-{artifact_key[:32]}-{store}-{attempt}"
+
+
+_NOT_FOUND = ("could not find", "does not exist", "requested resource not found")
+
+
+class SageMakerJobs:
+    """A SageMaker client, narrowed to jobs of one kind."""
+
+    def __init__(self, sagemaker: SageMakerClient, kind: JobKind = OPTIMIZATION) -> None:
+        self._sagemaker = sagemaker
+        self.kind: JobKind = kind
+
+    def describe(self, name: str) -> dict[str, Any] | None:
+        """The job, or None where there is none of that name."""
+        try:
+            return self._call("Describe", {self.kind.name_member: name})
+        except ClientError as error:
+            if is_not_found(error):
+                return None
+            raise
+
+    def create(self, request: Mapping[str, object]) -> bool:
+        """Create the job; False where the name is taken, by a concurrent or repeated call."""
+        operation = self._sagemaker.meta.service_model.operation_model(f"Create{self.kind.name}")
+        # Each of these operations takes something.
+        members = operation.input_shape.members if operation.input_shape is not None else {}
+        try:
+            self._call("Create", typed_members(request, members))
+        except ClientError as error:
+            if code_of(error) in ("ResourceInUse", "ConflictException"):
+                return False
+            raise
+        return True
+
+    def stop(self, name: str) -> None:
+        """Stop the job if it runs."""
+        job = self.describe(name)
+        if job is None or not self.kind.is_running(job):
+            return
+        try:
+            self._call("Stop", {self.kind.name_member: name})
+        except ClientError as error:
+            # It may have ended since it was described; then there is nothing left to stop.
+            if not (is_not_found(error) or code_of(error) == "ValidationException"):
+                raise
+
+    def wait_while_stopping(self, name: str, until: float) -> None:
+        """Wait for the end of a job that is being stopped.
+
+        Args:
+            name: its name; one that does not exist has ended.
+            until: when to give up, by the monotonic clock.
+        """
+        pause = 0.5
+        while (job := self.describe(name)) is not None and self.kind.is_stopping(job):
+            if time.monotonic() + pause > until:
+                return
+            time.sleep(pause)
+            pause = min(2 * pause, 5.0)
+
+    def stop_all(self, bucket: str, artifact_key: str) -> None:
+        """Stop the jobs of every attempt at an artifact."""
+        for attempt in itertools.count(1):
+            name = job_name(bucket, artifact_key, attempt)
+            if self.describe(name) is None:
+                return
+            self.stop(name)
+
+    def _call(self, verb: str, request: Mapping[str, object]) -> dict[str, Any]:
+        return self._operation(verb)(**request)
+
+    def _operation(self, verb: str) -> Callable[..., dict[str, Any]]:
+        # boto3's own rule for method names, which knows of AIBenchmarkJob.
+        return getattr(self._sagemaker, xform_name(f"{verb}{self.kind.name}"))
+
+
+def typed_members(given: Mapping[str, object], members: Mapping[str, Shape]) -> dict[str, object]:
+    """Turn the strings CloudFormation delivers back into the types the API's model asks for, member by member."""
+    return {name: typed(value, members[name]) if name in members else value for name, value in given.items()}
+
+
+def typed(value: object, shape: Shape) -> object:
+    """The same for one value; one of another form than the model's stays as it is, and botocore refuses it."""
+    if _is_structure(shape) and is_object(value):
+        return typed_members(value, shape.members)
+    if _is_list(shape) and is_list(value):
+        return [typed(item, shape.member) for item in value]
+    if not isinstance(value, str):
+        return value
+    match shape.type_name:
+        case "integer" | "long":
+            return int(value)
+        case "boolean":
+            return value.lower() == "true"
+        case _:
+            return value
+
+
+def _is_structure(shape: Shape) -> TypeGuard[StructureShape]:
+    return shape.type_name == "structure"
+
+
+def _is_list(shape: Shape) -> TypeGuard[ListShape]:
+    return shape.type_name == "list"
+
+
+def is_not_found(error: ClientError) -> bool:
+    """Whether SageMaker says that it does not know the name."""
+    code, message = code_of(error), message_of(error)
+    return code in ("ResourceNotFound", "ResourceNotFoundException") or (
+        # Several SageMaker operations answer so for a name they do not know.
+        code == "ValidationException" and any(words in message.lower() for words in _NOT_FOUND)
+    )

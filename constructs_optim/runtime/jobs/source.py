@@ -1,0 +1,199 @@
+"""Where a model's files are, resolved when the stack is deployed.
+
+A model of the hub is looked up in its document. The content of an S3 prefix is known by its objects' names, sizes and
+ETags. The output of a job is known by its artifact key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from ..errors import DeploymentError, code_of
+from ..requests.properties import (
+    ArtifactSource,
+    HubDraftSource,
+    HubSource,
+    S3Source,
+    Source,
+)
+from ..store.json_records import objects
+from .hub_document import LONGEST_STARTUP, HubDocument
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_sagemaker.client import SageMakerClient
+    from mypy_boto3_sagemaker.type_defs import DescribeHubContentRequestTypeDef
+
+
+@dataclass(frozen=True)
+class ResolvedSource:
+    """``identity`` names the exact bytes, which are below ``uri``; ``accept_eula``: their licence is accepted.
+
+    ``startup_timeouts``: how many seconds downloading and loading the model may take.
+    """
+
+    identity: str
+    uri: str
+    accept_eula: bool
+    startup_timeouts: tuple[int, int] = (LONGEST_STARTUP, LONGEST_STARTUP)
+
+    @property
+    def timeout_attributes(self) -> dict[str, str]:
+        """The same as attributes of a custom resource."""
+        download, startup = self.startup_timeouts
+        return {"ModelDataDownloadTimeout": str(download), "ContainerStartupTimeout": str(startup)}
+
+    @property
+    def model_source(self) -> dict[str, object]:
+        """The ``ModelSource`` of an optimization job's request."""
+        return {"S3": {"S3Uri": self.uri, **self._access}}
+
+    @property
+    def channel_source(self) -> dict[str, object]:
+        """The ``S3DataSource`` of a training job's input channel."""
+        return {"S3Uri": self.uri, "S3DataType": "S3Prefix", **self._access}
+
+    @property
+    def data_source(self) -> dict[str, object]:
+        """The ``S3DataSource`` of a model's container."""
+        return {"S3Uri": self.uri, "S3DataType": "S3Prefix", "CompressionType": "None", **self._access}
+
+    @property
+    def _access(self) -> dict[str, object]:
+        return {"ModelAccessConfig": {"AcceptEula": True}} if self.accept_eula else {}
+
+
+def resolve(source: Source, *, sagemaker: SageMakerClient, s3: S3Client) -> ResolvedSource:
+    """Find the files.
+
+    Raises:
+        DeploymentError: an unknown model or version, an EULA that was not accepted, an empty or missing prefix.
+    """
+    match source:
+        case HubSource():
+            return _from_hub(source, sagemaker)
+        case HubDraftSource():
+            return _draft_from_hub(source, sagemaker)
+        case S3Source():
+            return _from_s3(source, s3)
+        case ArtifactSource():
+            return ResolvedSource(identity=f"artifact:{source.artifact_key}", uri=source.uri, accept_eula=False)
+
+
+def with_reads(source: ResolvedSource, reads: Sequence[S3Source], s3: S3Client) -> ResolvedSource:
+    """The source, with what else a job reads in its identity, each in a line of its own.
+
+    Raises:
+        DeploymentError: an empty or missing prefix.
+    """
+    identities = [source.identity, *(_from_s3(read, s3, holds="data").identity for read in reads)]
+    return replace(source, identity="\n".join(identities))
+
+
+def is_of(source: Source, identity: str) -> bool:
+    """Whether ``identity`` is one that ``source`` has or had: of the same model, in any version where none is pinned.
+
+    What an artifact was made of is not looked up again for this. An artifact as the source is taken at its word.
+    """
+    identity = identity.partition("\n")[0]
+    match source:
+        case HubSource():
+            model, _, version = identity.partition("@")
+            return model == f"hub:{source.hub_name}/{source.model_id}" and source.version in (None, version)
+        case S3Source():
+            return identity.startswith(f"s3:{source.uri}#")
+        case _:
+            return True
+
+
+def hub_document(source: HubSource | HubDraftSource, sagemaker: SageMakerClient) -> tuple[HubDocument, str]:
+    """A model's document and version.
+
+    Raises:
+        DeploymentError: where the hub has none.
+    """
+    text, found = hub_content(source, sagemaker)
+    configuration = source.configuration if isinstance(source, HubSource) else None
+    return HubDocument(f"{source.model_id} {found}", text, configuration), found
+
+
+def hub_content(source: HubSource | HubDraftSource, sagemaker: SageMakerClient) -> tuple[str, str]:
+    """A model's document as text, and its version.
+
+    Raises:
+        DeploymentError: where the hub has none.
+    """
+    asked: DescribeHubContentRequestTypeDef = {
+        "HubName": source.hub_name,
+        "HubContentType": "Model",
+        "HubContentName": source.model_id,
+    }
+    if source.version:
+        asked["HubContentVersion"] = source.version
+    try:
+        content = sagemaker.describe_hub_content(**asked)
+    except ClientError as error:
+        if code_of(error) != "ResourceNotFound":
+            raise
+        raise DeploymentError(
+            f"the hub {source.hub_name} has no model {source.model_id!r}"
+            + (f" in version {source.version}" if source.version else "")
+            + " in this region. `aws sagemaker list-hub-content-versions --hub-name "
+            + f"{source.hub_name} --hub-content-type Model --hub-content-name {source.model_id}` lists the versions. "
+            + f"SageMaker said: {error.response.get('Error', {}).get('Message', '')}"
+        ) from None
+    return content["HubContentDocument"], content["HubContentVersion"]
+
+
+def _from_hub(source: HubSource, sagemaker: SageMakerClient) -> ResolvedSource:
+    document, version = hub_document(source, sagemaker)
+    uri = document.model_uri
+    eula = document.eula_uri
+    if eula and not source.accept_eula:
+        raise DeploymentError(
+            f"{source.model_id} is gated by an end-user licence agreement ({eula}). Read it, then declare "
+            f'Model.jumpstart("{source.model_id}", accept_eula=True)'
+        )
+    return ResolvedSource(
+        identity=f"hub:{source.hub_name}/{source.model_id}@{version}",
+        uri=uri,
+        accept_eula=source.accept_eula,
+        startup_timeouts=document.startup_timeouts,
+    )
+
+
+def _draft_from_hub(source: HubDraftSource, sagemaker: SageMakerClient) -> ResolvedSource:
+    document, version = hub_document(source, sagemaker)
+    uri, eula = document.draft("sagemaker")
+    if eula and not source.accept_eula:
+        raise DeploymentError(
+            f"the draft model of {source.model_id} is gated by an end-user licence agreement ({eula}). Read it, then "
+            f'declare Model.jumpstart("{source.model_id}", accept_eula=True)'
+        )
+    return ResolvedSource(
+        identity=f"draft:{source.hub_name}/{source.model_id}@{version}", uri=uri, accept_eula=bool(eula)
+    )
+
+
+def _from_s3(source: S3Source, s3: S3Client, holds: str = "model") -> ResolvedSource:
+    digest = hashlib.sha256()
+    found = False
+    try:
+        for name, size, etag in objects(s3, source.bucket, source.prefix):
+            found = True
+            digest.update(f"{name.removeprefix(source.prefix)}\t{size}\t{etag}\n".encode())
+    except ClientError as error:
+        code = code_of(error)
+        if code not in ("NoSuchBucket", "AccessDenied"):
+            raise
+        raise DeploymentError(f"the {holds} {source.uri} cannot be listed: {code}") from None
+    if not found:
+        raise DeploymentError(f"there are no {holds} files under {source.uri}; upload them, then deploy again")
+    return ResolvedSource(
+        identity=f"s3:{source.uri}#{digest.hexdigest()}", uri=source.uri, accept_eula=source.accept_eula
+    )

@@ -1,0 +1,86 @@
+"""What watchers of jobs share: when to look again, and when a stack has waited long enough."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Mapping
+
+from ..cloudformation import signal
+from ..telemetry import log
+
+DONE: dict[str, object] = {"Done": True}
+"""What ends the state machine's execution."""
+_STACK_PATIENCE = dt.timedelta(hours=12)
+_EARLY_SECONDS = 60
+
+
+def again(seconds: int) -> dict[str, object]:
+    """What has the state machine look again."""
+    return {"Done": False, "WaitSeconds": seconds}
+
+
+def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
+    """How long to wait for the next look: a tenth of the job's age, 5 s at least and 60 s at most.
+
+    A job that is older than a stack's patience, and that none waits for, is looked at less often: after a hundredth of
+    its age, 5 minutes at least and an hour at most. So the longest job, which waits 28 days for spot capacity and runs
+    for 28 days, stays within the 25,000 events of one execution (AWS Step Functions developer guide, "Quotas").
+    """
+    if age < _STACK_PATIENCE or is_awaited:
+        return int(min(60, max(5, age.total_seconds() / 10)))
+    return int(min(3600, max(300, age.total_seconds() / 100)))
+
+
+def deadline(seconds: int | None) -> int | None:
+    """When the watcher tells the stack that it has waited long enough, in seconds since 1970.
+
+    CloudFormation says of a condition that times out only that it did; a little earlier the stack is told more.
+    """
+    if seconds is None:
+        return None
+    return int(time.time() + seconds - min(_EARLY_SECONDS, seconds / 10))
+
+
+def is_out_of_time(event: Mapping[str, object]) -> bool:
+    """Whether the stack that an execution's input names has waited as long as it does."""
+    until = event.get("Deadline")
+    return bool(event.get("WaitHandle")) and isinstance(until, int) and dt.datetime.now().timestamp() >= until
+
+
+def _is_awaited(event: Mapping[str, object]) -> bool:
+    return bool(event.get("WaitHandle")) and isinstance(event.get("Deadline"), int) and not is_out_of_time(event)
+
+
+def look_later(event: Mapping[str, object], what: str, *, since: dt.datetime, advice: str) -> dict[str, object]:
+    """Have a job that goes on looked at again; a stack that is out of time is told so.
+
+    Args:
+        event: the execution's input.
+        what: what goes on, for instance ``the benchmark job b-1 is still InProgress``.
+        since: when it began.
+        advice: what would help, with the punctuation that it begins with.
+    """
+    age = dt.datetime.now(dt.UTC) - since
+    if is_out_of_time(event):
+        tell(event, failure=f"{what} after {hours(age)}, which is as long as this deployment waits{advice}")
+    return again(wait_seconds(age, is_awaited=_is_awaited(event)))
+
+
+def hours(age: dt.timedelta) -> str:
+    """For instance ``1 h 20 min``."""
+    minutes = int(age.total_seconds() // 60)
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def end(event: Mapping[str, object], *, failure: str | None = None, data: str = "") -> dict[str, object]:
+    """Tell whoever waits how it ended, and end the execution."""
+    log("ended", failure=failure or "")
+    tell(event, failure=failure, data=data)
+    return DONE
+
+
+def tell(event: Mapping[str, object], *, failure: str | None = None, data: str = "") -> None:
+    """Signal the wait condition of the execution's input, where there is one."""
+    if handle := event.get("WaitHandle"):
+        signal(str(handle), failure=failure, data=data)

@@ -1,0 +1,377 @@
+"""The artifact store's records in S3: who makes an artifact (claim) and what it is (manifest).
+
+::
+
+    artifacts/<key>/claim.json            who is making it, and which stacks refer to it
+    artifacts/<key>/manifest.json         what made it; written last, so its presence means "complete"
+    artifacts/<key>/model/<attempt>/...   the output of one attempt
+    artifacts/<key>/tensorboard/...       what a training tells of itself
+    checkpoints/<key>/...                 where a training goes on after an interruption; they expire
+
+The claim is only ever changed by whoever has seen its present state, so two stacks that want the same artifact at once
+agree on one job. Each attempt writes below a prefix of its own: what a failed attempt left never mixes with the next
+one's output.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from ..concurrency import in_threads
+from ..errors import DeploymentError
+from ..requests.value_shapes import is_list, is_object
+from .json_records import JsonRecords, Record, lacks, objects
+from .owner_records import Owner
+from .record_schema import SCHEMA, check_schema, schema_of, unknown_members
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+
+__all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key", "region_of"]
+
+
+def region_of(s3: S3Client, bucket: str) -> str:
+    """Where a bucket is.
+
+    Not by HeadBucket, which counts as a listing without a prefix: readers of a shared store may make none.
+    """
+    # Two regions from before there was a rule have names of their own.
+    location = s3.get_bucket_location(Bucket=bucket).get("LocationConstraint") or "us-east-1"
+    return "eu-west-1" if location == "EU" else location
+
+
+def artifact_key(recipe_key: str, source_identity: str) -> str:
+    """SHA-256 of what decides the artifact's bytes; the planner computes the same one."""
+    return hashlib.sha256(f"{recipe_key}\n{source_identity}".encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Which job makes the artifact, and who refers to it.
+
+    ``released`` is set when the last owner leaves an unfinished job: a later claimant must not attach to a job
+    that is being stopped. ``maker`` is the account whose job makes it, empty where that is not known: nobody else can
+    look at the job. ``due`` is when that job must have ended, in seconds since 1970 (0: not known), and ``failure``
+    says why the attempt came to nothing, once it has.
+    """
+
+    artifact_key: str
+    attempt: int = 1
+    owners: tuple[Owner, ...] = ()
+    released: bool = False
+    maker: str = ""
+    due: int = 0
+    failure: str = ""
+    source: dict[str, Any] = field(default_factory=dict[str, Any])
+    description: dict[str, Any] = field(default_factory=dict[str, Any])
+    schema: int = SCHEMA
+    unknown: dict[str, Any] = field(default_factory=dict[str, Any])
+    unknown_of_owners: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def made_in(self, account: str) -> bool:
+        """Whether the attempt's job is one of ``account``."""
+        return self.maker in ("", account)
+
+    def again(self, maker: str, due: int) -> Claim:
+        """The next attempt, made by ``maker``."""
+        return replace(self, attempt=self.attempt + 1, maker=maker, due=due, failure="", released=False)
+
+    def to_record(self) -> Record:
+        """The content of ``claim.json``."""
+        known = {name: getattr(self, name) for name in _CLAIM_MEMBERS}
+        owners = [{**self.unknown_of_owners.get(owner.record_name, {}), **asdict(owner)} for owner in self.owners]
+        return {**self.unknown, **known, "owners": owners}
+
+    @staticmethod
+    def from_record(record: Record) -> Claim:
+        """Read the content of ``claim.json``."""
+        owners = {Owner.from_record(owner): owner for owner in record.get("owners", ())}
+        unknown = {owner.record_name: unknown_members(of, _OWNER_MEMBERS) for owner, of in owners.items()}
+        known: dict[str, Any] = {name: value for name, value in record.items() if name in _CLAIM_MEMBERS}
+        known |= {"owners": tuple(owners), "schema": schema_of(record)}
+        return Claim(
+            **known,
+            unknown=unknown_members(record, _CLAIM_MEMBERS),
+            unknown_of_owners={name: of for name, of in unknown.items() if of},
+        )
+
+
+_CLAIM_MEMBERS = frozenset(member.name for member in fields(Claim)) - {"unknown", "unknown_of_owners"}
+_OWNER_MEMBERS = frozenset(member.name for member in fields(Owner))
+
+
+class ArtifactStore:
+    """The records of one bucket. Every method may be repeated."""
+
+    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, any_schema: bool = False) -> None:
+        """Prepare to read and write.
+
+        Args:
+            s3: an S3 client.
+            bucket: the store's bucket.
+            kms_key_arn: what records are encrypted with. Default: as the bucket has it.
+            any_schema: whether records of a newer release are changed as well, as far as they can be read.
+        """
+        self._s3 = s3
+        self.bucket = bucket
+        self._records = JsonRecords(s3, bucket, kms_key_arn)
+        self._any_schema = any_schema
+
+    def check_region(self, region: str) -> None:
+        """Make sure that the store is in ``region``: SageMaker reads models only from buckets of its own.
+
+        Source: CreateModel, "the S3 path ... must be in the same AWS Region as the model".
+
+        Raises:
+            DeploymentError: when it is not; a job's hours would be for nothing.
+        """
+        found = region_of(self._s3, self.bucket)
+        if found != region:
+            raise DeploymentError(
+                f"the artifact store {self.bucket} is in {found} and this stack in {region}: SageMaker reads models "
+                f"from buckets of its own region. Use a store of {region}"
+            )
+
+    def model_uri(self, key: str, attempt: int) -> str:
+        """Where attempt number ``attempt`` writes the artifact: an ``s3://`` prefix that ends in a slash."""
+        return f"s3://{self.bucket}/{_prefix(key)}model/{attempt}/"
+
+    def tensorboard_uri(self, key: str) -> str:
+        """Where trainings of the artifact write their events for TensorBoard."""
+        return f"s3://{self.bucket}/{_prefix(key)}tensorboard/"
+
+    def checkpoints_uri(self, key: str) -> str:
+        """Where trainings of the artifact keep their checkpoints, every attempt the same."""
+        return f"s3://{self.bucket}/checkpoints/{key}/"
+
+    def manifest(self, key: str, attempt: int | None = None) -> dict[str, Any] | None:
+        """The manifest, or None where there is none, it is damaged, or its output is not what it says.
+
+        With ``attempt``, a manifest of another attempt is none either: that one's files may be about to go.
+        """
+        manifest = self.written_manifest(key)
+        if manifest is None or (attempt is not None and manifest.get("attempt", attempt) != attempt):
+            return None
+        # Checksums follow from the bytes that ETags stand for, and cost a request a file.
+        written = [{name: of for name, of in file.items() if name != "checksums"} for file in manifest["files"]]
+        return manifest if self.files(manifest["model_data_uri"]) == written else None
+
+    def written_manifest(self, key: str) -> dict[str, Any] | None:
+        """The manifest whatever became of its files; None where there is none that can be read.
+
+        Raises:
+            NewerRecord: when a newer release wrote it.
+        """
+        try:
+            manifest = self._records.read(f"{_prefix(key)}manifest.json")
+        except DeploymentError:
+            return None
+        if manifest is not None and not self._any_schema:
+            check_schema(manifest, self._records.uri(f"{_prefix(key)}manifest.json"))
+        return manifest if manifest is not None and _is_manifest(manifest) else None
+
+    def write_manifest(self, key: str, manifest: dict[str, Any]) -> None:
+        """Write the manifest, which completes the artifact.
+
+        One of the same attempt that is there already keeps what a newer release added to it, and stays as it is where
+        that release gave it another schema.
+        """
+        name = f"{_prefix(key)}manifest.json"
+        try:
+            there = self._records.read(name) or {}
+        except DeploymentError:
+            there = {}
+        if there.get("attempt") != manifest.get("attempt"):
+            there = {}
+        if schema_of(there) <= SCHEMA:
+            self._records.write(name, {**there, **manifest})
+
+    def files(self, uri: str, *, checksums: bool = False) -> list[dict[str, Any]]:
+        """The objects below an ``s3://`` prefix of this bucket: ``{"name", "size", "etag"}`` each, by name.
+
+        With ``checksums``, each also has those S3 keeps of its bytes, by algorithm and in base64, at one request a
+        file: ``{"checksums": {"CRC64NVME": "..."}}``; of a multipart upload perhaps ``...-<parts>``.
+        """
+        prefix = uri.removeprefix(f"s3://{self.bucket}/")
+        found: list[dict[str, Any]] = [
+            {"name": name.removeprefix(prefix), "size": size, "etag": etag.strip('"')}
+            for name, size, etag in objects(self._s3, self.bucket, prefix)
+        ]
+        found.sort(key=lambda item: item["name"])
+        return self.with_checksums(uri, found) if checksums else found
+
+    def with_checksums(self, uri: str, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Files that :meth:`files` found below ``uri``, with their checksums."""
+        prefix = uri.removeprefix(f"s3://{self.bucket}/")
+        kept = in_threads(self._checksums, [prefix + item["name"] for item in files])
+        return [{**item, "checksums": of_file} for item, of_file in zip(files, kept, strict=True)]
+
+    def _checksums(self, name: str) -> dict[str, str]:
+        """What S3 computed when the object was written (since December 2024 CRC64NVME, unless the writer chose)."""
+        try:
+            head = self._s3.head_object(Bucket=self.bucket, Key=name, ChecksumMode="ENABLED")
+        except ClientError as error:
+            # Deleted since it was listed.
+            if lacks(self._s3, self.bucket, name, error):
+                return {}
+            raise
+        kept = {
+            member.removeprefix("Checksum"): str(value)
+            for member, value in head.items()
+            if member.startswith("Checksum")
+        }
+        kept.pop("Type", None)
+        return dict(sorted(kept.items()))
+
+    def claim(self, key: str) -> Claim | None:
+        """The claim as it stands."""
+        record = self._records.read(_claim_name(key))
+        return self._parsed(record, key) if record is not None else None
+
+    def join(self, key: str, owner: Owner, *, due: int = 0, **details: Any) -> Claim:
+        """Make ``owner`` one of the claim's owners, creating the claim where there is none.
+
+        A claim that was released starts over with the next attempt. ``due`` is when a job of ``owner`` would have to
+        have ended.
+        """
+
+        def joined(claim: Claim | None) -> Claim:
+            if claim is None:
+                return Claim(artifact_key=key, owners=(owner,), maker=owner.account, due=due, **details)
+            owners = tuple(sorted({*claim.owners, owner}))
+            if claim.released:
+                return replace(claim.again(owner.account, due), owners=owners, **details)
+            return replace(claim, owners=owners)
+
+        return self._swap(key, joined)
+
+    def next_attempt(self, key: str, failed: Claim, *, maker: str = "", due: int = 0) -> Claim:
+        """Move on from an attempt that came to nothing; where another owner has done so already, its claim stands."""
+
+        def advanced(claim: Claim | None) -> Claim:
+            current = claim or failed
+            return current.again(maker, due) if current.attempt == failed.attempt else current
+
+        return self._swap(key, advanced)
+
+    def fail(self, key: str, attempt: int, reason: str) -> None:
+        """Write down why an attempt came to nothing, for those who cannot look at its job."""
+        claim = self.claim(key)
+        if claim is None or claim.attempt != attempt:
+            return
+
+        def failed(claim: Claim | None) -> Claim:
+            current = claim or Claim(artifact_key=key)
+            return replace(current, failure=reason) if current.attempt == attempt else current
+
+        self._swap(key, failed)
+
+    def leave(self, key: str, owner: Owner, *, finished: bool, gone: Collection[Owner] = ()) -> Claim | None:
+        """Take ``owner`` off the claim, and those who are ``gone`` with it.
+
+        The claim is released when the job is unfinished and nobody of the account that runs it is left: no other
+        account can look at the job, or stop it.
+        """
+        if self.claim(key) is None:
+            return None
+
+        def left(claim: Claim | None) -> Claim:
+            current = claim or Claim(artifact_key=key)
+            owners = tuple(other for other in current.owners if other != owner and other not in gone)
+            # Once released it stays so until somebody joins: its files may be on their way out.
+            released = current.released or (not finished and not _makers(owners, current))
+            return replace(current, owners=owners, released=released)
+
+        return self._swap(key, left)
+
+    def rejoin(self, key: str, owner: Owner) -> bool:
+        """Put ``owner`` back on a claim that it was taken off by mistake; False where the claim is released.
+
+        Its owner counts on the present attempt: another one, which joining would begin, is of no use.
+        """
+        if self.claim(key) is None:
+            return True
+
+        def rejoined(claim: Claim | None) -> Claim:
+            current = claim or Claim(artifact_key=key)
+            if current.released or owner in current.owners:
+                return current
+            return replace(current, owners=tuple(sorted({*current.owners, owner})))
+
+        return owner in self._swap(key, rejoined).owners
+
+    def give_up_job(self, key: str) -> Claim:
+        """Release the claim of an unfinished artifact where nobody of the account that runs its job is left."""
+
+        def given_up(claim: Claim | None) -> Claim:
+            current = claim or Claim(artifact_key=key)
+            return replace(current, released=current.released or not _makers(current.owners, current))
+
+        return self._swap(key, given_up)
+
+    def release(self, key: str) -> bool:
+        """Close a claim that nobody owns, so that its files can go; False where somebody owns it.
+
+        Whoever joins it afterwards starts over with the next attempt.
+        """
+
+        def released(claim: Claim | None) -> Claim:
+            current = claim or Claim(artifact_key=key)
+            return replace(current, released=True) if not current.owners else current
+
+        return self._swap(key, released).released
+
+    def restore(self, key: str) -> None:
+        """Undo :meth:`release`, unless somebody has started over already."""
+
+        def restored(claim: Claim | None) -> Claim:
+            current = claim or Claim(artifact_key=key)
+            return replace(current, released=False) if not current.owners else current
+
+        self._swap(key, restored)
+
+    def _swap(self, key: str, change: Callable[[Claim | None], Claim]) -> Claim:
+        def changed(record: Record | None) -> Record:
+            before = self._parsed(record, key) if record is not None else None
+            after = change(before)
+            return record if record and after == before else after.to_record()
+
+        return self._parsed(self._records.swap(_claim_name(key), changed), key)
+
+    def _parsed(self, record: Record, key: str) -> Claim:
+        if not self._any_schema:
+            check_schema(record, self._records.uri(_claim_name(key)))
+        return self._records.parsed(_claim_name(key), record, Claim.from_record)
+
+
+def _makers(owners: Collection[Owner], claim: Claim) -> list[Owner]:
+    """Those of ``owners`` whose account runs the claim's job."""
+    return [owner for owner in owners if claim.made_in(owner.account)]
+
+
+def _is_manifest(record: Record) -> bool:
+    """Whether all that is read of a manifest is there, and is text, numbers and lists as it must be."""
+    texts = (record.get(name) for name in ("model_data_uri", "image", "job_name"))
+    files = record.get("files")
+    if not all(isinstance(text, str) for text in texts) or not is_list(files) or not files:
+        return False
+    kinds = {"name": str, "size": int, "etag": str}
+    return all(
+        is_object(file)
+        and all(isinstance(file.get(name), kind) for name, kind in kinds.items())
+        and is_object(file.get("checksums", {}))
+        for file in files
+    )
+
+
+def _prefix(key: str) -> str:
+    return f"artifacts/{key}/"
+
+
+def _claim_name(key: str) -> str:
+    return f"{_prefix(key)}claim.json"

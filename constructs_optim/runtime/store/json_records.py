@@ -1,0 +1,202 @@
+"""JSON objects in a bucket, changed only by whoever has seen their present state.
+
+A write carries a condition (``If-None-Match`` or ``If-Match``): two that change the same record at once agree on an
+order without a lock service. Source: Amazon S3 user guide, "Add preconditions to S3 operations with conditional
+requests".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+
+from botocore.exceptions import ClientError
+
+from ..errors import DeploymentError, code_of
+from ..requests.value_shapes import is_object
+from .record_schema import check_schema
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+
+_SWAP_ATTEMPTS = 30
+CHANGED_MEANWHILE = (404, 409, 412)
+"""What S3 answers to a conditional write of an object that is not what it was."""
+
+# Far more than any record has; a function's memory is 256 MB or more.
+_LARGEST = 32_000_000
+
+Record = dict[str, Any]
+Read = TypeVar("Read")
+
+
+class Encryption(TypedDict, total=False):
+    """What PutObject is told of encryption."""
+
+    ServerSideEncryption: Literal["aws:kms"]
+    SSEKMSKeyId: str
+
+
+class _Condition(TypedDict, total=False):
+    IfMatch: str
+    IfNoneMatch: Literal["*"]
+
+
+def encryption(kms_key_arn: str | None) -> Encryption:
+    """With that key; the bucket's own default where it is None."""
+    return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {}
+
+
+def lacks(s3: S3Client, bucket: str, name: str, error: ClientError) -> bool:
+    """Whether ``error``, of reading an object, means that there is no such object.
+
+    A GetObject of what is not there answers 403 instead of 404 to whoever may not list the bucket, and roles and
+    readers may list prefixes of it only. That S3 takes the name for the prefix then is not documented (ceph/ceph pull
+    request 68577); a listing that names its prefix is allowed for certain, where anything is.
+    """
+    code = code_of(error)
+    if code in ("NoSuchKey", "404"):
+        return True
+    if code not in ("AccessDenied", "403"):
+        return False
+    try:
+        # What begins with the name is listed in order: the name itself comes first.
+        found = s3.list_objects_v2(Bucket=bucket, Prefix=name, MaxKeys=1).get("Contents", [])
+    except ClientError:
+        return False
+    return not any(item.get("Key") == name for item in found)
+
+
+def objects(s3: S3Client, bucket: str, prefix: str) -> Iterator[tuple[str, int, str]]:
+    """Name, size in bytes and ETag of each object below ``prefix``, by name."""
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for item in page.get("Contents", ()):
+            # Every object has all three; the API's model requires none.
+            yield item.get("Key", ""), item.get("Size", 0), item.get("ETag", "")
+
+
+class JsonRecords:
+    """The records of one bucket. Every method may be repeated."""
+
+    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, largest: int = _LARGEST) -> None:
+        """Prepare to read and write.
+
+        Args:
+            s3: an S3 client.
+            bucket: where the records are.
+            kms_key_arn: what they are encrypted with. Default: the bucket's own encryption.
+            largest: how many bytes of a record are read at most; a larger one is refused.
+        """
+        self._s3 = s3
+        self.bucket = bucket
+        self._encryption = encryption(kms_key_arn)
+        self._largest = largest
+
+    def read(self, name: str) -> Record | None:
+        """The record, or None where there is none.
+
+        Raises:
+            DeploymentError: when what is there is no JSON object.
+        """
+        found = self._read(name)
+        return found[0] if found else None
+
+    def parsed(self, name: str, record: Record, parse: Callable[[Record], Read]) -> Read:
+        """What ``parse`` makes of a record that was read.
+
+        Raises:
+            NewerRecord: when it has not the form that ``parse`` expects because a newer release wrote it.
+            DeploymentError: when it has another form for any other reason.
+        """
+        try:
+            return parse(record)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            check_schema(record, self.uri(name))
+            problem = f"{type(error).__name__}: {error}"
+            raise DeploymentError(self._damaged(name, f"it is a record of another kind ({problem})")) from None
+
+    def uri(self, name: str) -> str:
+        """Where the record is."""
+        return f"s3://{self.bucket}/{name}"
+
+    def write(self, name: str, record: Record) -> None:
+        """Write the record, whatever was there."""
+        self._put(name, record, {})
+
+    def swap(self, name: str, change: Callable[[Record | None], Record]) -> Record:
+        """Replace the record by what ``change`` makes of it; ``change`` may be called more than once.
+
+        Raises:
+            DeploymentError: when others keep changing it.
+        """
+        for attempt in range(_SWAP_ATTEMPTS):
+            found = self._read(name)
+            before = found[0] if found else None
+            after = change(before)
+            if after == before:
+                return after
+            condition: _Condition = {"IfMatch": found[1]} if found else {"IfNoneMatch": "*"}
+            try:
+                self._put(name, after, condition)
+                return after
+            except ClientError as error:
+                # 404: it was deleted between the read and the write, so read it again.
+                if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") not in CHANGED_MEANWHILE:
+                    raise
+                if code_of(error) == "NoSuchBucket":
+                    raise
+            _count_contention()
+            time.sleep(random.uniform(0, 0.05 * (attempt + 1)))  # noqa: S311 - jitter, no secret
+        raise DeploymentError(f"{self.uri(name)} is being changed by too many deployments at once; deploy again")
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """The names of the objects below ``prefix``."""
+        return (name for name, _, _ in objects(self._s3, self.bucket, prefix))
+
+    def _read(self, name: str) -> tuple[Record, str] | None:
+        try:
+            answer = self._s3.get_object(Bucket=self.bucket, Key=name)
+        except ClientError as error:
+            if lacks(self._s3, self.bucket, name, error):
+                return None
+            raise
+        content = answer["Body"].read(self._largest + 1)
+        if len(content) > self._largest:
+            answer["Body"].close()
+            raise DeploymentError(self._damaged(name, f"it has more than {self._largest:,} bytes"))
+        try:
+            record: object = json.loads(content)
+        except (ValueError, RecursionError):
+            # Not JSON, not UTF-8, or nested more deeply than anything that was written here.
+            record = None
+        if not is_object(record):
+            raise DeploymentError(self._damaged(name, "it is no JSON object"))
+        return record, answer["ETag"]
+
+    def _damaged(self, name: str, problem: str) -> str:
+        return (
+            f"{self.uri(name)} is damaged: {problem}. The bucket is versioned: restore the version before it, "
+            "then deploy again"
+        )
+
+    def _put(self, name: str, record: Record, condition: _Condition) -> None:
+        self._s3.put_object(
+            Bucket=self.bucket,
+            Key=name,
+            Body=json.dumps(record, sort_keys=True, indent=1, default=str).encode(),
+            ContentType="application/json",
+            **self._encryption,
+            **condition,
+        )
+
+
+def _count_contention() -> None:
+    # Imported here: an operator's shell reads the same records, without Powertools and with nobody to count for.
+    with contextlib.suppress(ModuleNotFoundError):
+        from ..telemetry import count
+
+        count("ClaimContended")

@@ -1,0 +1,104 @@
+"""The public hub: JumpStart's models, with their real documents or with stand-ins for them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+from constructs_optim_local.api_error import ApiError, not_found
+
+from .hub_models import known_models, stand_in
+from .records import Record, Scope
+
+PUBLIC_HUB = "SageMakerPublicHub"
+_BUNDLED = Path(__file__).parent.parent / "data" / "hub"
+_PUBLISHED = dt.datetime(2024, 3, 1, tzinfo=dt.UTC)
+
+
+class Hub:
+    """Documents found as ``<folder>/<model id>/<version>.json``; a later folder adds to an earlier one.
+
+    A model that a folder has is that folder's: no stand-in is newer than its documents.
+    """
+
+    def __init__(self, *folders: Path) -> None:
+        self._documents: dict[str, dict[str, Path]] = {}
+        given = {path.parent.name for folder in folders for path in folder.glob("*/*.json")}
+        self._stand_ins = {name: model for name, model in known_models().items() if name not in given}
+        for folder in (_BUNDLED, *folders):
+            for path in sorted(folder.glob("*/*.json")):
+                self._documents.setdefault(path.parent.name, {})[path.stem] = path
+
+    def describe(self, scope: Scope, request: Record) -> Record:
+        """DescribeHubContent."""
+        name = request["HubContentName"]
+        versions = self._versions(request)
+        version = request.get("HubContentVersion") or versions[-1]
+        if version not in versions:
+            raise _lacks(f"version {version} of {name}; it has {', '.join(versions)}")
+        return {
+            **self._summary(scope, name, version),
+            "HubName": PUBLIC_HUB,
+            "HubArn": f"arn:aws:sagemaker:{scope.region}:aws:hub/{PUBLIC_HUB}",
+            "HubContentDocument": self._document(scope, name, version),
+        }
+
+    def versions(self, scope: Scope, request: Record) -> Record:
+        """ListHubContentVersions."""
+        found = reversed(self._versions(request))
+        return {"HubContentSummaries": [self._summary(scope, request["HubContentName"], version) for version in found]}
+
+    def contents(self, scope: Scope, request: Record) -> Record:
+        """ListHubContents."""
+        rows = [
+            self._summary(scope, name, self._versions_of(name)[-1])
+            for name in sorted({*self._documents, *self._stand_ins})
+            if request.get("NameContains", "") in name
+        ]
+        return {"HubContentSummaries": rows}
+
+    def _versions(self, request: Record) -> list[str]:
+        name = request["HubContentName"]
+        hub = request["HubName"].rpartition("/")[2]
+        if hub != PUBLIC_HUB:
+            raise not_found(f"Hub {hub} does not exist")
+        found = self._versions_of(name) if request["HubContentType"] == "Model" else []
+        if not found:
+            raise _lacks(f"a model {name}")
+        return found
+
+    def _versions_of(self, name: str) -> list[str]:
+        """The versions of a model, oldest first."""
+        return sorted(
+            {*self._documents.get(name, ()), *self._stand_ins.get(name, {}).get("versions", ())}, key=_ordered
+        )
+
+    def _document(self, scope: Scope, name: str, version: str) -> str:
+        path = self._documents.get(name, {}).get(version)
+        return path.read_text(encoding="utf-8") if path is not None else stand_in(self._stand_ins[name], scope.region)
+
+    def _summary(self, scope: Scope, name: str, version: str) -> dict[str, Any]:
+        return {
+            "HubContentName": name,
+            "HubContentArn": f"arn:aws:sagemaker:{scope.region}:aws:hub-content/{PUBLIC_HUB}/Model/{name}/{version}",
+            "HubContentVersion": version,
+            "HubContentType": "Model",
+            "DocumentSchemaVersion": "2.3.0",
+            "HubContentDisplayName": json.loads(self._document(scope, name, version)).get("ModelName", name),
+            "HubContentStatus": "Available",
+            "CreationTime": _PUBLISHED,
+        }
+
+
+def _lacks(what: str) -> ApiError:
+    """What is not in this hub may be in AWS's."""
+    return not_found(
+        f"The local cloud's hub {PUBLIC_HUB} lacks {what}. AWS's own hub may have it: give the local cloud a folder "
+        "with its document (hub_folders of LocalCloud)"
+    )
+
+
+def _ordered(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

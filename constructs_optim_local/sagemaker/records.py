@@ -1,0 +1,106 @@
+"""Named records, with tags by ARN: what every kind of SageMaker resource is kept as."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from constructs_optim_local.api_error import ApiError
+
+Record = dict[str, Any]
+
+
+def now() -> dt.datetime:
+    """The time, in UTC."""
+    return dt.datetime.now(dt.UTC)
+
+
+@dataclass
+class Scope:
+    """An account in a region, and what all its resources share."""
+
+    account: str
+    region: str
+    tags: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    # What Application Auto Scaling has registered, in lower case.
+    scaled: set[str] = field(default_factory=set[str])
+
+    def arn(self, kind: str, name: str) -> str:
+        """The ARN of a resource; SageMaker lower-cases the name."""
+        return f"arn:aws:sagemaker:{self.region}:{self.account}:{kind}/{name.lower()}"
+
+    def arn_of_alarm(self, name: str) -> str:
+        """The ARN of a CloudWatch alarm beside the resources."""
+        return f"arn:aws:cloudwatch:{self.region}:{self.account}:alarm:{name}"
+
+    def tag(self, arn: str, tags: list[dict[str, str]] | None) -> None:
+        """Add tags to a resource."""
+        self.tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags or []})
+
+
+@dataclass
+class Records:
+    """The resources of one kind. ``missing`` and ``taken`` make the errors AWS answers for that kind.
+
+    SageMaker compares names without regard to case and keeps the spelling they were created in (API reference,
+    CreateEndpoint): an ARN, which is in lower case, still leads to its resource.
+    """
+
+    missing: Callable[[str], ApiError]
+    taken: Callable[[str], ApiError]
+    by_name: dict[str, Record] = field(default_factory=dict[str, Record])
+
+    def add(self, name: str, record: Record) -> Record:
+        """Keep a new resource."""
+        if name.lower() in self.by_name:
+            raise self.taken(name)
+        self.by_name[name.lower()] = record
+        return record
+
+    def get(self, name: str) -> Record:
+        """The resource of that name."""
+        record = self.find(name)
+        if record is None:
+            raise self.missing(name)
+        return record
+
+    def find(self, name: str) -> Record | None:
+        """The resource of that name, if there is one."""
+        return self.by_name.get(name.lower())
+
+    def remove(self, name: str) -> Record:
+        """Take the resource away."""
+        record = self.get(name)
+        del self.by_name[name.lower()]
+        return record
+
+    def page(self, key: str, request: Record, summary: Callable[[Record], Record]) -> Record:
+        """A page of a List operation: newest first, or as SortBy and SortOrder say; by name, status and time."""
+        records = [record for record in self.by_name.values() if _is_of_the_time(record, request)]
+        rows = [summary(record) for record in records]
+        contains, status = request.get("NameContains"), request.get("StatusEquals")
+        if contains:
+            rows = [row for row in rows if any(contains in str(v) for k, v in row.items() if k.endswith("Name"))]
+        if status:
+            rows = [row for row in rows if status in row.values()]
+        by = request.get("SortBy", "CreationTime")
+        if by in ("Name", "Status"):
+            rows.sort(key=lambda row: str(next((v for k, v in row.items() if k.endswith(by)), "")))
+        if request.get("SortOrder") != "Ascending":
+            rows.reverse()
+        start, most = int(request.get("NextToken") or 0), request.get("MaxResults") or 100
+        more = {"NextToken": str(start + most)} if start + most < len(rows) else {}
+        return {key: rows[start : start + most], **more}
+
+
+def _is_of_the_time(record: Record, request: Record) -> bool:
+    """Whether a resource was created and changed within the times that a List operation asks for, since 1970."""
+    for member in ("CreationTime", "LastModifiedTime"):
+        at: dt.datetime | None = record.get(member)
+        after, before = request.get(f"{member}After"), request.get(f"{member}Before")
+        seconds = at.timestamp() if at is not None else 0.0
+        if (after is not None and seconds <= after) or (before is not None and seconds >= before):
+            return False
+    return True

@@ -1,0 +1,319 @@
+"""The service: which operation is whose, requests checked, calls logged, faults let strike."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from constructs_optim_local.alarms import Alarms, NoAlarms
+from constructs_optim_local.api_error import ApiError, validation_error
+from constructs_optim_local.api_model import ApiModel
+from constructs_optim_local.authorization import Roles, Unchecked
+from constructs_optim_local.call_log import CallLog
+from constructs_optim_local.faults import Faults
+from constructs_optim_local.regional_types import resource_types
+
+from .benchmark_jobs import BenchmarkJobs
+from .deployments import Pace
+from .endpoints import Endpoints
+from .execution import ExecutionRoles
+from .hosting import Hosting
+from .hub import Hub
+from .inference_components import InferenceComponents
+from .invocations import Answer, Invocation, Invocations
+from .objects import ObjectsOf
+from .optimization_jobs import JobDurations, OptimizationJobs
+from .performance import Performances
+from .recommendation_jobs import RecommendationJobs
+from .records import Record, Scope
+from .served_models import ServedModels
+from .training_jobs import TrainingJobs
+from .training_settings import TrainingSettings
+
+_AI_OPERATIONS = re.compile("AI(BenchmarkJob|RecommendationJob|WorkloadConfig)s?$")
+_AI_TYPE = "AWS::SageMaker::AIWorkloadConfig"
+
+Operation = Callable[[Record], Record]
+Price = Callable[[str], float | None]
+"""What an instance type costs in an hour."""
+TrainingSettingsOf = Callable[[str, str], TrainingSettings]
+"""How the training jobs of an account and region are run."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long things take, in seconds; ``scale`` is what a second of the API's own waits lasts."""
+
+    jobs: JobDurations = field(default_factory=JobDurations)
+    endpoint: float = 1.0
+    scale: float = 1.0
+
+
+class SageMaker:
+    """SageMaker, for any account and region that calls it. Safe to call from several threads."""
+
+    name = "sagemaker"
+
+    def __init__(
+        self,
+        hub: Hub,
+        faults: Faults,
+        calls: CallLog,
+        objects: ObjectsOf,
+        timing: Timing,
+        roles: Roles | None = None,
+        alarms: Alarms | None = None,
+        price: Price = lambda instance_type: None,
+        training: TrainingSettingsOf = lambda account, region: TrainingSettings(),
+    ) -> None:
+        self.model, self.performances = ApiModel("sagemaker"), Performances()
+        self._faults, self._calls = faults, calls
+        self._world = _World(
+            hub=hub,
+            faults=faults,
+            objects=objects,
+            timing=timing,
+            roles=ExecutionRoles(roles or Unchecked()),
+            alarms=alarms or NoAlarms(),
+            performances=self.performances,
+            price=price,
+            training=training,
+        )
+        self._lock = threading.RLock()
+        self._scopes: dict[tuple[str, str], _Regional] = {}
+
+    def invoke(self, operation: str, request: Record, *, account: str, region: str) -> Record:
+        """Carry an operation out.
+
+        Raises:
+            ApiError: as AWS would answer.
+        """
+        with self._calls.recorded(self.name, operation, request):
+            self._faults.before(operation)
+            self.model.check(operation, request)
+            with self._lock:
+                handler = self._regional(account, region).operations.get(operation)
+                if not _is_of_region(operation, region):
+                    raise ApiError("UnknownOperationException", f"The operation {operation} is not recognized")
+                if handler is None:
+                    raise ApiError("UnknownOperationException", f"{operation} is not an operation of the local cloud")
+                return handler(request)
+
+    def ask(self, invocation: Invocation, *, account: str, region: str) -> Answer:
+        """Carry out an invocation of an endpoint, which is SageMaker Runtime's.
+
+        Raises:
+            ApiError: as AWS would answer.
+        """
+        operation = "InvokeEndpointWithResponseStream" if invocation.streams else "InvokeEndpoint"
+        request = {"EndpointName": invocation.endpoint, "InferenceComponentName": invocation.component}
+        with self._calls.recorded("sagemaker-runtime", operation, request):
+            self._faults.before(operation)
+            with self._lock:
+                return self._regional(account, region).invocations.invoke(invocation)
+
+    def capacity(self, resource_id: str, *, account: str, region: str) -> int | None:
+        """What Application Auto Scaling sees of a resource: its instances or copies; None while it cannot be scaled."""
+        with self._lock:
+            return self._regional(account, region).capacity(resource_id)
+
+    def scaled(self, resource_id: str, *, registered: bool, account: str, region: str) -> None:
+        """Application Auto Scaling scales a resource from now on, or no longer."""
+        with self._lock:
+            scope = self._regional(account, region).scope
+            (scope.scaled.add if registered else scope.scaled.discard)(resource_id.lower())
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Every optimization job with its history."""
+        with self._lock:
+            return [job for regional in self._scopes.values() for job in regional.jobs.to_json()]
+
+    def benchmarks(self) -> list[dict[str, Any]]:
+        """Every benchmark job with its history."""
+        with self._lock:
+            return [job for regional in self._scopes.values() for job in regional.benchmarks.jobs.to_json()]
+
+    def trainings(self) -> list[dict[str, Any]]:
+        """Every training job with its history."""
+        with self._lock:
+            return [job for regional in self._scopes.values() for job in regional.trainings.to_json()]
+
+    def close(self) -> None:
+        """End what runs: the code of training jobs. Waits for nothing."""
+        for regional in [*self._scopes.values()]:
+            regional.trainings.close()
+
+    def deployments(self) -> list[dict[str, Any]]:
+        """Every change of an endpoint or an inference component, with the stages it went through."""
+        with self._lock:
+            return [deployment for regional in self._scopes.values() for deployment in regional.deployments()]
+
+    def _regional(self, account: str, region: str) -> _Regional:
+        key = (account, region)
+        if key not in self._scopes:
+            self._scopes[key] = _Regional(Scope(account, region), self._world)
+        return self._scopes[key]
+
+
+@dataclass(frozen=True)
+class _World:
+    """What every account and region shares."""
+
+    hub: Hub
+    faults: Faults
+    objects: ObjectsOf
+    timing: Timing
+    roles: ExecutionRoles
+    alarms: Alarms
+    performances: Performances
+    price: Price
+    training: TrainingSettingsOf
+
+
+class _Regional:
+    def __init__(self, scope: Scope, world: _World) -> None:
+        self.scope = scope
+        hub, faults, timing, roles = world.hub, world.faults, world.timing, world.roles
+        objects = world.objects(scope.account, scope.region)
+        self.jobs = OptimizationJobs(scope, faults, objects, timing.jobs, roles)
+        hosting = Hosting(scope, roles)
+        self.endpoints = endpoints = Endpoints(hosting, faults, Pace(timing.endpoint, timing.scale), world.alarms)
+        self.components = components = InferenceComponents(endpoints)
+        served = ServedModels(scope, components)
+        self.invocations = Invocations(scope, served, world.performances)
+        self.benchmarks = benchmarks = BenchmarkJobs(
+            scope, faults, served, world.performances, objects, roles, timing.scale
+        )
+        configs = benchmarks.configs
+        recommendations = RecommendationJobs(
+            scope, faults, configs, world.performances, world.price, roles, timing.scale
+        )
+        self.trainings = trainings = TrainingJobs(
+            scope, faults, objects, roles, world.training(scope.account, scope.region)
+        )
+        self.operations: dict[str, Operation] = {
+            "AddTags": self._add_tags,
+            "CreateAIBenchmarkJob": benchmarks.create,
+            "CreateAIRecommendationJob": recommendations.create,
+            "CreateAIWorkloadConfig": configs.create,
+            "CreateEndpoint": endpoints.create,
+            "CreateEndpointConfig": hosting.create_config,
+            "CreateInferenceComponent": components.create,
+            "CreateModel": hosting.create_model,
+            "CreateOptimizationJob": self.jobs.create,
+            "CreateTrainingJob": trainings.create,
+            "DeleteAIBenchmarkJob": benchmarks.jobs.delete,
+            "DeleteAIRecommendationJob": recommendations.jobs.delete,
+            "DeleteAIWorkloadConfig": configs.delete,
+            "DeleteEndpoint": endpoints.delete,
+            "DeleteEndpointConfig": hosting.delete_config,
+            "DeleteEndpointPolicy": endpoints.delete_policy,
+            "DeleteInferenceComponent": components.delete,
+            "DeleteModel": hosting.delete_model,
+            "DeleteOptimizationJob": self.jobs.delete,
+            "DeleteTags": self._delete_tags,
+            "DeleteTrainingJob": trainings.delete,
+            "DescribeAIBenchmarkJob": benchmarks.jobs.describe,
+            "DescribeAIRecommendationJob": recommendations.jobs.describe,
+            "DescribeAIWorkloadConfig": configs.describe,
+            "DescribeEndpoint": self._describe_endpoint,
+            "DescribeEndpointConfig": hosting.describe_config,
+            "DescribeHubContent": lambda request: hub.describe(scope, request),
+            "DescribeInferenceComponent": components.describe,
+            "DescribeModel": hosting.describe_model,
+            "DescribeOptimizationJob": self.jobs.describe,
+            "DescribeTrainingJob": trainings.describe,
+            "GetEndpointPolicy": endpoints.policy,
+            "ListAIBenchmarkJobs": benchmarks.list,
+            "ListAIRecommendationJobs": recommendations.jobs.list,
+            "ListAIWorkloadConfigs": configs.list,
+            "ListEndpointConfigs": hosting.list_configs,
+            "ListEndpoints": endpoints.list,
+            "ListHubContentVersions": lambda request: hub.versions(scope, request),
+            "ListHubContents": lambda request: hub.contents(scope, request),
+            "ListInferenceComponents": components.list,
+            "ListModels": hosting.list_models,
+            "ListOptimizationJobs": self.jobs.list,
+            "ListTags": self._list_tags,
+            "ListTrainingJobs": trainings.list,
+            "PutEndpointPolicy": endpoints.put_policy,
+            "StopAIBenchmarkJob": benchmarks.jobs.stop,
+            "StopAIRecommendationJob": recommendations.jobs.stop,
+            "StopOptimizationJob": self.jobs.stop,
+            "StopTrainingJob": trainings.stop,
+            "UpdateEndpoint": endpoints.update,
+            "UpdateEndpointWeightsAndCapacities": endpoints.update_weights_and_capacities,
+            "UpdateInferenceComponent": components.update,
+            "UpdateInferenceComponentRuntimeConfig": components.update_runtime_config,
+        }
+
+    def capacity(self, resource_id: str) -> int | None:
+        """How many instances or copies a scalable resource has; None where it is not there or is changing."""
+        self.components.settle_all()
+        match resource_id.split("/"):
+            case ["endpoint", name, "variant", variant]:
+                endpoint = self.endpoints.records.find(name)
+                ready = endpoint is not None and endpoint["EndpointStatus"] == "InService"
+                fleet = endpoint["_fleet"].get(variant) if endpoint is not None and ready else None
+                return len(fleet) if fleet is not None else None
+            case ["inference-component", name]:
+                component = self.components.records.find(name)
+                ready = component is not None and component["InferenceComponentStatus"] == "InService"
+                return component["RuntimeConfig"]["DesiredCopyCount"] if component is not None and ready else None
+            case _:
+                return None
+
+    def deployments(self) -> list[dict[str, Any]]:
+        """What the endpoints and components went through, up to now."""
+        self.components.settle_all()
+        return self.endpoints.history.to_json()
+
+    def _describe_endpoint(self, request: Record) -> Record:
+        # Managed instances come and go with the copies of the components on them.
+        self.components.settle_all()
+        return self.endpoints.describe(request)
+
+    def _add_tags(self, request: Record) -> Record:
+        self._known(request["ResourceArn"])
+        self.scope.tag(request["ResourceArn"], request["Tags"])
+        return {"Tags": self._list_tags(request)["Tags"]}
+
+    def _delete_tags(self, request: Record) -> Record:
+        tags = self._known(request["ResourceArn"])
+        for key in request["TagKeys"]:
+            tags.pop(key, None)
+        return {}
+
+    def _list_tags(self, request: Record) -> Record:
+        return {"Tags": [{"Key": key, "Value": value} for key, value in self._known(request["ResourceArn"]).items()]}
+
+    def _known(self, arn: str) -> dict[str, str]:
+        if arn not in self.scope.tags:
+            raise validation_error(f"Could not find resource {arn}")
+        return self.scope.tags[arn]
+
+
+def _is_of_region(operation: str, region: str) -> bool:
+    """Whether a region has the operation. Assumed, for no source says so: what the others answer.
+
+    Source: developer guide, "Generative AI inference recommendations", has the regions; they are those of
+    CloudFormation's AWS::SageMaker::AIWorkloadConfig.
+    """
+    types = resource_types(region)
+    return _AI_OPERATIONS.search(operation) is None or types is None or _AI_TYPE in types
+
+
+def to_json(answer: Record) -> bytes:
+    """An answer as the JSON 1.1 protocol writes it: times are seconds since 1970."""
+    return json.dumps(answer, default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dt.datetime):
+        return round(value.timestamp(), 3)
+    raise TypeError(f"{type(value).__name__} has no place in an answer")
