@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Validations
+from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Stack, Validations
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from constructs_optim.constructs.stack.stack_facts import facts_of
+from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring
 from constructs_optim.recipe.named_arguments import knows_its_arguments
@@ -197,7 +197,12 @@ class ArtifactStore(Construct):
     @staticmethod
     def default_of(scope: Construct) -> IArtifactStore:
         """The store that ``scope``'s stack gets when none is named: one for the whole stack."""
-        return facts_of(scope).child(_DEFAULT_ID, ArtifactStore, ArtifactStore)
+        return StackContext.of(scope).singleton(ArtifactStore, _declared_or_new)
+
+
+def _declared_or_new(stack: Stack) -> ArtifactStore:
+    declared = stack.node.try_find_child(_DEFAULT_ID)
+    return declared if isinstance(declared, ArtifactStore) else ArtifactStore(stack, _DEFAULT_ID)
 
 
 class _BucketStore:

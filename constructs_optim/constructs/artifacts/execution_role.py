@@ -15,7 +15,6 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct, DependencyGroup
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry, repositories_of
-from constructs_optim.constructs.stack.late_value import late_value
 from constructs_optim.constructs.stack.permissions import (
     INLINE_CHARACTERS,
     JOB_KEY_ACTIONS,
@@ -29,7 +28,7 @@ from constructs_optim.constructs.stack.permissions import (
     sub,
     trust_policy,
 )
-from constructs_optim.constructs.stack.stack_facts import PSEUDO, facts_of, path_of
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, late_value, path_of
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.planning.plan_data import Plan
 
@@ -271,12 +270,12 @@ class GivenRole(Construct):
     @staticmethod
     def of(scope: Construct, role: iam.IRole) -> GivenRole:
         """``role`` as all of ``scope``'s stack uses it."""
-        roles = facts_of(scope).once(_GivenRoles, lambda _: _GivenRoles())
+        roles = StackContext.of(scope).singleton(_GivenRoles, lambda _: _GivenRoles())
         for known in roles:
             # Of one construct, jsii makes another object each time it is asked for: function.role is not function.role.
             if path_of(known.role) == path_of(role):
                 return known
-        roles.append(GivenRole(facts_of(scope).stack, f"PermissionsOf{sha256(path_of(role))[:8]}", role))
+        roles.append(GivenRole(StackContext.of(scope).stack, f"PermissionsOf{sha256(path_of(role))[:8]}", role))
         return roles[-1]
 
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
@@ -329,7 +328,7 @@ def _policy_apart(scope: Construct, id: str, role: iam.IRole, statements: Sequen
 
 def _policy_name(scope: Construct, of: str) -> str:
     """One that no other stack gives a policy of the same role: CloudFormation would write over it."""
-    return f"constructs-optim-{sha256(of)[:8]}-{facts_of(scope).uuid}"
+    return f"constructs-optim-{sha256(of)[:8]}-{StackContext.of(scope).uuid}"
 
 
 class _GivenRoles(list[GivenRole]):

@@ -1,4 +1,7 @@
-"""A model that is served: the artifact of its recipe, and the SageMaker model made of it."""
+"""A model that is served: its artifact, and the SageMaker model made of it.
+
+The model is CloudFormation's own where that can express it, and a custom resource where it cannot.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Duration
+from aws_cdk import CfnResource, Duration
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from constructs_optim.constructs.stack.custom_resource import (
+    RESPONSE_SECONDS,
+    SIGNALLED_VALUES,
+    TaggedResource,
+    drop_none,
+)
+from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model, Plan, Violation, violations
+from constructs_optim.recipe.planning.plan_data import HubSource
 from constructs_optim.recipe.techniques import Technique
+from constructs_optim.templates.resource_types import METADATA_KEY
 
+from . import model_source
 from .artifact_store import IArtifactStore
+from .model_source import StartupTimeouts
 from .optimization_job import OptimizationJob
+from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
-from .optimized_model import DeclaredModel, optimized_model
-from .stack_plan import region_of, shown
+from .planned_recipe import add_recipe_metadata, recipe_metadata, shown
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
@@ -58,7 +73,7 @@ class ModelRecipe:
             model=self.model,
             techniques=self.techniques,
             instance_type=self.instance_type,
-            region=region_of(scope),
+            region=StackContext.of(scope).known_region,
             environment=self.environment,
             max_runtime_seconds=int(max_runtime.to_seconds()) if isinstance(max_runtime, Duration) else None,
         )
@@ -72,19 +87,23 @@ class ModelRecipe:
 
 @dataclass(frozen=True)
 class HostedModel:
-    """The artifact, and the SageMaker model that serves it."""
+    """A SageMaker model, and the artifact that it serves.
+
+    Attributes:
+        artifact: the artifact.
+        resource: the model's resource.
+        model_name: the model's name (a token).
+        startup_timeouts: how long it may take to start.
+    """
 
     artifact: OptimizationJob | OptimizedArtifact
-    model: DeclaredModel
-
-    @property
-    def model_name(self) -> str:
-        """The model's name (a token)."""
-        return self.model.name
+    resource: CfnResource
+    model_name: str
+    startup_timeouts: StartupTimeouts
 
     @property
     def plan(self) -> Plan:
-        """What the recipe came to."""
+        """The plan of its recipe."""
         return self.artifact.plan
 
     @property
@@ -94,7 +113,7 @@ class HostedModel:
 
     @property
     def evaluation_key(self) -> str:
-        """What evaluations of it are published under: the artifact's key, or that of how the model is served."""
+        """The key that its evaluations are published under: the artifact's, or that of how the model is served."""
         return self.artifact_key or self.plan.container_key
 
     @property
@@ -104,7 +123,7 @@ class HostedModel:
 
     @property
     def instance_type(self) -> str:
-        """What it is served on."""
+        """The instance type that it is served on."""
         return self.plan.instance_type
 
 
@@ -140,8 +159,11 @@ def host(scope: Construct, recipe: ModelRecipe, around: Surroundings) -> HostedM
         store = _store_of_reference(recipe.artifact_key, around)
         # Not under the job's id: CloudFormation does not change the type of a resource.
         artifact = OptimizedArtifact(scope, "Artifact", artifact_key=recipe.artifact_key, artifact_store=store, **given)
-    model = optimized_model(scope, artifact, network_isolation=around.network_isolation)
-    return HostedModel(artifact, model)
+    # Two ids: CloudFormation refuses to give a logical id another type ("Update of resource type is not permitted. The
+    # new template modifies resource type of the following resources: ..."), and a recipe may gain a draft or lose it.
+    if artifact.plan.container.is_native:
+        return _native_model(scope, "Model", artifact, around.network_isolation)
+    return _custom_model(scope, "OptimizedModel", artifact, around.network_isolation)
 
 
 def _store_of_reference(artifact_key: str, around: Surroundings) -> IArtifactStore:
@@ -160,3 +182,78 @@ def _store_of_reference(artifact_key: str, around: Surroundings) -> IArtifactSto
             "read_only=True)"
         )
     return around.artifact_store
+
+
+def _native_model(
+    scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool | None
+) -> HostedModel:
+    container, network = artifact.plan.container, artifact.network
+    model = sagemaker.CfnModel(
+        scope,
+        id,
+        enable_network_isolation=container.network_isolation if isolated is None else isolated,
+        execution_role_arn=artifact.role_arn,
+        primary_container={
+            "environment": dict(container.environment),
+            "image": artifact.image_uri,
+            "modelDataSource": {
+                "s3DataSource": {
+                    "compressionType": "None",
+                    "s3DataType": "S3Prefix",
+                    "s3Uri": artifact.model_data_uri,
+                }
+            },
+        },
+        vpc_config=network.to_property("securityGroupIds") if network is not None else None,
+    )
+    _add_metadata(model, artifact)
+    return HostedModel(artifact, model, model.attr_model_name, artifact.startup_timeouts)
+
+
+def _custom_model(
+    scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool | None
+) -> HostedModel:
+    """A ``Custom::OptimizedModel`` with the properties of the native one, to be reviewed like it.
+
+    ``AWS::SageMaker::Model`` has no additional model data sources, so a model with a draft or heads beside it is one;
+    and so is a model whose files the hub names when the stack is deployed.
+    """
+    plan, container, network = artifact.plan, artifact.plan.container, artifact.network
+    service = OptimizationService.of(scope)
+    properties = drop_none(
+        ServiceToken=service.model_service_token(plan, role_arn=artifact.role_arn),
+        ServiceTimeout=RESPONSE_SECONDS,
+        # The plan's image, not the one a job recommends: that one may ignore a draft.
+        Image=container.image,
+        Environment=container.environment,
+        InstanceType=plan.instance_type,
+        Source=model_source.properties(container.model, artifact.artifacts),
+        Channels=[
+            {"Name": channel.name, "Source": model_source.properties(channel.source, artifact.artifacts)}
+            for channel in container.channels
+        ],
+        RoleArn=artifact.role_arn,
+        EnableNetworkIsolation=container.network_isolation if isolated is None else isolated,
+        VpcConfig=network.to_property("SecurityGroupIds") if network is not None else None,
+    )
+    model = TaggedResource(scope, id, type="Custom::OptimizedModel", properties=properties, tags=container.tags)
+    _add_metadata(model, artifact)
+    of_hub = isinstance(container.model, HubSource)
+    timeouts = StartupTimeouts.of_hub(model) if of_hub else artifact.startup_timeouts
+    return HostedModel(artifact, model, model.ref, timeouts)
+
+
+def _add_metadata(model: CfnResource, artifact: OptimizationJob | OptimizedArtifact) -> None:
+    """Add metadata for reviewers and cfn-lint, and have the model wait until its role may read it."""
+    if artifact.execution_role.policy is not None:
+        model.node.add_dependency(artifact.execution_role.policy)
+    add_recipe_metadata(model, artifact.plan, artifact.artifact_key if artifact.plan.jobs else None)
+    if isinstance(artifact, OptimizationJob):
+        model.add_metadata("cfn-lint", SIGNALLED_VALUES)
+
+
+def describe_hosted(resource: CfnResource, models: Sequence[HostedModel]) -> None:
+    """Add the recipes that an endpoint, its configuration or a component serves: none without models of its own."""
+    recipes = [recipe_metadata(model.plan, model.artifact_key) for model in models]
+    if recipes:
+        resource.add_metadata(METADATA_KEY, recipes[0] if len(recipes) == 1 else {"Pools": recipes})

@@ -12,7 +12,7 @@ from typing import Any
 from aws_cdk import CfnResource, Fn, Stack, Token
 
 from constructs_optim.constructs.stack.permissions import Statement, sub
-from constructs_optim.constructs.stack.stack_facts import answer, is_token
+from constructs_optim.constructs.stack.stack_context import is_token
 from constructs_optim.recipe.planning.plan_data import (
     ArtifactSource,
     ContainerPlan,
@@ -45,12 +45,12 @@ class Artifact:
     @property
     def logical_id(self) -> str:
         """The logical id of its custom resource (a token)."""
-        return answer(self._resource, "logical_id")
+        return self._resource.logical_id
 
     @property
     def key(self) -> str:
         """Its key in the store."""
-        return answer(self._resource, "ref")
+        return self._resource.ref
 
     @cached_property
     def job_name(self) -> str:
@@ -68,7 +68,7 @@ class StartupTimeouts:
     @staticmethod
     def of_hub(resource: CfnResource) -> StartupTimeouts:
         """Those that the custom resource read in the document."""
-        of = answer(resource, "logical_id")
+        of = resource.logical_id
         download, startup = (
             Token.as_number({"Fn::GetAtt": [of, name]})
             for name in ("ModelDataDownloadTimeout", "ContainerStartupTimeout")

@@ -19,7 +19,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.stack.permissions import JOB_KEY_ACTIONS, KEY_ACTIONS
 
-from .stack_plan import shown
+from .planned_recipe import shown
 
 _ACCOUNT = re.compile(r"\d{12}")
 _ORGANIZATION = re.compile(r"o-[a-z0-9]{10,32}")

@@ -14,7 +14,6 @@ from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.endpoint.alarming import Alarming
 from constructs_optim.constructs.endpoint.endpoint_configuration import EndpointOptions, startup_parameters
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
-from constructs_optim.constructs.stack.stack_facts import answer
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Violation
 from constructs_optim.recipe.hosting import (
@@ -72,12 +71,12 @@ class ComponentHosting:
     @property
     def endpoint_arn(self) -> str:
         """The endpoint's ARN (a token)."""
-        return answer(self.endpoint, "ref")
+        return self.endpoint.ref
 
     @property
     def endpoint_name(self) -> str:
         """The endpoint's name (a token)."""
-        return answer(self.endpoint, "attr_endpoint_name")
+        return self.endpoint.attr_endpoint_name
 
     def add(
         self,

@@ -35,7 +35,6 @@ from constructs_optim.constructs.evaluation.endpoint_evaluation import EndpointE
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.network import Network
-from constructs_optim.constructs.stack.stack_facts import answer
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.hosting import Adapters, Component, Hosting
@@ -165,7 +164,7 @@ class EndpointComponents:
             label=label,
             endpoint_name=self.endpoint_name,
             endpoint_arn=self.endpoint_arn,
-            endpoint_config_name=answer(self._config, "attr_endpoint_config_name"),
+            endpoint_config_name=self._config.attr_endpoint_config_name,
             component_arn=component_arn,
             served=served,
             models=models,
@@ -201,7 +200,7 @@ class EndpointComponents:
         if component is not None and self._removal_policy is not None:
             component.apply_removal_policy(self._removal_policy)
             for hosted in component.hosted:
-                hosted.model.resource.apply_removal_policy(self._removal_policy)
+                hosted.resource.apply_removal_policy(self._removal_policy)
 
     def _configuration(self) -> dict[str, Any]:
         components = self._hosting.serves_components

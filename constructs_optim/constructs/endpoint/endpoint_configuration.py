@@ -11,7 +11,6 @@ from aws_cdk import Duration, Size
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Statement
-from constructs_optim.constructs.stack.stack_facts import answer
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting import CapacityReservation, Hosting, Observability, Routing
 
@@ -98,7 +97,7 @@ def configuration_properties(
         **({"data_capture_config": capture.to_property()} if capture is not None else {}),
         **({"enable_network_isolation": isolated} if isolated is not None else {}),
         **({"execution_role_arn": role_arn} if role_arn is not None else {}),
-        **({"kms_key_id": answer(key, "key_arn")} if key is not None else {}),
+        **({"kms_key_id": key.key_arn} if key is not None else {}),
         **({"metrics_config": _metrics(options.observability)} if options.observability is not None else {}),
         "production_variants": [variant],
         **({"vpc_config": network.to_property("securityGroupIds")} if network is not None else {}),
@@ -153,7 +152,7 @@ def variant_properties(
 def startup_parameters(options: EndpointOptions, model: HostedModel, *, longest: int | None = None) -> dict[str, Any]:
     """How long a model may take to start: as given, or as its own document says, or ``longest`` where the plan does."""
     startup, download = options.container_startup_timeout, options.model_data_download_timeout
-    timeouts = model.model.startup_timeouts.within(longest)
+    timeouts = model.startup_timeouts.within(longest)
     return {
         "containerStartupHealthCheckTimeoutInSeconds": _seconds(startup) if startup is not None else timeouts.startup,
         "modelDataDownloadTimeoutInSeconds": _seconds(download) if download is not None else timeouts.download,

@@ -14,16 +14,14 @@ from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.execution_role import granted_role
-from constructs_optim.constructs.artifacts.hosted_model import Surroundings, host
+from constructs_optim.constructs.artifacts.hosted_model import Surroundings, describe_hosted, host
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
-from constructs_optim.constructs.artifacts.recipe_metadata import describe_hosted
 from constructs_optim.constructs.components.component_hosting import ComponentHosting
 from constructs_optim.constructs.components.endpoint_components import EndpointComponents
 from constructs_optim.constructs.components.inference_component import InferenceComponent, Needs
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
 from constructs_optim.constructs.evaluation.evaluated_endpoint import EvaluatedEndpoint
-from constructs_optim.constructs.monitoring.alarm_actions import AlarmAction
-from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction, EndpointAlarms
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from constructs_optim.constructs.monitoring.endpoint_metrics import EndpointMetrics
 from constructs_optim.constructs.monitoring.served_model import ServedModel
@@ -31,13 +29,7 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.scaling_target import AsyncVariantTarget, VariantTarget
 from constructs_optim.constructs.stack.network import Network, make_connectable, shared_security_groups
 from constructs_optim.constructs.stack.physical_names import endpoint_name_of
-from constructs_optim.constructs.stack.stack_facts import (
-    answer,
-    facts_of,
-    is_token,
-    path_of,
-    placed,
-)
+from constructs_optim.constructs.stack.stack_context import StackContext, is_token, path_of
 from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring, refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
@@ -235,7 +227,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             endpoint_name=endpoint_name,
             rollback_alarms=len(rollback_alarms) if isinstance(rollback_alarms, Sequence) else 0,
             adapter_settings=adapters,
-            region=facts_of(scope).known_region,
+            region=StackContext.of(scope).known_region,
         )
         self._around = Surroundings(
             artifact_store=artifact_store,
@@ -261,7 +253,6 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         self._literal_name = endpoint_name_of(scope, id, endpoint_name)
         with declaring(scope, id):
             super().__init__(scope, id, physical_name=self._literal_name)
-        placed(self, scope, id)
         watch_template_size(self)
         for advice in warnings(self._hosting):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
@@ -298,7 +289,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             self,
             "Resource",
             deployment_config=self._deployment_config(),
-            endpoint_config_name=answer(self._config, "attr_endpoint_config_name"),
+            endpoint_config_name=self._config.attr_endpoint_config_name,
             endpoint_name=self._literal_name,
         )
         if rollback_alarms:
@@ -324,7 +315,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         self._scaling: EndpointScaling | None = None
         if removal_policy is not None:
             # A retained endpoint launches instances from its configuration and its models, as its role.
-            for kept in (self._endpoint, self._config, *(model.model.resource for model in self._models)):
+            for kept in (self._endpoint, self._config, *(model.resource for model in self._models)):
                 kept.apply_removal_policy(removal_policy)
             self._role.apply_removal_policy(removal_policy)
             self._keep(self.component)
@@ -373,7 +364,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
     def endpoint_name(self) -> str:
         """The endpoint's name (a token)."""
         if self._name is None:
-            self._name = self._get_resource_name_attribute(answer(self._endpoint, "attr_endpoint_name"))
+            self._name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
         return self._name
 
     @property
@@ -382,7 +373,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         # ARNs have names in lower case; a name that is known only at deployment is taken as it is.
         if self._arn is None:
             self._arn = self._get_resource_arn_attribute(
-                answer(self._endpoint, "ref"),
+                self._endpoint.ref,
                 service="sagemaker",
                 resource="endpoint",
                 resource_name=self._literal_name if is_token(self._literal_name) else self._literal_name.lower(),
@@ -425,7 +416,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         self._scaling = EndpointScaling(
             self,
             "Scaling",
-            target=scaled(answer(self._endpoint, "attr_endpoint_name"), self.variant_name),
+            target=scaled(self._endpoint.attr_endpoint_name, self.variant_name),
             min_capacity=min_capacity,
             max_capacity=max_capacity,
             defaults=scaling_defaults(self.plan),

@@ -9,8 +9,6 @@ from weakref import WeakKeyDictionary
 
 from constructs import Construct
 
-from .stack_facts import answer
-
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
 
@@ -39,7 +37,7 @@ class Network:
                 raise ValueError("vpc_subnets and security_groups need the vpc they belong to: pass vpc as well")
             return None
         groups = shared_security_groups(scope, vpc, security_groups) or ()
-        return Network(_chosen(vpc, subnets), tuple(answer(group, "security_group_id") for group in groups))
+        return Network(_chosen(vpc, subnets), tuple(group.security_group_id for group in groups))
 
     def to_property(self, security_groups_name: str) -> dict[str, list[str]]:
         """A ``VpcConfig`` property in the spelling of the API (``SecurityGroupIds``) or of a construct."""

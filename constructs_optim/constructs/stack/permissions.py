@@ -18,8 +18,7 @@ from aws_cdk import Acknowledgment, Annotations, RemovalPolicy, Validations
 from aws_cdk import aws_iam as iam
 from constructs import Construct, IConstruct
 
-from .late_value import late_value
-from .stack_facts import TOKEN, facts_of
+from .stack_context import TOKEN, StackContext, late_value
 
 Arn = str | Mapping[str, Any]
 
@@ -278,7 +277,7 @@ def _wildcards(statement: Statement, arns: Iterable[Arn]) -> list[tuple[Arn, str
 
 def _acknowledge(construct: IConstruct, reasons: list[tuple[Arn, str]]) -> None:
     if reasons:
-        resolved = facts_of(construct).stack.resolve([arn for arn, _ in reasons])
+        resolved = StackContext.of(construct).stack.resolve([arn for arn, _ in reasons])
         Validations.of(construct).acknowledge(
             *(
                 Acknowledgment(id=f"AwsSolutions-IAM5[Resource::{_as_nag_writes(arn)}]", reason=reason)

@@ -13,7 +13,7 @@ from constructs import Construct
 
 from constructs_optim.recipe.keys import sha256
 
-from .stack_facts import facts_of, is_token, path_of
+from .stack_context import StackContext, is_token, path_of
 
 _LONGEST = 63
 _HASH_DIGITS = 8
@@ -35,7 +35,7 @@ def endpoint_name_of(scope: Construct, id: str, given: str | None) -> str:
         return physical_name(scope, id)
     if not is_token(given):
         # CreateEndpoint does not tell upper from lower case (Amazon SageMaker API reference).
-        names = facts_of(scope).once(_EndpointNames, lambda _: _EndpointNames())
+        names = StackContext.of(scope).singleton(_EndpointNames, lambda _: _EndpointNames())
         first, first_id = names.get(given.lower(), (scope, id))
         if (first, first_id) != (scope, id) and first.node.try_find_child(first_id) is not None:
             raise ValueError(
@@ -56,13 +56,13 @@ def physical_name(scope: Construct, id: str, *, suffix: str = "", longest: int =
     The stack's name is in it where it is known; a nested stack's is not, and the last part of its id stands for it.
     ``suffix`` is left as it is.
     """
-    facts = facts_of(scope)
-    within = path_of(scope).removeprefix(path_of(facts.stack)).strip("/")
+    context = StackContext.of(scope)
+    within = path_of(scope).removeprefix(path_of(context.stack)).strip("/")
     place = [*within.split("/"), id] if within else [id]
-    known = not is_token(facts.name)
+    known = not is_token(context.name)
     if known:
-        place = [facts.name, *place]
+        place = [context.name, *place]
     longest -= len(suffix) + (0 if known else _STACK_PART)
     words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9-]", "", part).strip("-") for part in place)))
     name = f"{words.lower()[: longest - _HASH_DIGITS - 1].rstrip('-')}-{sha256('/'.join(place))[:_HASH_DIGITS]}{suffix}"
-    return name if known else f"{name}-{facts.uuid}"
+    return name if known else f"{name}-{context.uuid}"

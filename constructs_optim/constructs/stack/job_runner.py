@@ -1,7 +1,8 @@
-"""The state machine that watches a job: look, wait as long as the watcher says, look again."""
+"""What runs one kind of job in a stack: the handler that starts it, the watcher that polls it, and a state machine."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aws_cdk import aws_iam as iam
@@ -28,8 +29,8 @@ _RETRY = [
     }
 ]
 
-# Intrinsic to the state machine, not to a technique: look, wait as long as the watcher says, look again. When looking
-# itself keeps failing, the stack is told so instead of being left to its timeout.
+# Poll, wait as long as the watcher says, poll again. When polling itself keeps failing, the stack is signalled instead
+# of being left to its timeout.
 _STATES: dict[str, Any] = {
     "StartAt": "Look",
     "States": {
@@ -53,10 +54,58 @@ _STATES: dict[str, Any] = {
 }
 
 
-def watching_state_machine(scope: Construct, watcher: Handler, *, watches: str) -> stepfunctions.CfnStateMachine:
-    """Declare, below ``scope``, what has ``watcher`` look at each of what it ``watches`` until that has ended.
+class JobRunner:
+    """The handlers of one kind of job, which are called ``<name>_handler`` and ``<name>_watcher`` in ``runtime``."""
 
-    The watcher answers ``{"Done": false, "WaitSeconds": n}``, or ``{"Done": true}``.
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        code: Mapping[str, str],
+        job: str,
+        handler: tuple[str, Sequence[Statement]],
+        watcher: tuple[str, Sequence[Statement]],
+        start_sid: str = "StartWatching",
+    ) -> None:
+        """Declare them below ``scope``.
+
+        Args:
+            scope: the construct to create them in.
+            name: for instance ``evaluation``.
+            code: where the handlers' code is, as Lambda has it.
+            job: what people call one of its jobs.
+            handler: description and first permissions of the custom resource's handler.
+            watcher: the same of the watcher.
+            start_sid: of the statement by which the handler starts the state machine.
+        """
+        description, statements = watcher
+        self.watcher: Handler = Handler(
+            scope,
+            "Watcher",
+            code=code,
+            entry_point=f"runtime.handlers.{name}_watcher.handler",
+            description=description,
+            statements=statements,
+        )
+        self.state_machine: stepfunctions.CfnStateMachine = _state_machine(scope, self.watcher, job)
+        self.state_machine_arn: str = self.state_machine.ref
+        description, statements = handler
+        self.handler: Handler = Handler(
+            scope,
+            "Handler",
+            code=code,
+            entry_point=f"runtime.handlers.{name}_handler.handler",
+            description=description,
+            responds_to_cloudformation=True,
+            statements=[*statements, Statement(start_sid, ("states:StartExecution",), (self.state_machine_arn,))],
+        )
+
+
+def _state_machine(scope: Construct, watcher: Handler, job: str) -> stepfunctions.CfnStateMachine:
+    """A state machine that calls ``watcher`` until it returns ``{"Done": true}``.
+
+    Until then it returns ``{"Done": false, "WaitSeconds": n}``.
     """
     scope = Construct(scope, "StateMachine")
     log_group = log_group_of(scope, f"{_VENDED_LOGS}{physical_name(scope, 'Logs')}")
@@ -99,13 +148,13 @@ def watching_state_machine(scope: Construct, watcher: Handler, *, watches: str) 
             "states.amazonaws.com",
             source_arn=sub("arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*"),
         ),
-        description=f"Watches {watches}s until they end",
+        description=f"Watches {job}s until they end",
     )
     policy.apply(role)
     return stepfunctions.CfnStateMachine(
         scope,
         "Resource",
-        definition={"Comment": f"Watches one {watches} and signals the stack that waits for it", **_STATES},
+        definition={"Comment": f"Watches one {job} and signals the stack that waits for it", **_STATES},
         definition_substitutions={"WatcherArn": watcher.arn},
         logging_configuration={
             "destinations": [{"cloudWatchLogsLogGroup": {"logGroupArn": log_group.attr_arn}}],
