@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from constructs_optim.constructs.stack.network import NetworkOptions
 from constructs_optim.recipe import Model, Plan, Violation, violations
 from constructs_optim.recipe.techniques import Technique
 
 from .artifact_store import IArtifactStore
-from .optimization_job import OptimizationJob
+from .optimization_job import JobOptions, OptimizationJob
 from .optimized_artifact import OptimizedArtifact
 from .optimized_model import DeclaredModel, optimized_model
 from .stack_plan import region_of, shown
-
-if TYPE_CHECKING:
-    from aws_cdk import aws_ec2 as ec2
 
 
 @dataclass(frozen=True)
@@ -29,13 +27,8 @@ class Surroundings:
 
     artifact_store: IArtifactStore | None = None
     role: iam.IRole | None = None
-    job_role: iam.IRole | None = None
-    vpc: ec2.IVpc | None = None
-    vpc_subnets: ec2.SubnetSelection | None = None
-    security_groups: Sequence[ec2.ISecurityGroup] | None = None
-    max_runtime: Duration | None = None
-    timeout: Duration | None = None
-    network_isolation: bool | None = None
+    jobs: JobOptions = field(default_factory=JobOptions)
+    network: NetworkOptions = field(default_factory=NetworkOptions)
 
 
 @dataclass(frozen=True)
@@ -120,10 +113,8 @@ def host(scope: Construct, recipe: ModelRecipe, around: Surroundings) -> HostedM
         "techniques": recipe.techniques,
         "instance_type": recipe.instance_type,
         "environment": recipe.environment,
+        "network": replace(around.network, isolation=None),
         "role": around.role,
-        "vpc": around.vpc,
-        "vpc_subnets": around.vpc_subnets,
-        "security_groups": around.security_groups,
     }
     artifact: OptimizationJob | OptimizedArtifact
     if recipe.artifact_key is None:
@@ -131,23 +122,20 @@ def host(scope: Construct, recipe: ModelRecipe, around: Surroundings) -> HostedM
             scope,
             "Optimization",
             artifact_store=around.artifact_store,
-            job_role=around.job_role,
-            max_runtime=around.max_runtime,
-            timeout=around.timeout,
+            jobs=around.jobs,
             **given,
         )
     else:
         store = _store_of_reference(recipe.artifact_key, around)
         # Not under the job's id: CloudFormation does not change the type of a resource.
         artifact = OptimizedArtifact(scope, "Artifact", artifact_key=recipe.artifact_key, artifact_store=store, **given)
-    model = optimized_model(scope, artifact, network_isolation=around.network_isolation)
+    model = optimized_model(scope, artifact, network_isolation=around.network.isolation)
     return HostedModel(artifact, model)
 
 
 def _store_of_reference(artifact_key: str, around: Surroundings) -> IArtifactStore:
     """The store of an artifact that no job makes; what only a job could use is refused."""
-    for_jobs = (("job_role", around.job_role), ("max_runtime", around.max_runtime), ("timeout", around.timeout))
-    unused = [name for name, value in for_jobs if value is not None]
+    unused = [f"jobs.{name}" for name, value in vars(around.jobs).items() if value is not None]
     if unused:
         raise ValueError(
             f"artifact_key is {shown(artifact_key)}, and with it no job runs and nothing is waited for: leave "
