@@ -10,6 +10,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from constructs_optim.constructs.stack.lock_file import recorded_containers
 from constructs_optim.constructs.stack.network import NetworkOptions
 from constructs_optim.recipe import Model, Plan, Violation, violations
 from constructs_optim.recipe.techniques import Technique
@@ -54,6 +55,7 @@ class ModelRecipe:
             region=region_of(scope),
             environment=self.environment,
             max_runtime_seconds=int(max_runtime.to_seconds()) if isinstance(max_runtime, Duration) else None,
+            containers=recorded_containers(scope),
         )
         return [
             violation.model_copy(update={"location": self.place + violation.location})

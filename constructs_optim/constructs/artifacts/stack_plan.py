@@ -8,6 +8,7 @@ from aws_cdk import Duration, Stack
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
+from constructs_optim.constructs.stack.lock_file import record_containers, recorded_containers
 from constructs_optim.constructs.stack.stack_facts import facts_of, is_token
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.planning.plan import plan
@@ -32,7 +33,7 @@ def plan_for(
         RecipeError: with every rule the recipe breaks.
     """
     region = region_of(stack)
-    return plan(
+    planned = plan(
         model=model,
         techniques=techniques,
         instance_type=instance_type,
@@ -41,7 +42,10 @@ def plan_for(
         environment=environment,
         max_runtime_seconds=int(max_runtime.to_seconds()) if max_runtime is not None else None,
         identity=lambda uri: model_source.identity(stack, uri),
+        containers=recorded_containers(stack),
     )
+    record_containers(stack, planned.containers)
+    return planned
 
 
 def region_of(scope: Construct) -> str | None:
