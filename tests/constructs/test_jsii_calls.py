@@ -23,8 +23,11 @@ from constructs_optim import (
     Alarms,
     AlarmSettings,
     DataCapture,
+    MonitoringOptions,
+    NetworkOptions,
     OptimizedEndpoint,
     UpdatePolicy,
+    VariantOptions,
     Workload,
 )
 
@@ -78,12 +81,11 @@ def usual(scope: Stack, id: str, shared: Shared) -> OptimizedEndpoint:
     declared = endpoint(
         scope,
         id,
-        alarm_actions=[shared.pages],
+        monitoring=MonitoringOptions(alarm_actions=[shared.pages]),
         data_capture=DataCapture(shared.captures, encryption_key=shared.key),
-        security_groups=[shared.group],
+        network=NetworkOptions(security_groups=[shared.group], vpc=shared.vpc),
         update_policy=UpdatePolicy.canary(percent=50),
-        initial_instance_count=2,
-        vpc=shared.vpc,
+        variant=VariantOptions(initial_instance_count=2),
     )
     scaling = declared.auto_scale(min_capacity=2, max_capacity=8).on_concurrency()
     scaling.on_schedule("Day", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=4)
@@ -96,14 +98,16 @@ def full(scope: Stack, id: str, shared: Shared) -> OptimizedEndpoint:
     declared = endpoint(
         scope,
         id,
-        alarm_actions=[shared.pages],
-        alarms=Alarms(latency=AlarmSettings(threshold=20)),
+        monitoring=MonitoringOptions(
+            alarm_actions=[shared.pages],
+            alarms=Alarms(latency=AlarmSettings(threshold=20)),
+            instance_price_per_hour=7.09,
+            ok_actions=[shared.pages],
+        ),
         data_capture=DataCapture(shared.captures, sampling_percentage=5, encryption_key=shared.key),
-        initial_instance_count=2,
-        instance_price_per_hour=7.09,
-        ok_actions=[shared.pages],
+        variant=VariantOptions(initial_instance_count=2),
         update_policy=UpdatePolicy.canary(percent=50, bake_time=Duration.minutes(15)),
-        vpc=shared.vpc,
+        network=NetworkOptions(vpc=shared.vpc),
     )
     scaling = declared.auto_scale(min_capacity=2, max_capacity=8).on_concurrency(target=8)
     scaling.on_invocations(target=100)

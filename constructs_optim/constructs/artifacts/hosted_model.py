@@ -6,8 +6,8 @@ The model is CloudFormation's own where that can express it, and a custom resour
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from aws_cdk import CfnResource, Duration
 from aws_cdk import aws_iam as iam
@@ -20,6 +20,8 @@ from constructs_optim.constructs.stack.custom_resource import (
     TaggedResource,
     drop_none,
 )
+from constructs_optim.constructs.stack.lock_file import recorded_containers
+from constructs_optim.constructs.stack.network import NetworkOptions
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model, Plan, Violation, violations
 from constructs_optim.recipe.planning.plan_data import HubSource
@@ -29,13 +31,10 @@ from constructs_optim.templates.resource_types import METADATA_KEY
 from . import model_source
 from .artifact_store import IArtifactStore
 from .model_source import StartupTimeouts
-from .optimization_job import OptimizationJob
+from .optimization_job import JobOptions, OptimizationJob
 from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
 from .planned_recipe import add_recipe_metadata, recipe_metadata, shown
-
-if TYPE_CHECKING:
-    from aws_cdk import aws_ec2 as ec2
 
 
 @dataclass(frozen=True)
@@ -44,13 +43,8 @@ class Surroundings:
 
     artifact_store: IArtifactStore | None = None
     role: iam.IRole | None = None
-    job_role: iam.IRole | None = None
-    vpc: ec2.IVpc | None = None
-    vpc_subnets: ec2.SubnetSelection | None = None
-    security_groups: Sequence[ec2.ISecurityGroup] | None = None
-    max_runtime: Duration | None = None
-    timeout: Duration | None = None
-    network_isolation: bool | None = None
+    jobs: JobOptions = field(default_factory=JobOptions)
+    network: NetworkOptions = field(default_factory=NetworkOptions)
 
 
 @dataclass(frozen=True)
@@ -76,6 +70,7 @@ class ModelRecipe:
             region=StackContext.of(scope).known_region,
             environment=self.environment,
             max_runtime_seconds=int(max_runtime.to_seconds()) if isinstance(max_runtime, Duration) else None,
+            containers=recorded_containers(scope),
         )
         return [
             violation.model_copy(update={"location": self.place + violation.location})
@@ -139,10 +134,8 @@ def host(scope: Construct, recipe: ModelRecipe, around: Surroundings) -> HostedM
         "techniques": recipe.techniques,
         "instance_type": recipe.instance_type,
         "environment": recipe.environment,
+        "network": replace(around.network, isolation=None),
         "role": around.role,
-        "vpc": around.vpc,
-        "vpc_subnets": around.vpc_subnets,
-        "security_groups": around.security_groups,
     }
     artifact: OptimizationJob | OptimizedArtifact
     if recipe.artifact_key is None:
@@ -150,9 +143,7 @@ def host(scope: Construct, recipe: ModelRecipe, around: Surroundings) -> HostedM
             scope,
             "Optimization",
             artifact_store=around.artifact_store,
-            job_role=around.job_role,
-            max_runtime=around.max_runtime,
-            timeout=around.timeout,
+            jobs=around.jobs,
             **given,
         )
     else:
@@ -162,14 +153,13 @@ def host(scope: Construct, recipe: ModelRecipe, around: Surroundings) -> HostedM
     # Two ids: CloudFormation refuses to give a logical id another type ("Update of resource type is not permitted. The
     # new template modifies resource type of the following resources: ..."), and a recipe may gain a draft or lose it.
     if artifact.plan.container.is_native:
-        return _native_model(scope, "Model", artifact, around.network_isolation)
-    return _custom_model(scope, "OptimizedModel", artifact, around.network_isolation)
+        return _native_model(scope, "Model", artifact, around.network.isolation)
+    return _custom_model(scope, "OptimizedModel", artifact, around.network.isolation)
 
 
 def _store_of_reference(artifact_key: str, around: Surroundings) -> IArtifactStore:
     """The store of an artifact that no job makes; what only a job could use is refused."""
-    for_jobs = (("job_role", around.job_role), ("max_runtime", around.max_runtime), ("timeout", around.timeout))
-    unused = [name for name, value in for_jobs if value is not None]
+    unused = [f"jobs.{name}" for name, value in vars(around.jobs).items() if value is not None]
     if unused:
         raise ValueError(
             f"artifact_key is {shown(artifact_key)}, and with it no job runs and nothing is waited for: leave "

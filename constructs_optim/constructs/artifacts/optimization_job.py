@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aws_cdk import Annotations, Duration, Token
 from aws_cdk import aws_iam as iam
@@ -21,9 +22,9 @@ from constructs_optim.constructs.stack.custom_resource import (
     drop_none,
     wait_seconds,
 )
-from constructs_optim.constructs.stack.network import Network
+from constructs_optim.constructs.stack.network import Network, NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
+from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds, wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring, refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan
@@ -41,8 +42,22 @@ from .model_source import Artifact, StartupTimeouts
 from .optimization_service import OptimizationService
 from .planned_recipe import add_job_metadata, plan_for, shown
 
-if TYPE_CHECKING:
-    from aws_cdk import aws_ec2 as ec2
+
+@knows_its_arguments
+@dataclass(frozen=True)
+class JobOptions:
+    """How optimization and training jobs run.
+
+    Attributes:
+        role: what SageMaker assumes for the jobs. Default: the ``role`` of the construct, and without one a role for
+            all jobs of the stack.
+        max_runtime: how long a job may run. Default: 10 hours; longer for training.
+        timeout: how long the deployment waits for the artifact, at most 12 hours. Default: 12 hours.
+    """
+
+    role: iam.IRole | None = None
+    max_runtime: Duration | None = None
+    timeout: Duration | None = None
 
 
 class OptimizationJob(Construct):
@@ -64,13 +79,9 @@ class OptimizationJob(Construct):
         instance_type: str,
         artifact_store: IArtifactStore | None = None,
         environment: Mapping[str, str] | None = None,
-        max_runtime: Duration | None = None,
+        jobs: JobOptions | None = None,
+        network: NetworkOptions | None = None,
         role: iam.IRole | None = None,
-        job_role: iam.IRole | None = None,
-        timeout: Duration | None = None,
-        vpc: ec2.IVpc | None = None,
-        vpc_subnets: ec2.SubnetSelection | None = None,
-        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
         wait: bool = True,
     ) -> None:
         """Declare the job.
@@ -84,37 +95,33 @@ class OptimizationJob(Construct):
             artifact_store: where the artifact is kept; it must not be read-only. Default: one store for the whole
                 stack.
             environment: more environment variables for the model's container. Default: none.
-            max_runtime: how long the job may run. Default: 10 hours.
+            jobs: how the job runs: its role, the time it may take, and how long the deployment waits for it.
+            network: the VPC that job and model reach the network through. Default: none.
             role: what SageMaker assumes for the model, and for the job unless that has a role of its own. Default: a
                 role for all models of the stack, which writes nothing, and one for all jobs.
-            job_role: what SageMaker assumes for the job. Default: ``role``.
-            timeout: how long the deployment waits, at most 12 hours. Default: 12 hours.
-            vpc: the VPC that job and model reach the network through. Default: none.
-            vpc_subnets: which of its subnets. Default: the private ones.
-            security_groups: default: a new one without ingress.
             wait: whether the deployment waits for the artifact. Default: it does.
 
         Raises:
             RecipeError: with every rule the recipe breaks.
-            ValueError: when ``timeout`` is longer than CloudFormation can wait, or the store is read-only.
+            ValueError: when ``jobs.timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
         context = StackContext.of(scope)
         stack = context.stack
-        mistaken = wrong_kinds(
-            artifact_store=artifact_store,
-            max_runtime=max_runtime,
-            job_role=job_role,
-            role=role,
-            security_groups=security_groups,
-            timeout=timeout,
-            vpc=vpc,
-        )
+        refuse_wrong_kinds(jobs=jobs, network=network)
+        jobs, network = jobs or JobOptions(), network or NetworkOptions()
+        refuse_isolation(network, "OptimizationJob")
+        mistaken = [
+            *wrong_kinds(artifact_store=artifact_store, role=role),
+            *wrong_kinds(place="jobs.", **vars(jobs)),
+            *wrong_kinds(place="network.", **vars(network)),
+        ]
         if mistaken:
             recipe = (model, techniques, instance_type, context.known_region, environment)
             refuse([*mistaken, *check(Recipe(*recipe))])
         seconds = wait_seconds(
-            timeout,
+            jobs.timeout,
             LONGEST_WAIT_SECONDS,
+            name="jobs.timeout",
             instead="for a longer job use OptimizationJob(wait=False) in a stack of its own",
         )
         registry = ContainerRegistry.of(stack)
@@ -125,7 +132,7 @@ class OptimizationJob(Construct):
             techniques=techniques,
             instance_type=instance_type,
             environment=environment,
-            max_runtime=max_runtime,
+            max_runtime=jobs.max_runtime,
         )
         if self.plan.jobs and artifact_store is not None and artifact_store.read_only:
             raise ValueError(
@@ -145,12 +152,12 @@ class OptimizationJob(Construct):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
         self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(stack)
-        self.network: Network | None = Network.of(self, vpc, vpc_subnets, security_groups)
+        self.network: Network | None = Network.of(self, network)
         service = OptimizationService.of(self)
         self._service, self._registry, self._role = service, registry, role
         self.job_role: GrantedRole | None = None
         if self.plan.jobs:
-            self.job_role = self._permitted_job_role(job_role if job_role is not None else role)
+            self.job_role = self._permitted_job_role(jobs.role if jobs.role is not None else role)
         self._artifacts: list[Artifact] = []
         self.startup_timeouts: StartupTimeouts = StartupTimeouts.of(self.plan.container)
         for place, job in enumerate(self.plan.jobs):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aws_cdk import Annotations, CfnResource
 from aws_cdk import aws_iam as iam
@@ -12,7 +12,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
-from constructs_optim.constructs.stack.network import Network
+from constructs_optim.constructs.stack.network import Network, NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.template_size import watch_template_size
@@ -27,9 +27,6 @@ from .execution_role import GrantedRole, granted_role, serving_statements
 from .model_source import Artifact, StartupTimeouts
 from .optimization_service import OptimizationService
 from .planned_recipe import add_recipe_metadata, plan_for, shown
-
-if TYPE_CHECKING:
-    from aws_cdk import aws_ec2 as ec2
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -54,10 +51,8 @@ class OptimizedArtifact(Construct):
         artifact_key: str,
         artifact_store: IArtifactStore,
         environment: Mapping[str, str] | None = None,
+        network: NetworkOptions | None = None,
         role: iam.IRole | None = None,
-        vpc: ec2.IVpc | None = None,
-        vpc_subnets: ec2.SubnetSelection | None = None,
-        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
     ) -> None:
         """Refer to the artifact.
 
@@ -71,17 +66,17 @@ class OptimizedArtifact(Construct):
                 be a token.
             artifact_store: where the artifact is; one that may only be read will do.
             environment: more environment variables for the model's container. Default: none.
+            network: the VPC that the model reaches the network through. Default: none.
             role: what SageMaker assumes for the model. Default: one role for all models of the stack.
-            vpc: the VPC that the model reaches the network through. Default: none.
-            vpc_subnets: which of its subnets. Default: the private ones.
-            security_groups: default: a new one without ingress.
 
         Raises:
             RecipeError: with every rule the recipe breaks.
             ValueError: when the key is none, or not the one of this recipe.
         """
-        given = {"artifact_store": artifact_store, "role": role, "security_groups": security_groups, "vpc": vpc}
-        refuse_wrong_kinds(**given)
+        refuse_wrong_kinds(artifact_store=artifact_store, network=network, role=role)
+        network = network or NetworkOptions()
+        refuse_wrong_kinds(place="network.", **vars(network))
+        refuse_isolation(network, "OptimizedArtifact")
         stack = StackContext.of(scope).stack
         self._registry = registry = ContainerRegistry.of(stack)
         self.plan: Plan = plan_for(
@@ -99,7 +94,7 @@ class OptimizedArtifact(Construct):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
         self.artifact_store: IArtifactStore = artifact_store
-        self.network: Network | None = Network.of(self, vpc, vpc_subnets, security_groups)
+        self.network: Network | None = Network.of(self, network)
         service = OptimizationService.of(self)
         granted = granted_role(self, role, lambda: service.execution_role)
         granted.permit(serving_statements(self.plan, artifact_store, registry, in_vpc=self.network is not None))

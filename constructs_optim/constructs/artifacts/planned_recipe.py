@@ -8,6 +8,7 @@ from typing import Any
 from aws_cdk import CfnResource, Duration, Stack
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
+from constructs_optim.constructs.stack.lock_file import record_containers, recorded_containers
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.planning.plan import plan
@@ -34,7 +35,7 @@ def plan_for(
         RecipeError: with every rule the recipe breaks.
     """
     region = StackContext.of(stack).known_region
-    return plan(
+    planned = plan(
         model=model,
         techniques=techniques,
         instance_type=instance_type,
@@ -43,7 +44,10 @@ def plan_for(
         environment=environment,
         max_runtime_seconds=int(max_runtime.to_seconds()) if max_runtime is not None else None,
         identity=lambda uri: model_source.identity(stack, uri),
+        containers=recorded_containers(stack),
     )
+    record_containers(stack, planned.containers)
+    return planned
 
 
 def shown(text: str) -> str:

@@ -121,13 +121,14 @@ class ComponentHosting:
 
     def managed_range(self) -> tuple[int, int]:
         """The fewest and the most instances: as given, or what the copies take, and one more for updates."""
-        least, most = self.options.min_instance_count, self.options.max_instance_count
+        variant = self.options.variant
+        least, most = variant.min_instance_count, variant.max_instance_count
         if least is None:
-            given = self.options.initial_instance_count
+            given = variant.initial_instance_count
             fewest = self._taken(lambda copies: copies.least)
             least = fewest if given is None else min(given, fewest) if fewest == 0 else max(given, fewest)
         if most is None:
-            given = self.options.initial_instance_count or 0
+            given = variant.initial_instance_count or 0
             most = max(1, least, given, self._taken(lambda copies: copies.most) + 1)
         return least, most
 

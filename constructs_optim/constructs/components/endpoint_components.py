@@ -126,7 +126,7 @@ class EndpointComponents:
             techniques=(*self._hosting.techniques, *(t for pool in pools for t in listed(pool.techniques))),
             adapter_settings=adapters,
         )
-        broken = [each for recipe in recipes for each in recipe.violations(scope, self._around.max_runtime)]
+        broken = [each for recipe in recipes for each in recipe.violations(scope, self._around.jobs.max_runtime)]
         refuse([*broken, *check(asked)])
         self._isolate(f"add_component({id!r})", recipes)
         place = Construct(scope, id)
@@ -219,7 +219,7 @@ class EndpointComponents:
         EnableNetworkIsolation of the configuration "sets whether all model containers deployed to the endpoint are
         isolated" (Amazon SageMaker API reference, CreateEndpointConfig): what the models say of themselves agrees.
         """
-        said = self._around.network_isolation
+        said = self._around.network.isolation
         found = {model.plan.container.network_isolation for model in self._hosted()}
         return all(found) if said is None and found else said
 
@@ -235,12 +235,12 @@ class EndpointComponents:
         """
         isolated = {all(technique.network_isolation for technique in recipe.techniques) for recipe in recipes}
         isolated |= {model.plan.container.network_isolation for model in self._hosted()}
-        if self._around.network_isolation is None and len(isolated) > 1:
+        if self._around.network.isolation is None and len(isolated) > 1:
             raise ValueError(
                 f"{label}: some of the endpoint's models are cut off from the network, and others cannot be, such as "
                 "those of Sharding.fast_load(); of an endpoint with inference components, all containers are cut off "
-                "or none is (CreateEndpointConfig, EnableNetworkIsolation). Give the endpoint network_isolation=False, "
-                "or serve the models on two endpoints"
+                "or none is (CreateEndpointConfig, EnableNetworkIsolation). Give the endpoint "
+                "network=NetworkOptions(isolation=False), or serve the models on two endpoints"
             )
 
     def _variant(self, managed: tuple[int, int]) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class InferenceComponent(EvaluatedEndpoint, EndpointMetrics, Resource):
         watch_template_size(self)
         self.hosted: tuple[HostedModel, ...] = tuple(hosted)
         self.needs: tuple[Needs, ...] = tuple(needs)
-        self.variant_name: str = host.options.variant_name
+        self.variant_name: str = host.options.variant.name
         self._host, self._on_scaling, self._loads_adapters = host, on_scaling, loads_adapters
         self._scaling: EndpointScaling | None = None
         # Beside the component, not below it: the endpoint waits for the alarms, and what the component waits for may

@@ -98,9 +98,11 @@ class EndpointModels:
         Raises:
             ValueError: without a VPC.
         """
-        groups = self._around.security_groups
+        groups = self._around.network.security_groups
         if groups is None:
-            raise ValueError(f"{self.node.path} is in no VPC: give it vpc=..., and it has connections")
+            raise ValueError(
+                f"{self.node.path} is in no VPC: give it network=NetworkOptions(vpc=...), and it has connections"
+            )
         from aws_cdk import aws_ec2
 
         return aws_ec2.Connections(security_groups=list(groups))

@@ -60,8 +60,8 @@ class TaggedResource(CfnResource):
         return self._tag_manager
 
 
-def wait_seconds(timeout: Duration | None, default: int, *, instead: str) -> int:
-    """The seconds of ``timeout``.
+def wait_seconds(timeout: Duration | None, default: int, *, instead: str, name: str = "timeout") -> int:
+    """The seconds of ``timeout``, the argument ``name``.
 
     Raises:
         ValueError: when it is longer than CloudFormation can wait; ``instead`` is how to go about it then.
@@ -69,7 +69,7 @@ def wait_seconds(timeout: Duration | None, default: int, *, instead: str) -> int
     seconds = int(timeout.to_seconds()) if timeout is not None else default
     if timeout is not None and seconds > LONGEST_WAIT_SECONDS:
         raise ValueError(
-            f"timeout is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: {instead}"
+            f"{name} is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: {instead}"
         )
     return seconds
 
