@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from aws_cdk import CfnResource, Duration
 from aws_cdk import aws_iam as iam
@@ -36,10 +35,13 @@ from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
 from .planned_recipe import add_recipe_metadata, recipe_metadata, shown
 
+# Of a pool, where there are several; the model is the same for all.
+_LOCATED_FIELDS = ("techniques", "instance_type", "environment")
+
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What all models of an endpoint share: store, role, network, and how their jobs run."""
+class ModelOptions:
+    """Options that all models of an endpoint share."""
 
     artifact_store: IArtifactStore | None = None
     role: iam.IRole | None = None
@@ -49,21 +51,23 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class ModelRecipe:
-    """A recipe as a user gave it; nothing in it is checked yet."""
+    """The recipe of a model as the user declared it; nothing in it is checked yet.
+
+    Attributes:
+        model: as of ``OptimizedEndpoint``, like all that follow.
+        location: what stands before its fields in violations: ``instance_pools[0].``, or nothing.
+    """
 
     model: Model
     techniques: Sequence[Technique]
     instance_type: str
     artifact_key: str | None = None
     environment: Mapping[str, str] | None = None
-    place: str = ""
-    """Where it was given, as violations name it: ``instance_pools[0].``, or nothing."""
-    fields: tuple[str, ...] = field(default=("techniques", "instance_type", "environment"))
-    """What was given at that place."""
+    location: str = ""
 
     def violations(self, scope: Construct, max_runtime: Duration | None) -> list[Violation]:
         """All rules it breaks in the region of ``scope``, with jobs that may run so long."""
-        found = violations(
+        broken = violations(
             model=self.model,
             techniques=self.techniques,
             instance_type=self.instance_type,
@@ -73,10 +77,10 @@ class ModelRecipe:
             containers=recorded_containers(scope),
         )
         return [
-            violation.model_copy(update={"location": self.place + violation.location})
-            if violation.location.startswith(self.fields)
+            violation.model_copy(update={"location": self.location + violation.location})
+            if violation.location.startswith(_LOCATED_FIELDS)
             else violation
-            for violation in found
+            for violation in broken
         ]
 
 
@@ -122,56 +126,64 @@ class HostedModel:
         return self.plan.instance_type
 
 
-def host(scope: Construct, recipe: ModelRecipe, around: Surroundings) -> HostedModel:
-    """Declare what makes the artifact, or refers to it, and the model.
+def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -> HostedModel:
+    """Declare the artifact, or a reference to it, and the model.
 
     Raises:
         RecipeError: with every rule the recipe breaks.
-        ValueError: when what is given does not go together.
+        ValueError: when options do not go together.
     """
-    given: dict[str, Any] = {
-        "model": recipe.model,
-        "techniques": recipe.techniques,
-        "instance_type": recipe.instance_type,
-        "environment": recipe.environment,
-        "network": replace(around.network, isolation=None),
-        "role": around.role,
-    }
     artifact: OptimizationJob | OptimizedArtifact
+    network = replace(options.network, isolation=None)
     if recipe.artifact_key is None:
         artifact = OptimizationJob(
             scope,
             "Optimization",
-            artifact_store=around.artifact_store,
-            jobs=around.jobs,
-            **given,
+            model=recipe.model,
+            techniques=recipe.techniques,
+            instance_type=recipe.instance_type,
+            artifact_store=options.artifact_store,
+            environment=recipe.environment,
+            jobs=options.jobs,
+            network=network,
+            role=options.role,
         )
     else:
-        store = _store_of_reference(recipe.artifact_key, around)
         # Not under the job's id: CloudFormation does not change the type of a resource.
-        artifact = OptimizedArtifact(scope, "Artifact", artifact_key=recipe.artifact_key, artifact_store=store, **given)
+        artifact = OptimizedArtifact(
+            scope,
+            "Artifact",
+            model=recipe.model,
+            techniques=recipe.techniques,
+            instance_type=recipe.instance_type,
+            artifact_key=recipe.artifact_key,
+            artifact_store=_store_of_reference(recipe.artifact_key, options),
+            environment=recipe.environment,
+            network=network,
+            role=options.role,
+        )
     # Two ids: CloudFormation refuses to give a logical id another type ("Update of resource type is not permitted. The
     # new template modifies resource type of the following resources: ..."), and a recipe may gain a draft or lose it.
     if artifact.plan.container.is_native:
-        return _native_model(scope, "Model", artifact, around.network.isolation)
-    return _custom_model(scope, "OptimizedModel", artifact, around.network.isolation)
+        return _native_model(scope, "Model", artifact, options.network.isolation)
+    return _custom_model(scope, "OptimizedModel", artifact, options.network.isolation)
 
 
-def _store_of_reference(artifact_key: str, around: Surroundings) -> IArtifactStore:
-    """The store of an artifact that no job makes; what only a job could use is refused."""
-    unused = [f"jobs.{name}" for name, value in vars(around.jobs).items() if value is not None]
+def _store_of_reference(artifact_key: str, options: ModelOptions) -> IArtifactStore:
+    """The store of an artifact that no job makes; options of jobs are refused."""
+    unused = [f"jobs.{name}" for name, value in vars(options.jobs).items() if value is not None]
     if unused:
         raise ValueError(
             f"artifact_key is {shown(artifact_key)}, and with it no job runs and nothing is waited for: leave "
             f"{' and '.join(unused)} out"
         )
-    if around.artifact_store is None:
+    if options.artifact_store is None:
         raise ValueError(
             f"artifact_key is {shown(artifact_key)}, and a store that this stack makes for itself has no artifacts: "
             "name the one that has it with artifact_store=..., for instance ArtifactStore.from_bucket(bucket, "
             "read_only=True)"
         )
-    return around.artifact_store
+    return options.artifact_store
 
 
 def _native_model(

@@ -160,14 +160,14 @@ class OptimizationJob(Construct):
             self.job_role = self._permitted_job_role(jobs.role if jobs.role is not None else role)
         self._artifacts: list[Artifact] = []
         self.startup_timeouts: StartupTimeouts = StartupTimeouts.of(self.plan.container)
-        for place, job in enumerate(self.plan.jobs):
-            # A chain's later jobs are told apart by what they do; the first has the ids of one that is alone.
+        for index, job in enumerate(self.plan.jobs):
+            # A chain's later jobs have the technique in their ids; the first has the ids of one that is alone.
             # CloudFormation never changes a resource's type: another kind of job has ids of its own.
-            prefix = job.name.title().replace("-", "") if place or job.kind != "OptimizationJob" else ""
+            prefix = job.name.title().replace("-", "") if index or job.kind != "OptimizationJob" else ""
             self._artifacts.append(self._run(job, prefix, seconds if wait else None))
 
-    def _permitted_job_role(self, given: iam.IRole | None) -> GrantedRole:
-        granted = granted_role(self, given, lambda: self._service.job_role)
+    def _permitted_job_role(self, role: iam.IRole | None) -> GrantedRole:
+        granted = granted_role(self, role, lambda: self._service.job_role)
         in_vpc = self.network is not None
         granted.permit(job_statements(self.plan, self.artifact_store, self._registry, in_vpc=in_vpc))
         if any(job.code_channel is not None for job in self.plan.jobs):

@@ -34,7 +34,7 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 class OptimizedArtifact(Construct):
     """An artifact of another stack, or of another account that shares its store: no job of this stack makes it.
 
-    The recipe is declared as where the artifact was made. It decides how the artifact is served, and a key that this
+    The recipe is that of the stack that made the artifact. It decides how the artifact is served, and a key that this
     recipe does not make is refused. When the stack is deployed the artifact must be there: a deployment does not wait
     for it. While the stack refers to it, the store counts the reference.
     """
@@ -119,12 +119,12 @@ class OptimizedArtifact(Construct):
 
     @property
     def artifacts(self) -> Mapping[int, Artifact]:
-        """The artifact, by the place of the job that made it in the plan. The earlier ones of a chain are not there."""
+        """The artifact, by the index of its job in the plan, without the earlier ones of a chain."""
         return {len(self.plan.jobs) - 1: self._artifact}
 
     @property
     def artifact_key(self) -> str:
-        """The artifact's key in the store, as it was given."""
+        """The artifact's key in the store, as it was passed."""
         return self._key
 
     @property

@@ -14,9 +14,9 @@ from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore
 from constructs_optim.constructs.artifacts.execution_role import GrantedRole
 from constructs_optim.constructs.artifacts.hosted_model import (
     HostedModel,
+    ModelOptions,
     ModelRecipe,
-    Surroundings,
-    host,
+    create_model,
 )
 from constructs_optim.constructs.endpoint.endpoint_configuration import (
     EndpointOptions,
@@ -58,7 +58,7 @@ class EndpointComponents:
     component: InferenceComponent | None
     endpoint_arn: Any
     endpoint_name: Any
-    _around: Surroundings
+    _model_options: ModelOptions
     _added: list[HostedModel]
     _components: ComponentHosting
     _config: sagemaker.CfnEndpointConfig
@@ -126,11 +126,11 @@ class EndpointComponents:
             techniques=(*self._hosting.techniques, *(t for pool in pools for t in listed(pool.techniques))),
             adapter_settings=adapters,
         )
-        broken = [each for recipe in recipes for each in recipe.violations(scope, self._around.jobs.max_runtime)]
+        broken = [each for recipe in recipes for each in recipe.violations(scope, self._model_options.jobs.max_runtime)]
         refuse([*broken, *check(asked)])
         self._isolate(f"add_component({id!r})", recipes)
         place = Construct(scope, id)
-        models = [host(pool_scope(place, recipe), recipe, self._around) for recipe in recipes]
+        models = [create_model(pool_scope(place, recipe), recipe, self._model_options) for recipe in recipes]
         needs = [Needs.of(one, accelerators, memory, copies) for one in models]
         self._added += models
         self._config.enable_network_isolation = self._isolated
@@ -219,7 +219,7 @@ class EndpointComponents:
         EnableNetworkIsolation of the configuration "sets whether all model containers deployed to the endpoint are
         isolated" (Amazon SageMaker API reference, CreateEndpointConfig): what the models say of themselves agrees.
         """
-        said = self._around.network.isolation
+        said = self._model_options.network.isolation
         found = {model.plan.container.network_isolation for model in self._hosted()}
         return all(found) if said is None and found else said
 
@@ -235,7 +235,7 @@ class EndpointComponents:
         """
         isolated = {all(technique.network_isolation for technique in recipe.techniques) for recipe in recipes}
         isolated |= {model.plan.container.network_isolation for model in self._hosted()}
-        if self._around.network.isolation is None and len(isolated) > 1:
+        if self._model_options.network.isolation is None and len(isolated) > 1:
             raise ValueError(
                 f"{label}: some of the endpoint's models are cut off from the network, and others cannot be, such as "
                 "those of Sharding.fast_load(); of an endpoint with inference components, all containers are cut off "

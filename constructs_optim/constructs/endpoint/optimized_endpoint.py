@@ -14,7 +14,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.execution_role import granted_role
-from constructs_optim.constructs.artifacts.hosted_model import Surroundings, describe_hosted, host
+from constructs_optim.constructs.artifacts.hosted_model import ModelOptions, create_model, describe_hosted
 from constructs_optim.constructs.artifacts.optimization_job import JobOptions
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.components.component_hosting import ComponentHosting
@@ -171,7 +171,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             adapter_settings=adapters,
             region=StackContext.of(scope).known_region,
         )
-        self._around = Surroundings(artifact_store=artifact_store, role=role, jobs=jobs, network=network)
+        self._model_options = ModelOptions(artifact_store=artifact_store, role=role, jobs=jobs, network=network)
         mistaken = [
             *wrong_kinds(
                 artifact_store=artifact_store,
@@ -207,9 +207,9 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         self._removal_policy = removal_policy
         rollback_alarms = self._options.update_policy.rollback_alarms
         self._rollback_alarm_names = [alarm.alarm_name for alarm in rollback_alarms]
-        self._around = replace(self._around, network=network.with_shared_security_groups(self))
-        self._network = Network.of(self, self._around.network)
-        self._models = [host(pool_scope(self, recipe), recipe, self._around) for recipe in recipes]
+        self._model_options = replace(self._model_options, network=network.with_shared_security_groups(self))
+        self._network = Network.of(self, self._model_options.network)
+        self._models = [create_model(pool_scope(self, recipe), recipe, self._model_options) for recipe in recipes]
         self._role = (
             self._models[0].artifact.execution_role
             if self._models
@@ -239,7 +239,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         if rollback_alarms:
             # Apart: an alarm may be about another endpoint, whose model waits for the role's other permissions.
             watched = watch_statements([alarm.alarm_arn for alarm in rollback_alarms])
-            self._endpoint.node.add_dependency(self._role.permit_apart(self, "WatchAlarms", watched))
+            self._endpoint.node.add_dependency(self._role.permit_separately(self, "WatchAlarms", watched))
         for described in (self._config, self._endpoint):
             describe_hosted(described, self._models)
         self._components = ComponentHosting(

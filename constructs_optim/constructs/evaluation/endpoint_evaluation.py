@@ -1,4 +1,4 @@
-"""Evaluations of an endpoint: benchmarks after deployments and on a schedule, and what a deployment must come to."""
+"""Evaluations of an endpoint: benchmarks after deployments and on a schedule, and requirements on their results."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ _OF_RUNS = ("Concurrency", "ArtifactKey")
 
 @dataclass(frozen=True)
 class EvaluationTarget:
-    """What is evaluated, as constructs know it.
+    """An endpoint or component to evaluate.
 
     Attributes:
-        label: what people call it.
+        label: its name in messages and reports.
         endpoint_name: the endpoint's name (a token).
         endpoint_arn: its ARN.
         endpoint_config_name: the configuration in service (a token).
@@ -68,7 +68,7 @@ class EvaluationTarget:
         asynchronous: whether requests are queued.
         discount: what a savings plan takes off prices, as a share.
         instance_price_per_hour: what an instance costs, where it is stated.
-        on_declared: told of the evaluation's concurrencies, for dashboard and alarms.
+        on_declared: called with the evaluation and its baseline, for dashboard and alarms.
     """
 
     label: str
@@ -89,7 +89,7 @@ class EvaluationTarget:
 
 @jsii.implements(ITaggableV2)
 class EndpointEvaluation(Construct):
-    """A benchmark of what an endpoint serves. :meth:`require` makes a deployment depend on what comes of it.
+    """A benchmark of what an endpoint serves. :meth:`require` makes a deployment depend on its results.
 
     Tags reach the benchmark jobs.
     """
@@ -183,7 +183,7 @@ class EndpointEvaluation(Construct):
         quality: QualityRequirement | None = None,
         **limits: Unpack[Limits],
     ) -> EndpointEvaluation:
-        """Let a deployment through only if its evaluation comes to this; otherwise the stack rolls back.
+        """Let a deployment through only if its evaluation meets these requirements; otherwise the stack rolls back.
 
         What is served by then has taken over already: the rollback brings back what it replaced. An endpoint that
         serves what it served before is not measured again.
@@ -195,9 +195,9 @@ class EndpointEvaluation(Construct):
                 0.05 for 5 %. The first evaluation replaces nothing. Default: nothing is compared.
             regression_metrics: names in docs/metrics.md. Default: median time to first token and inter-token latency,
                 client latency at its 90th percentile, and output tokens a second.
-            quality: what is required of the answers. Default: nothing.
+            quality: requirements on the completions. Default: nothing.
             limits: see :class:`~constructs_optim.recipe.evaluation.Limits`; 1 % of the requests may fail where
-                ``max_error_rate`` is not given.
+                ``max_error_rate`` is not set.
 
         Raises:
             RecipeError: with every rule that is broken.

@@ -10,7 +10,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
-from constructs_optim.constructs.artifacts.execution_role import ExecutionRole, telling_statements
+from constructs_optim.constructs.artifacts.execution_role import ExecutionRole, running_statements
 from constructs_optim.constructs.artifacts.model_source import channel_statements, object_arn
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.endpoint.endpoint_base import INVOKE_ACTIONS
@@ -105,7 +105,7 @@ class EvaluationService(Construct):
 
     @cached_property
     def schedule_role_arn(self) -> str:
-        """What EventBridge Scheduler starts evaluations as."""
+        """The role by which EventBridge Scheduler starts evaluations."""
         role = iam.CfnRole(
             self,
             "ScheduleRole",
@@ -134,7 +134,7 @@ class EvaluationService(Construct):
         store: IArtifactStore,
         in_vpc: bool,
     ) -> None:
-        """Let a benchmark send ``workload`` to an endpoint, and handler and watcher keep what comes of it."""
+        """Let a benchmark send ``workload`` to an endpoint, and handler and watcher keep its results."""
         targets = (endpoint_arn, *((component_arn,) if component_arn is not None else ()))
         self.role.permit(
             [
@@ -146,7 +146,7 @@ class EvaluationService(Construct):
                 *_records(store, ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")),
                 _listing(store),
                 Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,)),
-                *telling_statements(in_vpc=in_vpc),
+                *running_statements(in_vpc=in_vpc),
             ]
         )
         kept = _records(store, ("s3:GetObject", "s3:PutObject"))
@@ -172,10 +172,10 @@ class EvaluationService(Construct):
 
 
 def _describing(endpoint_arn: Arn, component_arn: Arn | None) -> Sequence[Statement]:
-    found = [Statement("DescribeEndpoints", ("sagemaker:DescribeEndpoint",), (endpoint_arn,))]
+    statements = [Statement("DescribeEndpoints", ("sagemaker:DescribeEndpoint",), (endpoint_arn,))]
     if component_arn is not None:
-        found.append(Statement("DescribeComponents", ("sagemaker:DescribeInferenceComponent",), (component_arn,)))
-    return found
+        statements.append(Statement("DescribeComponents", ("sagemaker:DescribeInferenceComponent",), (component_arn,)))
+    return statements
 
 
 def _listing(store: IArtifactStore) -> Statement:

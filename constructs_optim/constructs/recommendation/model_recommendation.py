@@ -11,7 +11,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.artifacts import model_source
 from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
-from constructs_optim.constructs.artifacts.execution_role import GivenRole, telling_statements
+from constructs_optim.constructs.artifacts.execution_role import UserRole, running_statements
 from constructs_optim.constructs.artifacts.planned_recipe import shown
 from constructs_optim.constructs.evaluation.inference_optimization import (
     passing_statement,
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
 
 class ModelRecommendation(Construct):
-    """What SageMaker recommends to serve a model with, found out by a recommendation job when the stack is deployed.
+    """What SageMaker recommends to serve a model with, by a recommendation job when the stack is deployed.
 
     The service tries instance types and optimizations on instances of its own, sends them the workload, and ranks them.
-    The job runs once for what is asked: the same question, of this stack or of another with the same store, is answered
-    from the store, as long as the model's files are the same. While the job runs, resources that use what it
-    recommends wait; when it fails, the stack rolls back with the service's own reason.
+    The job runs once for each request: the same request, of this stack or of another with the same store, is served
+    from the store, as long as the model's files are the same. While the job runs, resources that use what it recommends
+    wait; when it fails, the stack rolls back with the service's own reason.
 
     What is recommended is not deployed by this: the model package is registered for approval first (Amazon SageMaker
     developer guide, "Deploy a generative AI inference recommendation").
@@ -134,8 +134,8 @@ class ModelRecommendation(Construct):
             store=self.artifact_store,
             role_arn=role.role_arn,
         )
-        given = GivenRole.of(self, role)
-        given.permit(self._execution_statements(source))
+        user_role = UserRole.of(self, role)
+        user_role.permit(self._execution_statements(source))
         properties = self._request(request, workload_config_name(config), optimize_model)
         waits = f"\n{seconds}" if seconds != LONGEST_WAIT_SECONDS else ""
         job = json.dumps(stack.resolve(properties), sort_keys=True) + waits
@@ -153,8 +153,8 @@ class ModelRecommendation(Construct):
             },
         )
         # Its role has the permissions when the job starts.
-        if given.policy is not None:
-            self._resource.node.add_dependency(given.policy)
+        if user_role.policy is not None:
+            self._resource.node.add_dependency(user_role.policy)
         if self._signal is not None:
             self._signal.await_from(self._resource)
 
@@ -216,7 +216,7 @@ class ModelRecommendation(Construct):
             *trying_statements(),
             *training_statements(),
             passing_statement(self.role.role_arn),
-            *telling_statements(in_vpc=False),
+            *running_statements(in_vpc=False),
         ]
 
     def _request(self, request: RecommendationRequest, config_name: str, optimize_model: bool) -> dict[str, Any]:

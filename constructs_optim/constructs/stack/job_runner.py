@@ -74,7 +74,7 @@ class JobRunner:
             scope: the construct to create them in.
             name: for instance ``evaluation``.
             code: where the handlers' code is, as Lambda has it.
-            job: what people call one of its jobs.
+            job: the name of one of its jobs in descriptions.
             handler: description and first permissions of the custom resource's handler.
             watcher: the same of the watcher.
             start_sid: of the statement by which the handler starts the state machine.

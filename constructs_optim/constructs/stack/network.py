@@ -86,7 +86,7 @@ def refuse_isolation(network: NetworkOptions, construct: str) -> None:
 
 
 def make_connectable(of: type) -> None:
-    """Let a class's objects be given wherever the CDK takes an ``IConnectable``.
+    """Make a class one that the CDK takes for an ``IConnectable``.
 
     Only endpoints in a VPC are, and only then: the module of the interface takes a quarter of a second to load.
     """
