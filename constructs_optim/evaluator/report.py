@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from constructs_optim.recipe.evaluation.calculation import PARTS, ErrorKind
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Level
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 REPORT = "report.html"
 _TEMPLATE = Path(__file__).with_name("report.html.j2")
+PLOT_STYLE = Path(__file__).with_name("report.mplstyle")
+"""matplotlib's settings for the plots."""
 _SUMMARY = (
     "time_to_first_token_p50",
     "time_to_first_token_p99",
@@ -44,30 +46,11 @@ _UNITS = {Unit.MILLISECONDS: " (ms)", Unit.US_DOLLARS: " ($)"}
 
 # Of the baseline and of what is compared with it: the same as in dashboards.
 _COLORS = ("#7f7f7f", "#2ca02c")
-_INK, _FAINT, _GRID, _CARD = "#16191f", "#687078", "#e3e6e8", "#ffffff"
+_FAINT, _CARD = "#687078", "#ffffff"
 _INCHES = (5.6, 3.3)
 _BOX = (0.12, 0.15, 0.85, 0.74)
 # Inches that a row of a legend takes.
 _LEGEND_ROW = 0.17
-PLOT_STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 8.5,
-    "axes.edgecolor": _GRID,
-    "axes.labelcolor": _FAINT,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlecolor": _INK,
-    "text.color": _INK,
-    "xtick.color": _FAINT,
-    "ytick.color": _FAINT,
-    "legend.edgecolor": "none",
-    "legend.framealpha": 0.8,
-    "legend.labelcolor": _FAINT,
-    "legend.fontsize": 7.5,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "constructs-optim",
-}
 # By what factor values differ before they are drawn on a logarithmic scale.
 _WIDE = 20
 _DOLLARS_PER_MILLION = "US dollars per million tokens"
@@ -246,7 +229,7 @@ def _plots(sides: Sequence[ReportSide]) -> Iterator[tuple[str, str]]:
         "Cost against latency": partial(_draw_cost, sides),
     }
     for title, draw in plots.items():
-        with mpl.rc_context(PLOT_STYLE):
+        with mpl.rc_context(fname=PLOT_STYLE):
             figure = draw_figure(title, draw)
             if figure is not None:
                 svg = io.StringIO()
@@ -268,10 +251,6 @@ def draw_figure(title: str, draw: Callable[[Axes], bool]) -> Figure | None:
 
     figure = Figure(figsize=_INCHES, facecolor=_CARD)
     axes = figure.add_axes(_BOX, facecolor=_CARD)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(length=0)
-    axes.grid(color=_GRID, linewidth=0.7)
-    axes.set_axisbelow(True)
     if not draw(axes):
         return None
     axes.set_title(title)

@@ -49,29 +49,6 @@ class Side:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class EndpointDescription:
-    """An endpoint, seen from one of its variants or inference components.
-
-    Attributes:
-        variant_name: the production variant that serves, where there is only one or one was chosen.
-        instance_type: None where instances of several types serve.
-        instance_count: of all instances.
-        model_data: the ``s3://`` prefix of the model's files.
-    """
-
-    variant_name: str | None = None
-    instance_type: str | None = None
-    instance_count: int | None = None
-    model_data: str | None = None
-
-    @property
-    def artifact_key(self) -> str | None:
-        """The key of the artifact that is served, where it is one of a store's."""
-        artifact = _ARTIFACT.search(self.model_data or "")
-        return artifact[1] if artifact else None
-
-
 async def prepare_sides(options: Options, prompts: Sequence[Prompt], session: Callable[[], Session]) -> list[Side]:
     """All sides, each of which has completed a prompt.
 
@@ -87,12 +64,16 @@ async def prepare_sides(options: Options, prompts: Sequence[Prompt], session: Ca
     return [await _Preparation(options, side, prompts, session).side() for side in options.sides]
 
 
-def describe_endpoint(sagemaker: Any, side: SideOptions) -> EndpointDescription:
+def describe_endpoint(sagemaker: Any, side: SideOptions, subject: Subject) -> tuple[Subject, str | None]:
     """Describe the endpoint of a side.
 
     Args:
         sagemaker: a ``sagemaker`` client of boto3.
         side: names the endpoint, and one of its variants or components.
+        subject: what is known of it already.
+
+    Returns:
+        The subject with its variant, instances and artifact, and the ``s3://`` prefix of the model's files.
 
     Raises:
         EvaluationError: where the endpoint, or the part of it that is named, does not exist or is not in service.
@@ -126,7 +107,15 @@ def describe_endpoint(sagemaker: Any, side: SideOptions) -> EndpointDescription:
         raise EvaluationError(f"{name} serves inference components: choose one with {name},inference-component=NAME")
     running = {variant["VariantName"]: variant for variant in endpoint.get("ProductionVariants", [])}
     count = running.get(chosen, {}).get("CurrentInstanceCount") or variant.get("InitialInstanceCount")
-    return EndpointDescription(chosen, variant.get("InstanceType"), count, _model_data(sagemaker, variant, component))
+    model_data = _model_data(sagemaker, variant, component)
+    artifact = _ARTIFACT.search(model_data or "")
+    facts = {
+        "variant_name": chosen,
+        "artifact_key": artifact[1] if artifact else None,
+        "instance_type": variant.get("InstanceType"),
+        "instance_count": count,
+    }
+    return subject.model_copy(update=facts), model_data
 
 
 class _Preparation:
@@ -139,22 +128,21 @@ class _Preparation:
         self._new_session = session
         self._session = session() if side.url is None else None
         self._notes = [RANDOM_PROMPTS_NOTE] if options.random_prompts else []
-        self._endpoint = EndpointDescription() if self._session is None else self._describe(self._session)
-
-    async def side(self) -> Side:
-        """The side, once it has completed a prompt."""
-        side, endpoint = self._side, self._endpoint
-        subject = Subject(
+        self._model_data: str | None = None
+        self._subject = Subject(
             label=side.title,
             endpoint_name=side.endpoint_name,
-            variant_name=endpoint.variant_name,
+            variant_name=side.variant,
             inference_component_name=side.inference_component,
             url=_without_credentials(side.url) if side.url else None,
             model=side.model,
-            artifact_key=endpoint.artifact_key,
-            instance_type=endpoint.instance_type,
-            instance_count=endpoint.instance_count,
         )
+        if self._session is not None:
+            self._describe(self._session)
+
+    async def side(self) -> Side:
+        """The side, once it has completed a prompt."""
+        side = self._side
         sender = Sender(self._target(), CHAT, self._prompts, self._options.generation)
         price, tokenizer = self._price(), self._tokenizer()
         as_text = all(prompt.inputs is not None for prompt in self._prompts)
@@ -163,18 +151,18 @@ class _Preparation:
             await sender.choose_format(formats, self._options.loads[0].timeout_seconds)
         except EvaluationError as error:
             raise EvaluationError(f"{side.title}: {error}") from None
-        return Side(side.name, subject, sender, tokenizer, price, self._notes)
+        return Side(side.name, self._subject, sender, tokenizer, price, self._notes)
 
-    def _describe(self, session: Session) -> EndpointDescription:
+    def _describe(self, session: Session) -> None:
         try:
-            return describe_endpoint(session.client("sagemaker"), self._side)
+            described = describe_endpoint(session.client("sagemaker"), self._side, self._subject)
+            self._subject, self._model_data = described
         except ClientError as error:
             if _code(error) not in _DENIED:
                 raise
             # Who may invoke an endpoint need not be allowed to describe it.
             reason = error.response.get("Error", {}).get("Message", error)
             self._notes.append(f"The endpoint could not be described: {reason}")
-            return EndpointDescription(variant_name=self._side.variant)
 
     def _target(self) -> UrlTarget | SageMakerTarget:
         side = self._side
@@ -188,7 +176,7 @@ class _Preparation:
         )
 
     def _price(self) -> Price | None:
-        count, discount = self._endpoint.instance_count or 1, self._side.discount
+        count, discount = self._subject.instance_count or 1, self._side.discount
         hourly, source = self._side.instance_price_per_hour, "stated"
         if hourly is None:
             try:
@@ -202,7 +190,7 @@ class _Preparation:
 
     def _listed_price(self) -> tuple[float, str]:
         """The price of an instance on the AWS Price List, and its source."""
-        instance_type = self._endpoint.instance_type
+        instance_type = self._subject.instance_type
         if self._session is None:
             raise EvaluationError("what a server at a URL costs is not known")
         if instance_type is None:
@@ -220,7 +208,7 @@ class _Preparation:
     def _tokenizer(self) -> ModelTokenizer | None:
         if self._side.tokenizer is not None:
             return ModelTokenizer.load(self._side.tokenizer, read_s3=self._read_s3)
-        files = self._endpoint.model_data or ""
+        files = self._model_data or ""
         if not files.startswith("s3://") or files.endswith(".tar.gz"):
             return None
         try:

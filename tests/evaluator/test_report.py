@@ -55,7 +55,7 @@ def test_a_legend_lies_over_no_curve_and_within_the_plot(labels: tuple[str, ...]
         axes.set_xlabel("concurrency")
         return True
 
-    with mpl.rc_context(PLOT_STYLE):
+    with mpl.rc_context(fname=PLOT_STYLE):
         figure = draw_figure("Time to first token", draw)
         assert figure is not None
         renderer = FigureCanvasAgg(figure).get_renderer()
