@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.evaluator.answers import Answer, ChatDecoder, Decoder, TokenDecoder, refused
 from constructs_optim.evaluator.connection import Exchange
+from constructs_optim.evaluator.streaming import ChatDecoder, Completion, Decoder, TokenDecoder, refusal
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
 from .timing_server import frame
@@ -36,7 +36,7 @@ def token(text: str, **more: Any) -> dict[str, Any]:
     return {"token": {"id": 1, "text": text, "log_prob": -0.1}, **more}
 
 
-def decoded(decoder: Decoder, *pieces: bytes, headers: dict[str, str] | None = None, **exchange: Any) -> Answer:
+def decoded(decoder: Decoder, *pieces: bytes, headers: dict[str, str] | None = None, **exchange: Any) -> Completion:
     """An answer whose pieces arrived a second apart, the first after one."""
     decoder.start(headers or {})
     arrived = [(float(at), piece) for at, piece in enumerate(pieces, start=1)]
@@ -51,7 +51,7 @@ USAGE = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
 def test_a_chat_has_its_first_token_with_the_first_content() -> None:
     role = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}
     answer = decoded(ChatDecoder(), events(role), events(chunk("Hel")), events(chunk("lo", "stop"), USAGE, "[DONE]"))
-    assert answer == Answer("Hello", "", 2, 3, 7, 2, finished=True, first_tokens=1, first_length=3)
+    assert answer == Completion("Hello", "", 2, 3, 7, 2, finished=True, first_tokens=1, first_length=3)
 
 
 def test_what_a_model_thinks_before_it_answers_is_generated_too() -> None:
@@ -76,7 +76,7 @@ def test_tokens_of_lmi_and_of_text_generation_inference_are_read_alike(written: 
     last = token("</s>", generated_text="Deep", details={"finish_reason": "length", "generated_tokens": 3})
     last["token"]["special"] = True
     answer = decoded(TokenDecoder(), written(token("De")), written(token("ep")), written(last))
-    assert answer == Answer("Deep", "", 1, 3, None, 3, finished=True, first_tokens=1, first_length=2)
+    assert answer == Completion("Deep", "", 1, 3, None, 3, finished=True, first_tokens=1, first_length=2)
 
 
 WHOLE = b": a comment\nevent: message\nid: 1\nretry: 5\n" + events(
@@ -98,7 +98,7 @@ def test_where_the_network_cuts_a_stream_does_not_matter(cuts: list[int], framed
 
 @pytest.mark.parametrize("decoder", [ChatDecoder, TokenDecoder])
 def test_a_body_of_nothing_is_an_empty_answer(decoder: type[Decoder]) -> None:
-    assert decoded(decoder()) == Answer()
+    assert decoded(decoder()) == Completion()
 
 
 def exception(kind: str) -> bytes:
@@ -224,11 +224,11 @@ def test_the_first_thing_that_went_wrong_is_the_one_that_counts() -> None:
 def test_a_refusal_has_a_kind_and_the_servers_words(
     status: int, headers: dict[str, str], body: bytes, kind: ErrorKind, said: str
 ) -> None:
-    found = refused(Exchange(0, 1, status, headers, [(1, body)]))
+    found = refusal(Exchange(0, 1, status, headers, [(1, body)]))
     assert found is not None
     assert found[0] is kind
     assert said in found[1]
 
 
 def test_an_answer_is_no_refusal() -> None:
-    assert refused(Exchange(0, 1, 200)) is None
+    assert refusal(Exchange(0, 1, 200)) is None
