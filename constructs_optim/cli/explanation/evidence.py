@@ -1,4 +1,4 @@
-"""What an explanation knows besides templates, from AWS or from files: deployed templates, stores and prices."""
+"""Looks up what an explanation needs besides templates: deployed templates, artifact stores and prices."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from botocore.exceptions import ClientError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate
 from constructs_optim.explanation.evidence import (
@@ -17,10 +18,9 @@ from constructs_optim.explanation.evidence import (
     Prices,
     StackEvidence,
     StoreContents,
-    Stored,
     StoredArtifact,
 )
-from constructs_optim.explanation.job_facts import JobFacts, parts_of, runs_on
+from constructs_optim.explanation.jobs import ArtifactJob, instance_type_of, steps_of
 from constructs_optim.operations.artifacts import Artifact
 from constructs_optim.operations.deployed_templates import DeployedTemplates
 from constructs_optim.operations.price_list import API_REGION, hosting_prices_per_hour, training_prices_per_hour
@@ -28,47 +28,48 @@ from constructs_optim.runtime.errors import code_of
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT
 from constructs_optim.templates.template import Resource, Template
 
-from .aws import DENIED, Account
+from ..aws import DENIED, Account
 
 DEPLOYED = "deployed"
 LISTED = "aws"
-_KINDS = ("hosting", "training", "optimization")
+_USES = ("hosting", "training", "optimization")
+
+
+_Dollars = Annotated[float, Field(gt=0, strict=True)]
+_PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[str, dict[str, _Dollars]])
 
 
 def stated_prices(path: Path) -> Prices:
     """The prices of a file: ``{"ml.g5.12xlarge": 7.09}``, or such objects under hosting, training and optimization."""
     try:
-        given = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise typer.BadParameter(f"{path} is not JSON: {error}") from None
-    kinds = given if isinstance(given, dict) and given and set(given) <= set(_KINDS) else {"hosting": given}
-    wrong = [
-        name
-        for prices in kinds.values()
-        for name, price in (prices.items() if isinstance(prices, dict) else [("it", None)])
-        if not isinstance(price, int | float) or isinstance(price, bool) or not price > 0
-    ]
-    if wrong:
+    by_use = isinstance(content, dict) and content and {*content} <= {*_USES}
+    try:
+        prices = _PRICES_BY_USE.validate_python(content if by_use else {"hosting": content})
+    except ValidationError as error:
+        wrong = dict.fromkeys(str(detail["loc"][1]) if len(detail["loc"]) > 1 else "it" for detail in error.errors())
         raise typer.BadParameter(
             f'{path} has to be an object of dollars an hour above zero, {{"ml.g5.12xlarge": 7.09}}, or one of such '
-            f"objects under {', '.join(_KINDS)}; wrong: {', '.join(wrong)}"
-        )
-    return Prices(**kinds, source=f"prices of {path.name}")
+            f"objects under {', '.join(_USES)}; wrong: {', '.join(wrong)}"
+        ) from None
+    return Prices(**prices, source=f"prices of {path.name}")
 
 
 class Evidence:
-    """Looks up what an explanation asks for, each thing once; ``notes`` say what could not be looked up."""
+    """Looks up what an explanation needs, each store once; ``notes`` are about what could not be looked up."""
 
     def __init__(self, account: Account | None, store: str | None, prices: Prices | None, *, listed: bool) -> None:
-        """Prepare to look.
+        """Store the command's choices.
 
         Args:
-            account: the account; None where AWS is not asked.
-            store: the bucket of all artifacts, or ``deployed`` for the one that each job names; None to look into none.
-            prices: those that were given.
-            listed: whether the AWS Price List is asked.
+            account: the account; None where AWS is not called.
+            store: the bucket of all artifacts, or ``deployed`` for the one that each job names; None to search none.
+            prices: the user's prices.
+            listed: whether to query the AWS Price List.
         """
         self._account, self._store, self._prices, self._listed = account, store, prices, listed
         self._contents: dict[str, StoreContents] = {}
@@ -99,7 +100,7 @@ class Evidence:
         return found
 
     def of(self, stack: StackTemplate) -> StackEvidence:
-        """What is known of a stack."""
+        """The facts about a stack."""
         jobs = Template(stack.template).of_type(*JOBS, OPTIMIZED_ARTIFACT)
         stores = {job.logical_id: found for job in jobs if (found := self._store_of(stack, job)) is not None}
         return StackEvidence(self._prices_of(stack, jobs), stores)
@@ -114,7 +115,7 @@ class Evidence:
             self._note(f"There are no prices for {stack.path}: its region is known only at deployment; give --region.")
             return Prices()
         pricing = self._account.client("pricing", API_REGION)
-        trains = any(JobFacts(job).is_training for job in jobs)
+        trains = any(ArtifactJob(job).is_training for job in jobs)
         try:
             hosting = hosting_prices_per_hour(pricing, region)
             training = training_prices_per_hour(pricing, region) if trains else {}
@@ -165,7 +166,7 @@ class Evidence:
             stored: dict[str, StoredArtifact] = {}
             past: list[PastJob] = []
             for artifact in self._account.inventory(bucket).all():
-                stored[artifact.key] = _stored(artifact)
+                stored[artifact.key] = StoredArtifact(artifact.state.value, artifact.detail, artifact.made_at)
                 if (job := _past_job(artifact)) is not None:
                     past.append(job)
             self._contents[bucket] = StoreContents(bucket, stored, tuple(past))
@@ -174,10 +175,6 @@ class Evidence:
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
-
-
-def _stored(artifact: Artifact) -> StoredArtifact:
-    return StoredArtifact(Stored(artifact.state.value), artifact.detail, artifact.made_at)
 
 
 def _past_job(artifact: Artifact) -> PastJob | None:
@@ -190,7 +187,7 @@ def _past_job(artifact: Artifact) -> PastJob | None:
     return PastJob(
         model_id=str(described.get("Model", "")).partition(" ")[0],
         techniques=tuple(str(each) for each in described.get("Techniques") or ()),
-        parts=parts_of(request),
-        instance_type=runs_on(request) or "",
+        steps=steps_of(request),
+        instance_type=instance_type_of(request) or "",
         seconds=float(seconds),
     )

@@ -1,4 +1,4 @@
-"""``constructs-optim explain``: what a deployment of a synthesized app does, in words."""
+"""``constructs-optim explain``: explain the effects of deploying a synthesized app."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from constructs_optim.explanation.explain import explain
 from constructs_optim.explanation.markdown import markdown
 from constructs_optim.explanation.report import Report
 
-from .aws import Account, Profile, Region, bucket_name, errors_explained, failed
-from .explanation_evidence import DEPLOYED, LISTED, Evidence, stated_prices
-from .explanation_text import ExplanationText
+from ..aws import Account, Profile, Region, bucket_name, errors_explained, failed
+from .evidence import DEPLOYED, LISTED, Evidence, stated_prices
+from .text import print_explanation
 
 
 class Format(StrEnum):
@@ -89,11 +89,11 @@ def explain_command(
     AWS is asked only where --against deployed, --store or --prices aws says so.
     """
     asks = against == DEPLOYED or store is not None or prices == LISTED
-    given = stated_prices(Path(prices)) if prices not in (None, LISTED) else None
+    user_prices = stated_prices(Path(prices)) if prices not in (None, LISTED) else None
     try:
         with errors_explained():
             after = _chosen(read_assembly(assembly), stack or [], assembly)
-            evidence = Evidence(Account(profile, region) if asks else None, store, given, listed=prices == LISTED)
+            evidence = Evidence(Account(profile, region) if asks else None, store, user_prices, listed=prices == LISTED)
             report = _explained(after, against, evidence, stack or [])
     except ExplanationError as error:
         raise failed(str(error)) from None
@@ -103,8 +103,8 @@ def explain_command(
         case Format.markdown:
             typer.echo(markdown(report), nl=False)
         case Format.text:
-            ExplanationText(report, permissions=permissions).print()
-    if report.refusals or any(_happens(report, what) for what in fail_on or ()):
+            print_explanation(report, permissions=permissions)
+    if report.refusals or any(_happens(report, event) for event in fail_on or ()):
         raise typer.Exit(1)
 
 
@@ -114,36 +114,36 @@ def _explained(after: list[StackTemplate], against: str | None, evidence: Eviden
     if against == DEPLOYED:
         before, name = evidence.deployed(after), "what is deployed"
     elif against is not None:
-        before = [each for each in read_assembly(Path(against)) if not patterns or _is_chosen(each, patterns)]
-    known = {each.path: evidence.of(each) for each in [*(before or ()), *after]}
+        before = [stack for stack in read_assembly(Path(against)) if not patterns or _is_chosen(stack, patterns)]
+    facts = {stack.path: evidence.of(stack) for stack in [*(before or ()), *after]}
     return explain(
         after,
         before,
         against=name,
         deployed=against == DEPLOYED,
-        evidence_of=lambda each: known[each.path],
+        evidence_of=lambda stack: facts[stack.path],
         notes=evidence.notes,
     )
 
 
 def _chosen(stacks: list[StackTemplate], patterns: list[str], assembly: Path) -> list[StackTemplate]:
-    chosen = [each for each in stacks if not patterns or _is_chosen(each, patterns)]
+    chosen = [stack for stack in stacks if not patterns or _is_chosen(stack, patterns)]
     if not chosen:
-        there = ", ".join(each.path for each in stacks) or "none"
-        raise ExplanationError(f"{assembly} has no stack {' or '.join(patterns)}; its stacks are: {there}")
+        names = ", ".join(stack.path for stack in stacks) or "none"
+        raise ExplanationError(f"{assembly} has no stack {' or '.join(patterns)}; its stacks are: {names}")
     return chosen
 
 
 def _is_chosen(stack: StackTemplate, patterns: Iterable[str]) -> bool:
-    """Whether a stack is one of those; a nested stack goes with the one it is in."""
+    """Whether a stack, or the outermost one it is nested in, matches one of the patterns."""
     outermost = stack.path
     for _ in stack.parents:
         outermost = outermost.rpartition("/")[0]
     return any(fnmatchcase(path, pattern) for pattern in patterns for path in (stack.path, outermost))
 
 
-def _happens(report: Report, what: FailOn) -> bool:
-    match what:
+def _happens(report: Report, event: FailOn) -> bool:
+    match event:
         case FailOn.change:
             return report.has_changes
         case FailOn.interruption:
