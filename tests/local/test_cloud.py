@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from constructs_optim_local.cloud import LocalCloud, LocalCloudError
-from constructs_optim_local.ministack_bridge import TESTED_VERSION, UntestedMinistack, check_version
+from constructs_optim_local.ministack.application import TESTED_VERSION, UntestedMinistack, check_version
 
 from ..processes import listening_addresses, marked, none_left
 from .conftest import until
