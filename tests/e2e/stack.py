@@ -23,7 +23,8 @@ _SETTINGS = ("bucket", "group_size", "ignored_layers", "max_capacity", "model_ur
 class DeployedStack:
     """A stack of ``endpoint_app.py`` or ``techniques_app.py`` with its settings, of one of the examples, or of ``app``.
 
-    ``settings``: environment variables that ``app`` reads.
+    ``settings``: environment variables that ``app`` reads. ``assembly``: a cloud assembly that was synthesized before,
+    instead of an app.
     """
 
     cloud: LocalCloud
@@ -40,6 +41,7 @@ class DeployedStack:
     app: str = ""
     settings: dict[str, str] = field(default_factory=dict[str, str])
     account: str = ACCOUNT
+    assembly: Path | None = None
     _clients: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     def changed(self, **settings: Any) -> DeployedStack:
@@ -57,13 +59,14 @@ class DeployedStack:
         }
         app_name = self.app or ("techniques_app.py" if self.endpoints else "endpoint_app.py")
         app_file = Path(__file__).with_name(app_name)
+        program = f"{sys.executable} {CHECKOUT / 'examples' / self.example if self.example else app_file}"
         return subprocess.Popen(
             [
                 str(CDK),
                 command,
                 *(() if command == "bootstrap" else (self.name,)),
                 "--app",
-                f"{sys.executable} {CHECKOUT / 'examples' / self.example if self.example else app_file}",
+                program if self.assembly is None else str(self.assembly),
                 *(text for name, value in self.context.items() for text in ("--context", f"{name}={value}")),
                 "--output",
                 # One CLI at a time reads an assembly, and some tests run two.
