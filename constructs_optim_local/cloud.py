@@ -32,7 +32,7 @@ from .access.credentials import (
     TOKEN,
     new_secret,
 )
-from .ministack.application import check_version
+from .ministack.patches import check_ministack
 from .ministack.stepfunctions import HISTORY_EVENTS
 from .server.control import PREFIX
 
@@ -159,7 +159,7 @@ class LocalCloud:
             LocalCloudError: when it does not, for instance because the port is taken.
             UntestedMinistack: when another ministack is installed than the one it was built on.
         """
-        check_version()
+        check_ministack()
         _check_free(self.port)
         log = self._log_file.open("ab") if self._log_file is not None else subprocess.DEVNULL
         try:

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .patches import replace
+
 _BUCKET = "arn:aws:s3:::"
 _VARIABLE = re.compile(r"\$\{([A-Za-z0-9-]+:[^}$]+)\}")
 
@@ -66,7 +68,7 @@ def _read_policies() -> None:
             document = _VARIABLE.sub(lambda found: _filled_in(found, context), text)
         return evaluate(document, context, *rest, **named)
 
-    iam_evaluator.evaluate_resource_policy = evaluated
+    replace("core.iam_evaluator.evaluate_resource_policy", evaluated)
 
 
 def _filled_in(variable: re.Match[str], context: Any) -> str:
@@ -99,7 +101,8 @@ def _find_policies() -> None:
         with request_scope(owner, region):
             return own_key(arn) or ("", owner)
 
-    s3.bucket_policy_for_arn, kms.key_policy_for_arn = bucket_policy_for_arn, key_policy_for_arn
+    replace("services.s3.bucket_policy_for_arn", bucket_policy_for_arn)
+    replace("services.kms.key_policy_for_arn", key_policy_for_arn)
 
 
 def _tell_whose_policy_it_was() -> None:
@@ -118,4 +121,5 @@ def _tell_whose_policy_it_was() -> None:
             named["message"] = "Access Denied"
         return respond(service, *arguments, **named)
 
-    iam_evaluator.combine_resource_policy, iam_actions.access_denied_response = combined, responded
+    replace("core.iam_evaluator.combine_resource_policy", combined)
+    replace("core.iam_actions.access_denied_response", responded)

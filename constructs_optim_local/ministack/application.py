@@ -1,7 +1,4 @@
-"""All that touches ministack's private names: how services and resource types are added, and how it is served.
-
-These names are not an interface that ministack promises to keep, so the version is pinned and checked.
-"""
+"""Ministack's application with the services and resource types of this package added."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
 from typing import Any
 
 from constructs_optim_local.access.authorization import access_denied, needed_permissions
@@ -23,10 +19,10 @@ from constructs_optim_local.sagemaker.service import to_json
 from .accounts import share_as_aws
 from .cloudformation import keep_properties
 from .iam import EnforcedRoles
+from .patches import replace, table
 from .policies import limit_policies
 from .signatures import sign_links
 
-TESTED_VERSION = "1.5.33"
 _SERVED = (
     "s3,iam,sts,lambda,states,cloudformation,monitoring,logs,ssm,ecr,kms,events,dynamodb,tagging,ec2,sns,sqs,scheduler"
     ",apigateway"
@@ -37,24 +33,6 @@ _SHORTEST_MINUTE = 0.25
 
 Answer = tuple[int, dict[str, str], bytes]
 Asgi = Callable[[dict[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]]
-
-
-class UntestedMinistack(RuntimeError):
-    """Another ministack than the one whose private names this was written against."""
-
-
-def check_version(installed: str | None = None) -> None:
-    """Refuse an untested ministack.
-
-    Raises:
-        UntestedMinistack: saying which version is needed.
-    """
-    installed = installed or version("ministack")
-    if installed != TESTED_VERSION:
-        raise UntestedMinistack(
-            f"ministack {installed} is installed, and the local cloud was built on the insides of {TESTED_VERSION}: "
-            f'pip install "ministack=={TESTED_VERSION}"'
-        )
 
 
 def prepare_environment(
@@ -116,31 +94,31 @@ def application(
     Requests of ``runtime`` come to SageMaker's handler, for they are signed as SageMaker's are. ``time_scale`` is how
     long the timeouts of CloudFormation's resource handlers take, against AWS's.
     """
-    check_version()
     import ministack.app as ministack_app
-    from ministack.core import router
     from ministack.core.responses import get_account_id, get_region
-    from ministack.services.cloudformation import provisioners, stacks
+    from ministack.services.cloudformation import stacks
 
     def where() -> tuple[str, str]:
         return get_account_id(), get_region()
 
+    patterns, handlers = table("core.router.SERVICE_PATTERNS"), table("app.SERVICE_HANDLERS")
+    resource_handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")
+    replacing = table("services.cloudformation.provisioners._REPLACING_PROPERTIES")
     for name, service in services.items():
         # Where ministack does not know a service, it looks through botocore's for seconds, once a process.
-        router.SERVICE_PATTERNS[name] = {"target_prefixes": [f"{service.model.target_prefix}."]}
-        handlers: dict[str, Any] = ministack_app.SERVICE_HANDLERS
+        patterns[name] = {"target_prefixes": [f"{service.model.target_prefix}."]}
         handlers[name] = _handler(name, service, where, roles, runtime if name == "sagemaker" else None)
     minute = max(60 * time_scale, _SHORTEST_MINUTE)
     for type_name, operations in OPERATIONS.items():
         provider = ResourceProvider(type_name, services[operations.service], where, minute)
-        provisioners._RESOURCE_HANDLERS[type_name] = {
+        resource_handlers[type_name] = {
             "create": provider.create,
             "update": provider.update,
             "update_with_logical_id": True,
             "delete": provider.delete,
         }
         # Reported by change sets, and acted upon: a changed property of these is created anew.
-        provisioners._REPLACING_PROPERTIES[type_name] = provider.create_only
+        replacing[type_name] = provider.create_only
 
     keep_properties()
     limit_policies()
@@ -150,11 +128,17 @@ def application(
         roles.install()
     blocks = stacks._runs_on_worker_thread
     # Endpoints take time to come into service; waiting for them must not hold the event loop up.
-    stacks._runs_on_worker_thread = lambda type_name: type_name in OPERATIONS or blocks(type_name)
+    replace(
+        "services.cloudformation.stacks._runs_on_worker_thread",
+        lambda type_name: type_name in OPERATIONS or blocks(type_name),
+    )
     sends_back = stacks._sends_back_failed_update
     # What fails after its update has begun may have changed, and AWS sends it back like all that did (an ECS service,
     # whose update fails while it stabilizes, is updated to its old task definition).
-    stacks._sends_back_failed_update = lambda type_name: settles(type_name) or sends_back(type_name)
+    replace(
+        "services.cloudformation.stacks._sends_back_failed_update",
+        lambda type_name: settles(type_name) or sends_back(type_name),
+    )
     return ministack_app.app
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from constructs_optim_local.faults import Faults
 
+from .patches import replace, table
 from .templates import refuse_like_aws
 
 _EVENT_MEMBERS = {"RequestType", "ResponseURL", "StackId", "RequestId"}
@@ -103,7 +104,7 @@ def _invoke_asynchronously(faults: Faults) -> None:
             again.start()
         return {}
 
-    lambda_svc._execute_function_with_config_scope = invoke
+    replace("services.lambda_svc._execute_function_with_config_scope", invoke)
 
 
 def _let_functions_end() -> None:
@@ -139,8 +140,8 @@ def _let_functions_end() -> None:
             with changed:
                 changed.wait_for(lambda: not running.get(stack_id), timeout=_LONGEST_END_SECONDS)
 
-    lambda_svc._execute_function = execute_function
-    custom_resource.invoke_custom_resource = invoke_custom_resource
+    replace("services.lambda_svc._execute_function", execute_function)
+    replace("services.cloudformation.custom_resource.invoke_custom_resource", invoke_custom_resource)
 
 
 def _remember_failed_creates(failed: _FailedCreates) -> None:
@@ -176,9 +177,9 @@ def _remember_failed_creates(failed: _FailedCreates) -> None:
         now = dt.datetime.now(dt.UTC)
         return f"{response_url(token)}?X-Amz-Date={now:%Y%m%dT%H%M%SZ}&X-Amz-Expires=7200"
 
-    custom_resource.invoke_custom_resource = invoke_custom_resource
-    custom_resource.deliver_response = deliver_response
-    custom_resource._response_url = dated_response_url
+    replace("services.cloudformation.custom_resource.invoke_custom_resource", invoke_custom_resource)
+    replace("services.cloudformation.custom_resource.deliver_response", deliver_response)
+    replace("services.cloudformation.custom_resource._response_url", dated_response_url)
 
 
 def _delete_failed_creates(failed: _FailedCreates) -> None:
@@ -207,8 +208,7 @@ def _delete_failed_creates(failed: _FailedCreates) -> None:
             for name, left in stack.get("_rollback_failed", {}).items():
                 stack["_resources"][name] = {"LogicalResourceId": name, "Attributes": {}, "Timestamp": _now(), **left}
 
-    stacks._roll_back_operation = roll_back_operation
-    handlers._roll_back_operation = roll_back_operation
+    replace("services.cloudformation.stacks._roll_back_operation", roll_back_operation, stacks, handlers)
 
 
 def _keep_what_failed_deletions_need() -> None:
@@ -252,11 +252,9 @@ def _keep_what_failed_deletions_need() -> None:
         kept.pop(place(stack_name), None)
         await roll_back(stack_name, stack_id, stack, operation, *more)
 
-    stacks._delete_resource = delete
-    modules: tuple[Any, ...] = (stacks, handlers)
-    for module in modules:
-        module._delete_stack_async = delete_stack_async
-        module._roll_back_operation = roll_back_operation
+    replace("services.cloudformation.provisioners._delete_resource", delete, stacks)
+    replace("services.cloudformation.stacks._delete_stack_async", delete_stack_async, stacks, handlers)
+    replace("services.cloudformation.stacks._roll_back_operation", roll_back_operation, stacks, handlers)
 
 
 def _end_deleted_functions() -> None:
@@ -284,8 +282,8 @@ def _end_deleted_functions() -> None:
         place = (physical_id, get_account_id(), get_region())
         threading.Thread(target=end, args=place, name=f"end-{physical_id}", daemon=True).start()
 
-    provisioners._lambda_delete = delete
-    provisioners._RESOURCE_HANDLERS["AWS::Lambda::Function"]["delete"] = delete
+    replace("services.cloudformation.provisioners._lambda_delete", delete)
+    table("services.cloudformation.provisioners._RESOURCE_HANDLERS")["AWS::Lambda::Function"]["delete"] = delete
 
 
 Properties = dict[str, Any]
@@ -299,9 +297,7 @@ def keep_properties() -> None:
 
 
 def _after(type_name: str, apply: Callable[[str, Properties], None]) -> None:
-    from ministack.services.cloudformation import provisioners
-
-    handlers = provisioners._RESOURCE_HANDLERS[type_name]
+    handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")[type_name]
     create, update = handlers["create"], handlers["update"]
 
     def created(logical_id: str, properties: Properties, stack_name: str) -> Made:

@@ -19,6 +19,8 @@ from typing import Any
 from constructs_optim_local.cloudwatch.alarms import Tripped
 from constructs_optim_local.cloudwatch.evaluation import Evaluation, evaluated, problems
 
+from .patches import replace
+
 ScalingAction = Callable[[str, dict[str, Any], float | None], None]
 """Called with a policy's ARN, the alarm, and the datapoint that set it off where there is one."""
 
@@ -107,7 +109,7 @@ class MinistackAlarms:
                 self._history.setdefault(place, []).append((time.time(), new_state))
             record(alarm_name, old_state, new_state, *rest, **named)
 
-        cloudwatch._record_history = record_history
+        replace("services.cloudwatch._record_history", record_history)
 
     def _evaluate_as_aws(self) -> None:
         from ministack.services import cloudwatch
@@ -125,7 +127,7 @@ class MinistackAlarms:
             if old != found.state:
                 cloudwatch._evaluate_parent_alarms(alarm)
 
-        cloudwatch._evaluate_alarm = evaluate
+        replace("services.cloudwatch._evaluate_alarm", evaluate)
 
     def _keep_metrics(self) -> None:
         from ministack.services import cloudwatch
@@ -156,8 +158,8 @@ class MinistackAlarms:
             alarm = record(name, {**rest, "MetricName": "-", "Namespace": "-"})
             return _about_metrics(alarm, metrics)
 
-        cloudwatch._put_metric_alarm = put_metric_alarm
-        provisioners._cw_metric_alarm_record = metric_alarm_record
+        replace("services.cloudwatch._put_metric_alarm", put_metric_alarm)
+        replace("services.cloudformation.provisioners._cw_metric_alarm_record", metric_alarm_record)
 
     def _carry_out_scaling(self, scale: ScalingAction) -> None:
         from ministack.services import cloudwatch
@@ -178,7 +180,7 @@ class MinistackAlarms:
                     arguments = (action, copy.deepcopy(alarm), value)
                     threading.Thread(target=scale, args=arguments, daemon=True).start()
 
-        cloudwatch._dispatch_alarm_actions = dispatch_alarm_actions
+        replace("services.cloudwatch._dispatch_alarm_actions", dispatch_alarm_actions)
 
 
 def next_fire(expression: str, after: dt.datetime) -> dt.datetime | None:

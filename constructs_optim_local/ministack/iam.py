@@ -29,6 +29,7 @@ from constructs_optim_local.access.credentials import (
 )
 
 from .accounts import as_owner_of, is_of_another_account
+from .patches import replace, table
 
 Answer = tuple[int, dict[str, str], bytes]
 Handler = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[Answer]]
@@ -53,7 +54,7 @@ class EnforcedRoles:
         self._record()
         self._condition_keys()
         self._encrypted_transport(ministack_app)
-        handlers: dict[str, Any] = ministack_app.SERVICE_HANDLERS
+        handlers = table("app.SERVICE_HANDLERS")
         handlers["s3"] = self._checked_s3(handlers["s3"])
         self._trusted_functions()
         self._checked_invocations()
@@ -185,7 +186,8 @@ class EnforcedRoles:
                 )
             return denied
 
-        iam_evaluator.evaluate, iam_evaluator.enforce = observed, recorded
+        replace("core.iam_evaluator.evaluate", observed)
+        replace("core.iam_evaluator.enforce", recorded)
 
     def _condition_keys(self) -> None:
         """Tell policies the namespace that metrics are put into, and the tags of the role that is to be assumed.
@@ -205,12 +207,12 @@ class EnforcedRoles:
                 found = {**found, **_role_tags(params.get("RoleArn"))}
             return found
 
-        iam_actions.request_tag_context = with_more
+        replace("core.iam_actions.request_tag_context", with_more)
 
     def _encrypted_transport(self, ministack_app: Any) -> None:
         """Let loopback count as TLS, which clients of the real service use and bucket policies ask for."""
         pin = ministack_app.pin_request_origin
-        ministack_app.pin_request_origin = lambda address, secure: pin(address, True)
+        replace("core.iam_evaluator.pin_request_origin", lambda address, secure: pin(address, True), ministack_app)
 
     def _checked_s3(self, handler: Handler) -> Handler:
         async def handle(
@@ -239,7 +241,7 @@ class EnforcedRoles:
             sts._sessions[issued[KEY_ID]] |= {"SecretAccessKey": secret, "SessionToken": secret}
             return issued | {SECRET_KEY: secret, TOKEN: secret}
 
-        lambda_runtime.execution_credentials = lambda_svc.execution_credentials = credentials
+        replace("core.lambda_runtime.execution_credentials", credentials, lambda_runtime, lambda_svc)
 
     def _checked_invocations(self) -> None:
         from ministack.services import lambda_svc, stepfunctions
@@ -268,7 +270,8 @@ class EnforcedRoles:
                     )
             return call(function, event)
 
-        stepfunctions._run_execution, stepfunctions._call_lambda = run_as_machine, call_as_machine
+        replace("services.stepfunctions._run_execution", run_as_machine)
+        replace("services.stepfunctions._call_lambda", call_as_machine)
 
 
 def _reason(action: str, denied: Any) -> str:

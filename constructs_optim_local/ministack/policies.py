@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from .patches import replace, table
+
 Properties = dict[str, Any]
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -93,7 +95,7 @@ def _limit_calls() -> None:
         "PutRolePolicy": put_role_policy,
         "UpdateAssumeRolePolicy": lambda params: _refused_trust(given(params, "PolicyDocument")),
     }
-    handlers: dict[str, Any] = iam._IAM_HANDLERS
+    handlers = table("services.iam._IAM_HANDLERS")
 
     def limited(carry_out: Callable[[Any], Answer], words: Callable[[Any], str]) -> Callable[[Any], Answer]:
         def handle(params: Any) -> Answer:
@@ -118,7 +120,7 @@ def _limit_bucket_policies() -> None:
             return s3._error("PolicyTooLarge", _BUCKET_MESSAGE, 400)
         return put(name, body)
 
-    s3._put_bucket_policy = put_bucket_policy
+    replace("services.s3._put_bucket_policy", put_bucket_policy)
 
 
 def _limit_resource(type_name: str, refused: Callable[[str, Properties, Properties], str]) -> None:
@@ -127,9 +129,7 @@ def _limit_resource(type_name: str, refused: Callable[[str, Properties, Properti
     ``refused`` gives the words: for the physical id, or the logical id while there is none, and the properties before
     and after.
     """
-    from ministack.services.cloudformation import provisioners
-
-    handlers = provisioners._RESOURCE_HANDLERS[type_name]
+    handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")[type_name]
     create, update = handlers["create"], handlers["update"]
 
     def created(logical_id: str, properties: Properties, stack_name: str) -> Any:

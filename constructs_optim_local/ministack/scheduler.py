@@ -24,6 +24,8 @@ from typing import Any
 
 from constructs_optim_local.access.authorization import Permission, Roles, Unchecked
 
+from .patches import replace, table
+
 _TICK_SECONDS = 0.1
 _SERVICE = "scheduler.amazonaws.com"
 _UNITS = {"minute": 60, "hour": 3600, "day": 86_400}
@@ -54,9 +56,7 @@ class Scheduler:
 
     def install(self) -> None:
         """Put schedules right, once, before the first request is served."""
-        from ministack.services import scheduler
-
-        scheduler.start_scheduler = self._start
+        replace("services.scheduler.start_scheduler", self._start)
         self._refuse_bad_expressions()
         self._keep_properties()
 
@@ -161,7 +161,7 @@ class Scheduler:
                     return scheduler._error(400, "ValidationException", problem)
                 return inner(name, body)
 
-            setattr(scheduler, name, checked)
+            replace(f"services.scheduler.{name}", checked)
 
     def _problem(self, body: dict[str, Any]) -> str | None:
         expression, zone = body.get("ScheduleExpression"), body.get("ScheduleExpressionTimezone")
@@ -179,7 +179,7 @@ class Scheduler:
         from ministack.services import scheduler
         from ministack.services.cloudformation import provisioners
 
-        handlers = provisioners._RESOURCE_HANDLERS["AWS::Scheduler::Schedule"]
+        handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")["AWS::Scheduler::Schedule"]
         delete = handlers["delete"]
 
         def body(properties: dict[str, Any]) -> dict[str, Any]:

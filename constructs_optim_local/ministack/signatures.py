@@ -14,6 +14,8 @@ from urllib.parse import unquote
 
 from constructs_optim_local.access.credentials import ACCOUNT, administrator
 
+from .patches import replace
+
 Answer = tuple[int, dict[str, str], bytes]
 Query = Mapping[str, list[str]]
 
@@ -55,8 +57,8 @@ def sign_links() -> None:
     from ministack.services import lambda_svc
 
     code, layer = lambda_svc._presigned_code_url, lambda_svc._layer_content_url
-    lambda_svc._presigned_code_url = lambda name: _signed_link(code(name))
-    lambda_svc._layer_content_url = lambda name, number: _signed_link(layer(name, number))
+    replace("services.lambda_svc._presigned_code_url", lambda name: _signed_link(code(name)))
+    replace("services.lambda_svc._layer_content_url", lambda name, number: _signed_link(layer(name, number)))
 
 
 def _failure(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> tuple[str, str] | None:

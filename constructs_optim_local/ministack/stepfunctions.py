@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .patches import replace
+
 HISTORY_EVENTS = 25_000
 """How many events the history of an execution has at most: Step Functions developer guide, "Service quotas"."""
 
@@ -31,4 +33,4 @@ def limit_history(most: int) -> None:
             add_event(execution, "TaskStarted", {"taskStartedEventDetails": started})
         return event
 
-    stepfunctions._add_event = add_event
+    replace("services.stepfunctions._add_event", add_event)

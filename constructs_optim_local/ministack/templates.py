@@ -14,6 +14,8 @@ from typing import Any
 
 from constructs_optim_local.cloudformation.regional_types import resource_types
 
+from .patches import replace, table
+
 # CloudFormation user guide, "CloudFormation quotas": custom resource response, cfn-signal wait condition data.
 _LONGEST_MESSAGE = 4096
 _RESPONSES, _SIGNALS = "/_ministack/cfn-response/", "/_ministack/cfn-signal/"
@@ -56,9 +58,13 @@ def _refuse_types_of_other_regions() -> None:
                 raise ValueError(f"Template format error: Unrecognized resource types: [{', '.join(missing)}]")
         validate(template, conditions, params)
 
-    modules: tuple[Any, ...] = (engine, handlers, changesets)
-    for module in modules:
-        module.validate_template_support = validate_template_support
+    replace(
+        "services.cloudformation.engine.validate_template_support",
+        validate_template_support,
+        engine,
+        handlers,
+        changesets,
+    )
 
 
 def _refuse_changed_types() -> None:
@@ -96,9 +102,9 @@ def _refuse_changed_types() -> None:
         check(stack.get("_resources"), template)
         return has_no_updates(stack, template, *more)
 
-    changesets._diff_resources = diff_resources
-    handlers._stack_has_no_updates = stack_has_no_updates
-    actions: dict[str, Any] = handlers._ACTION_HANDLERS
+    replace("services.cloudformation.stacks._diff_resources", diff_resources, changesets)
+    replace("services.cloudformation.handlers._stack_has_no_updates", stack_has_no_updates)
+    actions = table("services.cloudformation.handlers._ACTION_HANDLERS")
 
     def refusing(action: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def carry_out(params: Any) -> Any:
@@ -137,7 +143,7 @@ def _refuse_long_messages() -> None:
                 return 400, {"Content-Type": "application/json"}, json.dumps({"message": refused}).encode()
         return await answer(method, path, headers, body, *more)
 
-    ministack_app._handle_post_body_shortcuts = handle_post_body_shortcuts
+    replace("app._handle_post_body_shortcuts", handle_post_body_shortcuts)
 
 
 def _order_events() -> None:
@@ -153,4 +159,4 @@ def _order_events() -> None:
             last = max(dt.datetime.now(dt.UTC), last + dt.timedelta(milliseconds=1))
             return last.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    stacks.now_iso = now_iso
+    replace("core.responses.now_iso", now_iso, stacks)
