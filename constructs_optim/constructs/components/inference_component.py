@@ -14,7 +14,6 @@ from constructs import Construct
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel, describe_hosted
 from constructs_optim.constructs.artifacts.model_source import object_arn
 from constructs_optim.constructs.endpoint.alarming import follow_scaling
-from constructs_optim.constructs.endpoint.endpoint_base import INVOKE_ACTIONS
 from constructs_optim.constructs.endpoint.invocation_grants import grant_invocation
 from constructs_optim.constructs.endpoint.update_policy import component_deployment_config
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
@@ -23,7 +22,7 @@ from constructs_optim.constructs.monitoring.endpoint_metrics import EndpointMetr
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.scaling_target import ComponentTarget
-from constructs_optim.constructs.stack.permissions import Statement
+from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS, Statement
 from constructs_optim.constructs.stack.physical_names import physical_name
 from constructs_optim.constructs.stack.stack_context import path_of
 from constructs_optim.constructs.validation.template_size import watch_template_size

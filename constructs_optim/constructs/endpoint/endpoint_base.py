@@ -12,12 +12,11 @@ from constructs import Construct
 
 from constructs_optim.constructs.monitoring.endpoint_metrics import EndpointMetrics, resolved
 from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 
 from .invocation_grants import grant_by_policy, grant_invocation
 
-INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
-"""What whoever sends requests does."""
 _READ_ACTIONS = ("sagemaker:DescribeEndpoint",)
 
 

@@ -8,6 +8,8 @@ from aws_cdk import Fn
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from constructs_optim.constructs.artifacts.model_source import channel_statements
+from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.constructs.stack.stack_context import StackContext, path_of
 from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.recipe.evaluation.workload import CHANNEL
@@ -51,3 +53,11 @@ def workload_config(scope: Construct, workload: Workload, id: str = "Workload") 
 def workload_config_name(config: sagemaker.CfnAIWorkloadConfig) -> str:
     """The name that jobs know the configuration by (a token)."""
     return Fn.select(1, Fn.split("/", config.ref))
+
+
+def workload_statements(workload: Workload) -> list[Statement]:
+    """What the role of a job needs for ``workload``: its prompts, and the secret with the tokenizer's token."""
+    statements = channel_statements(workload.prompts) if workload.prompts is not None else []
+    if workload.token_secret_arn is not None:
+        statements.append(Statement("ReadToken", ("secretsmanager:GetSecretValue",), (workload.token_secret_arn,)))
+    return statements
