@@ -12,9 +12,9 @@ from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.execution_role import ExecutionRole, telling_statements
 from constructs_optim.constructs.artifacts.model_source import channel_statements, object_arn
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
-from constructs_optim.constructs.endpoint.endpoint_base import INVOKE_ACTIONS
 from constructs_optim.constructs.stack.handler import Handler
 from constructs_optim.constructs.stack.permissions import (
+    INVOKE_ACTIONS,
     NO_RESOURCES,
     Arn,
     PolicyBuilder,
