@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from .constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
     from .constructs.artifacts.optimization_job import JobOptions, OptimizationJob
     from .constructs.artifacts.optimized_artifact import OptimizedArtifact
-    from .constructs.components.inference_component import InferenceComponent, LoraAdapter
     from .constructs.endpoint.async_inference import AsyncInference
     from .constructs.endpoint.data_capture import DataCapture
     from .constructs.endpoint.endpoint_base import IOptimizedEndpoint
-    from .constructs.endpoint.instance_pool import Pool
+    from .constructs.endpoint.inference_component import InferenceComponent, LoraAdapter
+    from .constructs.endpoint.instance_pools import Pool
     from .constructs.endpoint.optimized_endpoint import OptimizedEndpoint
     from .constructs.endpoint.options import MonitoringOptions, VariantOptions
     from .constructs.endpoint.update_policy import UpdatePolicy
@@ -70,9 +70,9 @@ _HOMES = {
     "FleetEndpoint": ".constructs.monitoring.fleet_dashboard",
     "IArtifactStore": ".constructs.artifacts.artifact_store",
     "IOptimizedEndpoint": ".constructs.endpoint.endpoint_base",
-    "InferenceComponent": ".constructs.components.inference_component",
+    "InferenceComponent": ".constructs.endpoint.inference_component",
     "JobOptions": ".constructs.artifacts.optimization_job",
-    "LoraAdapter": ".constructs.components.inference_component",
+    "LoraAdapter": ".constructs.endpoint.inference_component",
     "Medusa": ".recipe",
     "Model": ".recipe",
     "ModelRecommendation": ".constructs.recommendation.model_recommendation",
@@ -86,7 +86,7 @@ _HOMES = {
     "PlatformPolicy": ".policy",
     "PolicyError": ".policy",
     "PolicyValidation": ".constructs.validation.policy_validation",
-    "Pool": ".constructs.endpoint.instance_pool",
+    "Pool": ".constructs.endpoint.instance_pools",
     "PreOptimized": ".recipe",
     "QualityRequirement": ".recipe.evaluation",
     "Quantization": ".recipe",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from aws_cdk import Stack, Token
+from aws_cdk import Resource, Token
 
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.metrics import MetricDefinition
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from aws_cdk import Duration
     from aws_cdk import aws_cloudwatch as cloudwatch
-    from constructs import Construct
 
 
 class MetricOptions(TypedDict, total=False):
@@ -44,8 +44,8 @@ _OF_EXPRESSIONS = ("color", "label", "period")
 _OF_OPERANDS = ("account", "period", "region", "stack_account", "stack_region")
 
 
-class EndpointMetrics:
-    """The metrics of an endpoint. Mixed into what has a :attr:`served` model.
+class MeasuredResource(Resource):
+    """A resource with an endpoint's metrics: an endpoint, or an inference component on one.
 
     Every ``metric_...`` returns the metric as SageMaker publishes it: latencies in microseconds, utilization added up
     over the GPUs or vCPUs of an instance; and raises a ``ValueError`` where SageMaker does not publish it for what is
@@ -53,9 +53,9 @@ class EndpointMetrics:
     """
 
     @property
+    @abstractmethod
     def served(self) -> ServedModel:
-        """What serves the model, by names that CloudWatch knows it by."""
-        raise NotImplementedError(f"{type(self).__name__} has to say what it serves")
+        """What serves the model, by the names in CloudWatch."""
 
     def metric(
         self, name: str, *, as_shown: bool = False, **options: Unpack[MetricOptions]
@@ -222,13 +222,8 @@ class EndpointMetrics:
     @property
     def _published_in(self) -> dict[str, str]:
         """The account and region of the metrics, as far as they are known: another stack may draw them."""
-        stack = Stack.of(cast("Construct", self))
-        return resolved(account=stack.account, region=stack.region)
-
-
-def resolved(**names: str) -> dict[str, str]:
-    """Those of the names that are no tokens."""
-    return {key: name for key, name in names.items() if not Token.is_unresolved(name)}
+        environment = {"account": self.env.account, "region": self.env.region}
+        return {name: value for name, value in environment.items() if not Token.is_unresolved(value)}
 
 
 def _math(
