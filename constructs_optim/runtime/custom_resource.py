@@ -15,8 +15,8 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .cloudformation import Event, respond
+from .documents import is_artifact_key
 from .errors import DeploymentError, code_of, message_of
-from .requests.properties import is_artifact_key
 from .store.owner_records import (
     BEGUN,
     CARRIED_OUT,

@@ -35,13 +35,13 @@ def answer_prompts(request: EvaluationRequest, records: EvaluationRecords, run: 
     if kept is not None and len(kept["answers"]) == len(kept["references"]):
         return True
     content = _content(quality)
-    prompts = read_prompts(content, quality.uri, most=quality.most_prompts, max_tokens=quality.max_tokens)
+    prompts = read_prompts(content, quality.prompts, most=quality.most_prompts, max_tokens=quality.max_tokens)
     # A file that was changed in between is another one: begin again.
     digest = hashlib.sha256(content).hexdigest()
     answers = list(kept["answers"]) if kept is not None and kept["prompts_digest"] == digest else []
     while len(answers) < len(prompts) and context.get_remaining_time_in_millis() > _ROOM_MILLISECONDS:
         prompt = prompts[len(answers)]
-        answers.append(ask(request.endpoint_name, request.component_name, request.variant_name, prompt))
+        answers.append(ask(request.endpoint_name, request.inference_component_name, request.variant_name, prompt))
     references = [prompt.reference for prompt in prompts]
     records.write_answers(run, {"schema": 1, "answers": answers, "references": references, "prompts_digest": digest})
     log("answered", prompts=len(prompts), answers=len(answers))
@@ -55,4 +55,6 @@ def _content(quality: Quality) -> bytes:
     except ClientError as error:
         if code_of(error) != "NoSuchBucket" and not lacks(s3, quality.bucket, quality.key, error):
             raise
-        raise DeploymentError(f"there is no file {quality.uri}, which the prompts of the gate are read from") from error
+        raise DeploymentError(
+            f"there is no file {quality.prompts}, which the prompts of the gate are read from"
+        ) from error

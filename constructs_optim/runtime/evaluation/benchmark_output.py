@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, TypedDict, cast
 
+from ..documents import list_in, nested, object_in
 from ..errors import DeploymentError
-from ..requests.value_shapes import list_in, nested, object_in
 from .formula import calculate
 
 if TYPE_CHECKING:

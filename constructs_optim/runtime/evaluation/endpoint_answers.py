@@ -15,8 +15,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from ..documents import is_list, is_object, nested
 from ..errors import DeploymentError, code_of
-from ..requests.value_shapes import is_list, is_object, nested
 from .gate import Answers
 
 if TYPE_CHECKING:

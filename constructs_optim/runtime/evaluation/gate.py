@@ -56,7 +56,7 @@ def misses(
 
 def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[str]:
     value = calculate(limit.formula, values)
-    at = f"{limit.title} at {_users(users)}"
+    at = f"{limit.title or limit.formula} at {_users(users)}"
     most, least = limit.at_most, limit.at_least
     if value is None:
         yield f"{at} was not measured: no request succeeded, or its price is not known"
@@ -69,7 +69,8 @@ def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[s
 
 
 def _worse(gate: Gate, after: Mapping[str, float], before: Mapping[str, float], users: int) -> Iterator[str]:
-    for name, title, higher_is_better in gate.compared:
+    for compared in gate.compared:
+        name, title = compared.metric, compared.title or compared.metric
         if name not in before or before[name] <= 0 or gate.max_regression is None:
             continue
         at = f"{title} at {_users(users)}"
@@ -77,7 +78,7 @@ def _worse(gate: Gate, after: Mapping[str, float], before: Mapping[str, float], 
             yield f"{at} was not measured, and it was {before[name]:.4g} before"
             continue
         change = after[name] / before[name] - 1
-        worse = -change if higher_is_better else change
+        worse = -change if compared.better == "higher" else change
         if worse > gate.max_regression:
             went = "fell" if change < 0 else "rose"
             yield (

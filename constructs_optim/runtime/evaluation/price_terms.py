@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..requests.value_shapes import nested, object_in
+from ..documents import nested, object_in
 
 
 def hourly_prices(product: Mapping[str, object]) -> Iterator[float]:

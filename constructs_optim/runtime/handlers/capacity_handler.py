@@ -14,7 +14,8 @@ from botocore.exceptions import ClientError
 from ..cloudformation import Event
 from ..custom_resource import answer, client
 from ..errors import message_of
-from ..requests.properties import parse_capacity_properties
+from ..requests.fields import validate
+from ..requests.properties import CapacityProperties
 from ..telemetry import entry_point, log
 
 if TYPE_CHECKING:
@@ -30,12 +31,12 @@ def handler(event: Event, context: LambdaContext) -> None:
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = parse_capacity_properties(event["ResourceProperties"])
+    wanted = validate(CapacityProperties, event["ResourceProperties"])
     # On Create as well: the component may be older than this resource.
     copies = _copies_now(event["StackId"], wanted.component_logical_id)
     if copies is None:
-        log("initial copies", copies=wanted.initial_copies)
-        copies = wanted.initial_copies
+        log("initial copies", copies=wanted.initial_copy_count)
+        copies = wanted.initial_copy_count
     else:
         log("kept copies", copies=copies)
     return f"{_ID}{wanted.component_logical_id}", {"CopyCount": str(copies)}

@@ -13,13 +13,14 @@ from botocore.exceptions import ClientError
 
 from ..cloudformation import Event, issued_at, signal
 from ..custom_resource import answer, client
+from ..documents import is_artifact_key
 from ..errors import code_of
 from ..evaluation.evaluation_verdict import Verdict
 from ..jobs.run_control import start_watching, stop_runs
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
 from ..jobs.watching import deadline
-from ..requests.evaluation_properties import EvaluationProperties, EvaluationRequest, parse_evaluation_properties
-from ..requests.properties import is_artifact_key
+from ..requests.evaluation_properties import EvaluationProperties, EvaluationRequest
+from ..requests.fields import validate
 from ..store.evaluation_records import EvaluationRecords
 from ..store.run_records import run_of
 from ..telemetry import entry_point, log
@@ -35,7 +36,7 @@ def handler(event: Event, context: LambdaContext) -> None:
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = parse_evaluation_properties(event["ResourceProperties"])
+    wanted = validate(EvaluationProperties, event["ResourceProperties"])
     request = wanted.request
     key = request.key(*_place(event))
     records = _records(request, key)
@@ -82,7 +83,7 @@ def _start(event: Event, wanted: EvaluationProperties, key: str) -> None:
 
 def _delete(event: Event) -> None:
     """Stop what is still measured; results stay in the store."""
-    request = parse_evaluation_properties(event["ResourceProperties"]).request
+    request = validate(EvaluationProperties, event["ResourceProperties"]).request
     physical_id = event.get("PhysicalResourceId")
     # The request of a creation that failed may have started its execution all the same.
     key = str(physical_id) if is_artifact_key(physical_id) else request.key(*_place(event))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from ..custom_resource import client
+from ..documents import is_artifact_key
 from ..errors import (
     DeploymentError,
     InvalidEvent,
@@ -34,8 +35,8 @@ from ..jobs.watching import (
     look_later,
     tell,
 )
-from ..requests.evaluation_properties import EvaluationRequest, parse_evaluation_request
-from ..requests.properties import is_artifact_key
+from ..requests.evaluation_properties import EvaluationRequest
+from ..requests.fields import validate
 from ..store.evaluation_records import EvaluationRecords
 from ..store.run_records import run_job_name
 from ..telemetry import entry_point, log
@@ -53,7 +54,7 @@ _NOT_HERE = (
 @entry_point
 def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, object]:
     """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
-    request = parse_evaluation_request(event.get("Request"))
+    request = validate(EvaluationRequest, event.get("Request"))
     run, issued = _run(event), _issued(event)
     region, account = context.invoked_function_arn.split(":")[3:5]
     key = request.key(account, region)
@@ -118,7 +119,7 @@ class _Look:
 
     def _create(self) -> dict[str, object]:
         self.records.begin(self.run, self.name)
-        network = {"NetworkConfig": {"VpcConfig": dict(self.request.vpc_config)}} if self.request.vpc_config else {}
+        network = {"NetworkConfig": {"VpcConfig": self.request.vpc_config}} if self.request.vpc_config else {}
         try:
             self.jobs.create(
                 {
@@ -127,7 +128,7 @@ class _Look:
                     "OutputConfig": {"S3OutputLocation": self.records.output_uri(self.run)},
                     "AIWorkloadConfigIdentifier": self.request.workload_config_name,
                     "RoleArn": self.request.role_arn,
-                    "Tags": [{"Key": tag, "Value": value} for tag, value in self.request.tags],
+                    "Tags": self.request.tags,
                     **network,
                 }
             )
@@ -144,7 +145,7 @@ class _Look:
         return again(5)
 
     def _target(self) -> dict[str, object]:
-        component = self.request.component_name
+        component = self.request.inference_component_name
         listed = {"InferenceComponents": [{"Identifier": component}]} if component else {}
         return {"Identifier": self.request.endpoint_name, **listed}
 

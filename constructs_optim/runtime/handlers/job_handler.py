@@ -30,22 +30,14 @@ from ..custom_resource import (
     deleted_artifacts,
     failed_request,
 )
+from ..documents import is_artifact_key, object_in
 from ..errors import DeploymentError, code_of
-from ..jobs.artifact_jobs import of_kind
+from ..jobs.artifact_jobs import KINDS
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
 from ..jobs.source import ResolvedSource, resolve, with_reads
 from ..jobs.watching import deadline
-from ..requests.properties import (
-    ArtifactSource,
-    HubSource,
-    JobProperties,
-    S3Source,
-    is_artifact_key,
-    parse_job_kind,
-    parse_job_properties,
-    parse_store,
-)
-from ..requests.value_shapes import object_in
+from ..requests.fields import validate
+from ..requests.properties import ArtifactSource, HubSource, JobProperties, S3Source, StoreProperties
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
 from ..store.owner_records import (
@@ -84,7 +76,7 @@ def handler(event: Event, context: LambdaContext) -> None:
 class _Deployment:
     """One resource's request, and what it is carried out with."""
 
-    def __init__(self, event: Event, kind: str, bucket: str, kms_key_arn: str | None) -> None:
+    def __init__(self, event: Event, wanted: StoreProperties) -> None:
         self.event = event
         self.owner = Owner(event["StackId"], event["LogicalResourceId"])
         self.request: str = event["RequestId"]
@@ -92,9 +84,9 @@ class _Deployment:
         self.s3 = client("s3")
         # A stack must not need an upgrade to be deleted.
         deletes = event["RequestType"] == "Delete"
-        self.store = ArtifactStore(self.s3, bucket, kms_key_arn, any_schema=deletes)
-        self.records = OwnerRecords(self.s3, bucket, kms_key_arn, any_schema=deletes)
-        self.made_by = of_kind(kind)
+        self.store = ArtifactStore(self.s3, wanted.bucket, wanted.kms_key_arn, any_schema=deletes)
+        self.records = OwnerRecords(self.s3, wanted.bucket, wanted.kms_key_arn, any_schema=deletes)
+        self.made_by = KINDS[wanted.job_kind]
         self.jobs = SageMakerJobs(self.sagemaker, self.made_by.kind)
         self.stopped: list[str] = []
 
@@ -109,6 +101,11 @@ class _Deployment:
             properties=_digest(before) if before is not None else "",
             gives_up=gives_up,
         )
+
+    def check_request(self, key: str, wanted: JobProperties, source: ResolvedSource) -> None:
+        """Refuse a request that SageMaker would refuse, before anything is written about it."""
+        name, output = job_name(self.store.bucket, key, 1), self.store.model_uri(key, 1)
+        self.jobs.check(self.made_by.request(name, key, output, wanted, source, self.store))
 
     def abandon(self, key: str) -> None:
         """Give up the owner's interest in an artifact that its record does not want any more.
@@ -191,8 +188,8 @@ class _Deployment:
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = parse_job_properties(event["ResourceProperties"])
-    deployment = _Deployment(event, wanted.kind, wanted.bucket, wanted.kms_key_arn)
+    wanted = validate(JobProperties, event["ResourceProperties"])
+    deployment = _Deployment(event, wanted)
     digest = _digest(event["ResourceProperties"])
     try:
         record = deployment.begin()
@@ -200,6 +197,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         kept = _kept(event, wanted, record, digest)
         source = _source(deployment, wanted, is_needed=kept is None)
         key = kept or artifact_key(wanted.recipe_key, source.identity)
+        deployment.check_request(key, wanted, source)
         key = deployment.records.refer(deployment.owner, deployment.request, key).chosen[deployment.request]
     except Superseded:
         deployment.make_up_for_earlier_tries()
@@ -233,7 +231,7 @@ def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: Reso
         deployment.owner,
         due=_due(wanted),
         source={"identity": source.identity},
-        description=dict(wanted.description),
+        description=wanted.description,
     )
     manifest = store.manifest(key, claim.attempt)
     if manifest is not None:
@@ -364,7 +362,7 @@ def _watch(event: Event, wanted: JobProperties, claim: Claim) -> None:
             name=f"{claim.artifact_key[:32]}-{once}",
             input=json.dumps(
                 {
-                    "Kind": wanted.kind,
+                    "Kind": wanted.job_kind,
                     "Bucket": wanted.bucket,
                     "KmsKeyArn": wanted.kms_key_arn,
                     "ArtifactKey": claim.artifact_key,
@@ -382,8 +380,7 @@ def _watch(event: Event, wanted: JobProperties, claim: Claim) -> None:
 
 
 def _delete(event: Event) -> None:
-    bucket, kms_key_arn = parse_store(event["ResourceProperties"])
-    deployment = _Deployment(event, parse_job_kind(event["ResourceProperties"]), bucket, kms_key_arn)
+    deployment = _Deployment(event, validate(StoreProperties, event["ResourceProperties"]))
     physical_id = event.get("PhysicalResourceId")
     try:
         try:
@@ -402,7 +399,7 @@ def _delete(event: Event) -> None:
         if code_of(error) == "NoSuchBucket":
             # With the bucket went the claims, and where a job's output would go: it can be of use to nobody.
             if is_artifact_key(physical_id):
-                deployment.jobs.stop_all(bucket, str(physical_id))
+                deployment.jobs.stop_all(deployment.store.bucket, str(physical_id))
         elif failed_request(physical_id) is None or deployment.records.may_refer(deployment.owner):
             raise
         # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.

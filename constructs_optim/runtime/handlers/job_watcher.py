@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..custom_resource import client
+from ..documents import is_artifact_key, list_in
 from ..errors import DeploymentError, InvalidEvent
-from ..jobs.artifact_jobs import ArtifactJobs, of_kind
+from ..jobs.artifact_jobs import KINDS, ArtifactJobs
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
 from ..jobs.serving_properties import remove_setting
 from ..jobs.watching import (
@@ -21,9 +22,6 @@ from ..jobs.watching import (
     is_out_of_time,
     look_later,
 )
-from ..requests.properties import is_artifact_key
-from ..requests.property_reader import JOB_KINDS
-from ..requests.value_shapes import list_in
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim
 from ..telemetry import count, entry_point, log
@@ -39,10 +37,10 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, ob
     bucket, key, attempt = event.get("Bucket"), event.get("ArtifactKey"), event.get("Attempt")
     if not isinstance(bucket, str) or not is_artifact_key(key) or not isinstance(attempt, int):
         raise InvalidEvent("the execution's input needs Bucket, ArtifactKey and Attempt")
-    kind = event.get("Kind", JOB_KINDS[0])
-    if not isinstance(kind, str) or kind not in JOB_KINDS:
+    kind = event.get("Kind", "OptimizationJob")
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidEvent(f"the execution's input has a Kind that is none: {kind!r}")
-    name, made_by = job_name(bucket, key, attempt), of_kind(kind)
+    name, made_by = job_name(bucket, key, attempt), KINDS[kind]
     if event.get("Error"):
         failure = f"watching the {made_by.kind.title} {name} failed: {event['Error']}. Deploy again to attach to it"
         return end(event, failure=failure)

@@ -15,7 +15,8 @@ from ..errors import DeploymentError, InvalidEvent
 from ..jobs import recommendation_report
 from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
 from ..jobs.watching import end, look_later
-from ..requests.recommendation_properties import RecommendationRequest, parse_recommendation_request
+from ..requests.fields import validate
+from ..requests.recommendation_properties import RecommendationRequest
 from ..store.recommendation_records import RecommendationRecords, owner_in
 from ..store.run_records import run_job_name
 from ..telemetry import entry_point, log
@@ -29,7 +30,7 @@ _RUN = re.compile(r"[0-9a-f]{16}")
 @entry_point
 def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, object]:
     """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
-    request = parse_recommendation_request(event.get("Request"))
+    request = validate(RecommendationRequest, event.get("Request"))
     run = event.get("Run")
     if not isinstance(run, str) or not _RUN.fullmatch(run):
         raise InvalidEvent("the execution's input needs Run")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..documents import list_in, nested, object_in
 from ..requests.recommendation_properties import RecommendationRequest
-from ..requests.value_shapes import list_in, nested, object_in
 
 
 def result(request: RecommendationRequest, fingerprint: str, name: str, job: Mapping[str, Any]) -> dict[str, Any]:

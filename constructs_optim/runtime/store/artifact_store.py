@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from ..concurrency import in_threads
+from ..documents import is_list, is_object
 from ..errors import DeploymentError
-from ..requests.value_shapes import is_list, is_object
 from .json_records import JsonRecords, Record, lacks, objects
 from .owner_records import Owner
 from .record_schema import SCHEMA, check_schema, schema_of, unknown_members

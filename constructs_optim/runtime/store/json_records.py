@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from botocore.exceptions import ClientError
 
+from ..documents import is_object
 from ..errors import DeploymentError, code_of
-from ..requests.value_shapes import is_object
 from .record_schema import check_schema
 
 if TYPE_CHECKING:

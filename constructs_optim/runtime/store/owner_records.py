@@ -24,7 +24,6 @@ from botocore.exceptions import ClientError
 
 from ..concurrency import in_threads
 from ..errors import DeploymentError, code_of
-from ..requests.value_shapes import text, whole_number
 from .json_records import JsonRecords, Record
 from .record_schema import SCHEMA, check_schema, schema_of, unknown_members
 
@@ -39,6 +38,18 @@ _REMEMBERED_REQUESTS = 20
 _REMEMBERED_PROPERTIES = 2
 # An owner has a handful of keys. Whoever shares the store writes records of its own account, of any size.
 _LARGEST_RECORD = 1_000_000
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:40]} is no text")
+    return value
+
+
+def _whole_number(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{str(value)[:40]} is no whole number")
+    return value
 
 
 class Superseded(DeploymentError):
@@ -67,7 +78,7 @@ class Owner:
     @staticmethod
     def from_record(record: Record) -> Owner:
         """Read the owner that a record names."""
-        return Owner(text(record["stack_id"]), text(record["logical_id"]))
+        return Owner(_text(record["stack_id"]), _text(record["logical_id"]))
 
 
 BEGUN, CARRIED_OUT, ANSWERED, LEAVING = "begun", "carried out", "answered", "leaving"
@@ -169,19 +180,19 @@ class OwnerRecord:
         properties = record.get("properties", {})
         return OwnerRecord(
             owner=Owner.from_record(record),
-            request=text(record["request"]),
-            issued=whole_number(record.get("issued", 0)),
-            superseded=tuple(map(text, record["superseded"])),
+            request=_text(record["request"]),
+            issued=_whole_number(record.get("issued", 0)),
+            superseded=tuple(map(_text, record["superseded"])),
             keys={
                 key: Reference(
-                    text(reference["request"]),
-                    text(reference.get("state", BEGUN)),
-                    tuple(map(text, properties.get(key, ()))),
+                    _text(reference["request"]),
+                    _text(reference.get("state", BEGUN)),
+                    tuple(map(_text, properties.get(key, ()))),
                     unknown_members(reference, ("request", "state")),
                 )
                 for key, reference in record["keys"].items()
             },
-            chosen={request: text(key) for request, key in record.get("chosen", {}).items()},
+            chosen={request: _text(key) for request, key in record.get("chosen", {}).items()},
             schema=schema_of(record),
             unknown=unknown_members(record, _MEMBERS),
         )
