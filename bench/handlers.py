@@ -40,8 +40,8 @@ _LAYER = (
 )
 _PARTS = ("boto3", "Powertools", "pydantic", "own modules", "properties", "clients", "all")
 
-# The job handler's cold start took 427 ms with properties read by hand (the median of six, alternating with this release
-# on a busy machine with two cores, without bytecode); pydantic may make it 1.3 times that.
+# The job handler's cold start took 427 ms with properties read by hand (the median of six, without bytecode, on a busy
+# machine with two cores); pydantic may make it 1.3 times that.
 _MOST_COLD_START_MS = 555.0
 _MOST_OWN_MS = 50.0
 _MOST_ZIP_KB = 128.0
@@ -62,7 +62,7 @@ if {pydantic}:
     from runtime.requests.properties import JobProperties
     validate(JobProperties, {properties})
 mark()
-from runtime.custom_resource import client
+from runtime.aws import client
 client("sagemaker"), client("s3"); mark()
 parts = [1000 * (after - before) for before, after in zip(marks, marks[1:])]
 print(json.dumps([*parts, 1000 * time.process_time()]))

@@ -19,8 +19,7 @@ from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.handlers import evaluation_handler, evaluation_watcher
 from constructs_optim.runtime.requests.evaluation_properties import EvaluationRequest
 from constructs_optim.runtime.requests.fields import validate
-from constructs_optim.runtime.store.evaluation_records import EvaluationRecords
-from constructs_optim.runtime.store.run_records import run_job_name
+from constructs_optim.runtime.store.run_records import EvaluationRecords, run_job_name
 from constructs_optim_local.cloud import LocalCloud
 
 from ..lambda_context import LambdaContext

@@ -9,8 +9,8 @@ import pytest
 
 from constructs_optim.recipe.evaluation.requirements import QualityRequirement
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.evaluation.endpoint_answers import answer_text, compare, read_prompts
-from constructs_optim.runtime.evaluation.gate import Answers, misses
+from constructs_optim.runtime.evaluation.completions import answer_text, read_prompts
+from constructs_optim.runtime.evaluation.gate import Answers, compare, misses
 from constructs_optim.runtime.requests.evaluation_properties import Comparison, Gate, Limit, Quality
 
 TTFT = Limit(formula="time_to_first_token_p99", title="Time to first token, p99", unit="ms", at_most=500.0)

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.runtime.jobs.artifact_jobs import KINDS
-from constructs_optim.runtime.jobs.serving_properties import remove_setting
+from constructs_optim.runtime.jobs.artifact_jobs import KINDS, remove_setting
 
 from .conftest import BUCKET
 from .test_json_records import Reticent

@@ -18,15 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ..cloudformation import Event, issued_at
-from ..custom_resource import (
-    answer,
-    client,
-    deleted_artifacts,
-    failed_request,
-)
+from ..aws import client
+from ..cloudformation import Event, failed_request, issued_at
+from ..custom_resource import handle
 from ..documents import list_in, nested, object_in
-from ..errors import DeploymentError, code_of
+from ..errors import DeploymentError, Superseded, code_of
 from ..jobs.artifact_jobs import KINDS
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
 from ..jobs.source import is_of
@@ -34,14 +30,13 @@ from ..requests.fields import validate
 from ..requests.properties import ArtifactProperties, StoreProperties
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
+from ..store.json_records import NewerRecord
 from ..store.owner_records import (
     LEAVING,
     Owner,
     OwnerRecord,
     OwnerRecords,
-    Superseded,
 )
-from ..store.record_schema import NewerRecord
 from ..telemetry import entry_point, log
 
 if TYPE_CHECKING:
@@ -57,8 +52,8 @@ _DEPLOY_ITS_MAKER = (
 
 @entry_point
 def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets an answer."""
-    answer(event, context, ensure=_ensure, delete=_delete)
+    """Entry point. Whatever happens, CloudFormation gets a response."""
+    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
@@ -102,7 +97,7 @@ def _delete(event: Event) -> None:
     owner, request = _owner(event), event["RequestId"]
     physical_id = event.get("PhysicalResourceId")
     try:
-        record = _begin(records, event, gives_up=lambda record: deleted_artifacts(record, physical_id))
+        record = _begin(records, event, gives_up=lambda record: record.deleted_with(physical_id))
         for key in sorted(record.keys_in(LEAVING)):
             records.left(owner, request, key)
             log("forgot", artifact=key)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from ..aws import client
 from ..cloudformation import Event
-from ..custom_resource import answer, client
+from ..custom_resource import handle
 from ..errors import message_of
 from ..requests.fields import validate
 from ..requests.properties import CapacityProperties
@@ -26,8 +27,8 @@ _ID = "copies-of-"
 
 @entry_point
 def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets an answer."""
-    answer(event, context, ensure=_ensure, delete=_delete)
+    """Entry point. Whatever happens, CloudFormation gets a response."""
+    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from ..aws import client
 from ..cloudformation import Event, issued_at, signal
-from ..custom_resource import answer, client
+from ..custom_resource import handle
 from ..documents import is_artifact_key
 from ..errors import code_of
-from ..evaluation.evaluation_verdict import Verdict
-from ..jobs.run_control import start_watching, stop_runs
+from ..evaluation.gate import Verdict
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
-from ..jobs.watching import deadline
+from ..jobs.watching import deadline, start_watching, stop_runs
 from ..requests.evaluation_properties import EvaluationProperties, EvaluationRequest
 from ..requests.fields import validate
-from ..store.evaluation_records import EvaluationRecords
-from ..store.run_records import run_of
+from ..store.run_records import EvaluationRecords, run_of
 from ..telemetry import entry_point, log
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 
 @entry_point
 def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets an answer."""
-    answer(event, context, ensure=_ensure, delete=_delete)
+    """Entry point. Whatever happens, CloudFormation gets a response."""
+    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:

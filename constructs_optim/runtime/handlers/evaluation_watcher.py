@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from ..custom_resource import client
+from ..aws import client
 from ..documents import is_artifact_key
 from ..errors import (
     DeploymentError,
@@ -22,23 +22,21 @@ from ..errors import (
     message_of,
 )
 from ..evaluation import evaluation_report
-from ..evaluation.answering import answer_prompts
-from ..evaluation.benchmark_output import ARCHIVE, Level, read_levels
+from ..evaluation.benchmark_output import ARCHIVE, Level, publish, read_levels
+from ..evaluation.completions import complete_prompts
 from ..evaluation.evaluated_fleet import Fleet, fleet
-from ..evaluation.evaluation_verdict import Verdict
-from ..evaluation.metric_publishing import publish
+from ..evaluation.gate import Verdict
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
 from ..jobs.watching import (
     DONE,
     again,
     end,
-    look_later,
+    poll_later,
     tell,
 )
 from ..requests.evaluation_properties import EvaluationRequest
 from ..requests.fields import validate
-from ..store.evaluation_records import EvaluationRecords
-from ..store.run_records import run_job_name
+from ..store.run_records import EvaluationRecords, run_job_name
 from ..telemetry import entry_point, log
 
 if TYPE_CHECKING:
@@ -64,7 +62,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, ob
     if records.is_given_up(issued):
         return end(event, failure=f"the evaluation of {request.label} was given up")
     try:
-        return _Look(event, request, records, run, issued, region, context).next_step()
+        return _Poll(event, request, records, run, issued, region, context).next_step()
     except DeploymentError as error:
         return end(event, failure=f"the evaluation of {request.label} failed: {error}")
 
@@ -86,7 +84,7 @@ def _issued(event: Mapping[str, object]) -> int:
     return issued
 
 
-class _Look:
+class _Poll:
     def __init__(
         self,
         event: Mapping[str, object],
@@ -112,7 +110,7 @@ class _Look:
             log("looked", job=self.name, status=status)
             if status != BENCHMARK.completed:
                 return self._wait(job, status)
-            if not answer_prompts(self.request, self.records, self.run, self.context):
+            if not complete_prompts(self.request, self.records, self.run, self.context):
                 return again(1)
             self._finish(job)
         return self._judge()
@@ -155,7 +153,7 @@ class _Look:
             raise DeploymentError(
                 f"the benchmark job {self.name} ended as {status}: {reason}. Deploy again to repeat it"
             )
-        return look_later(
+        return poll_later(
             self.event,
             f"the benchmark job {self.name} is still {status}",
             since=job["CreationTime"],

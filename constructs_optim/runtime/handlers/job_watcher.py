@@ -9,23 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..custom_resource import client
+from ..aws import client
 from ..documents import is_artifact_key, list_in
 from ..errors import DeploymentError, InvalidEvent
-from ..jobs.artifact_jobs import KINDS, ArtifactJobs
+from ..jobs.artifact_jobs import KINDS, ArtifactJobs, remove_setting
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
-from ..jobs.serving_properties import remove_setting
+from ..jobs.signals import artifact_data
 from ..jobs.watching import (
     DONE,
     again,
     end,
     is_out_of_time,
-    look_later,
+    poll_later,
 )
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim
 from ..telemetry import count, entry_point, log
-from .job_handler import signal_data
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -47,10 +46,10 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, ob
     account = event.get("Account", "")
     store = ArtifactStore(client("s3"), bucket, _kms_key_arn(event))
     claim = store.claim(key)
-    look = _Look(event, store, claim, key, attempt, made_by)
+    poll = _Poll(event, store, claim, key, attempt, made_by)
     if claim is not None and not claim.made_in(str(account)):
-        return look.follow(claim)
-    return look.at_job(name)
+        return poll.follow(claim)
+    return poll.poll_job(name)
 
 
 def _kms_key_arn(event: Mapping[str, object]) -> str | None:
@@ -58,7 +57,7 @@ def _kms_key_arn(event: Mapping[str, object]) -> str | None:
     return arn if isinstance(arn, str) else None
 
 
-class _Look:
+class _Poll:
     def __init__(
         self,
         event: Mapping[str, object],
@@ -71,7 +70,7 @@ class _Look:
         self.event, self.store, self.claim, self.made_by = event, store, claim, made_by
         self.key, self.attempt = key, attempt
 
-    def at_job(self, name: str) -> dict[str, object]:
+    def poll_job(self, name: str) -> dict[str, object]:
         """Look at a job of this account."""
         kind = self.made_by.kind
         job = SageMakerJobs(client("sagemaker"), kind).describe(name)
@@ -84,7 +83,7 @@ class _Look:
         if kind.came_to_nothing(job):
             reason = self.made_by.failure(job)
             return self._fail(f"the {kind.title} {name} ended as {status}: {reason}. Deploy again to run another one")
-        return look_later(
+        return poll_later(
             self.event,
             f"the {kind.title} {name} is still {status}",
             since=job["CreationTime"],
@@ -105,7 +104,7 @@ class _Look:
                 check_manifest(self.store, self.key, manifest, repositories=repositories)
             except DeploymentError as error:
                 return end(self.event, failure=str(error))
-            return end(self.event, data=signal_data(manifest))
+            return end(self.event, data=artifact_data(manifest))
         of_account = f"the {self.made_by.kind.title} of account {claim.maker} for the artifact {self.key}"
         if claim.failure:
             failure = f"{of_account} came to nothing: {claim.failure}. Deploy again to run it here"
@@ -153,7 +152,7 @@ class _Look:
         if claim is None or claim.attempt == self.attempt:
             self.store.write_manifest(self.key, manifest)
         count("JobSeconds", (ended - started).total_seconds())
-        return end(self.event, data=signal_data(manifest))
+        return end(self.event, data=artifact_data(manifest))
 
     def _fail(self, failure: str) -> dict[str, object]:
         """The attempt came to nothing: say so in the claim, for those who cannot look at the job, and to the stack."""

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from ..aws import client
 from ..cloudformation import Event
-from ..custom_resource import answer, client
+from ..custom_resource import handle
 from ..errors import DeploymentError, message_of
 from ..jobs.source import ResolvedSource, hub_document, resolve
 from ..requests.fields import Tag, validate
@@ -35,8 +36,8 @@ _NAME_LENGTH = 63
 
 @entry_point
 def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets an answer."""
-    answer(event, context, ensure=_ensure, delete=_delete)
+    """Entry point. Whatever happens, CloudFormation gets a response."""
+    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from ..aws import client
 from ..cloudformation import Event, issued_at, signal
-from ..custom_resource import answer, client
+from ..custom_resource import handle
 from ..documents import is_artifact_key
 from ..errors import DeploymentError, code_of, message_of
-from ..jobs import recommendation_report
-from ..jobs.run_control import start_watching, stop_runs
 from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
+from ..jobs.signals import recommendation_data
 from ..jobs.source import resolve
-from ..jobs.watching import deadline
+from ..jobs.watching import deadline, start_watching, stop_runs
 from ..requests.fields import validate
 from ..requests.recommendation_properties import RecommendationProperties, RecommendationRequest
-from ..store.recommendation_records import RecommendationRecords, owner_of
-from ..store.run_records import run_job_name, run_of
+from ..store.run_records import RecommendationRecords, owner_of, run_job_name, run_of
 from ..telemetry import entry_point, log
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ _NOT_HERE = (
 
 @entry_point
 def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets an answer."""
-    answer(event, context, ensure=_ensure, delete=_delete)
+    """Entry point. Whatever happens, CloudFormation gets a response."""
+    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
@@ -51,7 +50,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     if result is not None and fingerprint in (None, result["asked"]["fingerprint"]):
         log("recommended before", recommendation=records.key)
         if wanted.wait_handle:
-            signal(wanted.wait_handle, data=recommendation_report.signal_data(result))
+            signal(wanted.wait_handle, data=recommendation_data(result))
         name = result["job"]["name"]
     else:
         name = _start(event, wanted, records, str(fingerprint), kept=kept)

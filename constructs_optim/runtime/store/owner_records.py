@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from ..concurrency import in_threads
-from ..errors import DeploymentError, code_of
-from .json_records import JsonRecords, Record
-from .record_schema import SCHEMA, check_schema, schema_of, unknown_members
+from ..cloudformation import failed_request
+from ..documents import is_artifact_key
+from ..errors import DeploymentError, Superseded, code_of
+from .json_records import SCHEMA, JsonRecords, Record, check_schema, in_threads, schema_of, unknown_members
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -50,10 +50,6 @@ def _whole_number(value: object) -> int:
     if not isinstance(value, int):
         raise TypeError(f"{str(value)[:40]} is no whole number")
     return value
-
-
-class Superseded(DeploymentError):
-    """CloudFormation has sent a later request for the same resource: this one's time is over."""
 
 
 @dataclass(frozen=True, order=True)
@@ -137,6 +133,21 @@ class OwnerRecord:
     def made_with(self, digest: str) -> set[str]:
         """The keys of the artifacts that a request with these properties was carried out with."""
         return {key for key in self.keys_in(CARRIED_OUT, ANSWERED) if digest in self.keys[key].properties}
+
+    def deleted_with(self, physical_id: object) -> set[str]:
+        """The artifacts that the deletion of ``physical_id`` gives up.
+
+        With a key for an id these are that one and what is left from requests that died; the key of a request that was
+        carried out stays, for it may be the replacement of the one that is deleted. Any other id is that of a creation:
+        one that failed, whose request the id names, or one whose response never arrived. What an earlier request was
+        giving up goes in any case.
+        """
+        leaving = self.keys_in(LEAVING)
+        if is_artifact_key(physical_id):
+            return {physical_id} | self.keys_in(BEGUN) | leaving
+        request = failed_request(physical_id)
+        unanswered = self.keys_in(BEGUN, CARRIED_OUT)
+        return {key for key in unanswered if request in (None, self.keys[key].request)} | leaving
 
     def giving_up(self, keys: Collection[str], request: str) -> OwnerRecord:
         """The same where ``request`` gives up those of its references that are among ``keys``."""
