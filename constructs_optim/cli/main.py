@@ -13,7 +13,7 @@ from .commands import Commands
 from .dashboard import dashboard_app
 from .endpoint import endpoint_app
 from .evaluate import evaluate_command
-from .explain import explain_command
+from .explanation.command import explain_command
 from .jobs import jobs_app
 from .lock import lock_command
 from .medusa import medusa_app

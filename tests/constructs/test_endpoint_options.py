@@ -39,8 +39,8 @@ from constructs_optim import (
     UpdatePolicy,
     VariantOptions,
 )
-from constructs_optim_local.api_error import ApiError
-from constructs_optim_local.api_model import ApiModel
+from constructs_optim_local.api.error import ApiError
+from constructs_optim_local.api.model import ApiModel
 
 from .stacks import endpoint, resource, resources, stack, template_of
 

@@ -21,7 +21,7 @@ from constructs_optim import (
     UpdatePolicy,
     VariantOptions,
 )
-from constructs_optim.cli.explanation_text import ExplanationText
+from constructs_optim.cli.explanation.text import print_explanation
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.evidence import Prices, StackEvidence, StoreContents
 from constructs_optim.explanation.explain import explain
@@ -268,7 +268,7 @@ def test_without_anything_to_compare_with_it_is_a_first_deployment(synthesis: Sy
     assert (found.change, report.against) == ("new", None)
     assert "compared with nothing" in report.notes[0]
     assert "is created, with its config and 1 model." in said(report, "replacement")
-    assert "Later changes move it over by blue/green, all at once" in said(report, "update")
+    assert "Later changes update it by blue/green, all at once" in said(report, "update")
     assert "<details><summary>Statements</summary>" in markdown(report)
 
 
@@ -382,7 +382,7 @@ def test_a_draft_that_comes_or_goes_replaces_the_model_by_one_of_another_type(
     assert expected in said(report, "replacement").splitlines()
     assert expected in json.dumps(report.model_dump(mode="json"))
     assert expected in markdown(report)
-    ExplanationText(report, permissions=False).print()
+    print_explanation(report, permissions=False)
     assert expected in re.sub(r"[\s│]+", " ", capsys.readouterr().out)
 
 

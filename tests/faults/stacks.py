@@ -34,7 +34,7 @@ from constructs_optim import (
     UpdatePolicy,
 )
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.ministack_bridge import ACCOUNT
+from constructs_optim_local.ministack.application import ACCOUNT
 
 STORE, MODELS = "faults-artifacts", "faults-models"
 FUNCTION_SECONDS, ANSWER_SECONDS, WAIT_SECONDS = 60, 130, 90

@@ -22,8 +22,8 @@ import constructs_optim.runtime as runtime
 from constructs_optim.recipe.catalog import layers
 from constructs_optim.runtime.handlers import job_handler, job_watcher, model_handler
 from constructs_optim.runtime.telemetry import HandlerFailed
+from constructs_optim_local.access.credentials import ACCOUNT
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.credentials import ACCOUNT
 
 from ..telemetry import Context, Said
 from .conftest import BUCKET, ROLE, until

@@ -13,7 +13,7 @@ from constructs import Construct, IConstruct
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS
-from constructs_optim.constructs.stack.stack_facts import is_token
+from constructs_optim.constructs.stack.stack_context import is_token
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 
 _READ_ACTIONS = ("sagemaker:DescribeEndpoint",)

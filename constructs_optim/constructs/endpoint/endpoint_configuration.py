@@ -10,7 +10,6 @@ from aws_cdk import Duration, Size
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.stack.permissions import Statement
-from constructs_optim.constructs.stack.stack_facts import answer
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting import Hosting, Observability, Routing
 
@@ -79,7 +78,7 @@ class EndpointConfiguration:
         return {
             **({"async_inference_config": queue.to_property()} if queue is not None else {}),
             **({"data_capture_config": capture.to_property()} if capture is not None else {}),
-            **({"kms_key_id": answer(key, "key_arn")} if key is not None else {}),
+            **({"kms_key_id": key.key_arn} if key is not None else {}),
             **({"metrics_config": _metrics(self.observability)} if self.observability is not None else {}),
         }
 
@@ -141,7 +140,7 @@ class EndpointConfiguration:
             longest: the most seconds of a default that comes of the plan. Default: no limit.
         """
         startup, download = self.variant.container_startup_timeout, self.variant.model_data_download_timeout
-        timeouts = model.model.startup_timeouts.within(longest)
+        timeouts = model.startup_timeouts.within(longest)
         return {
             "containerStartupHealthCheckTimeoutInSeconds": timeouts.startup if startup is None else _seconds(startup),
             "modelDataDownloadTimeoutInSeconds": timeouts.download if download is None else _seconds(download),

@@ -13,9 +13,8 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore
-from constructs_optim.constructs.artifacts.hosted_model import HostedModel
+from constructs_optim.constructs.artifacts.hosted_model import HostedModel, describe_hosted
 from constructs_optim.constructs.artifacts.model_source import object_arn
-from constructs_optim.constructs.artifacts.recipe_metadata import describe_hosted
 from constructs_optim.constructs.evaluation.endpoint_evaluation import (
     EndpointEvaluation,
     EvaluationOptions,
@@ -29,7 +28,7 @@ from constructs_optim.constructs.scaling.scaling_target import ComponentTarget
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS, Statement
 from constructs_optim.constructs.stack.physical_names import physical_name
-from constructs_optim.constructs.stack.stack_facts import answer, path_of, placed
+from constructs_optim.constructs.stack.stack_context import path_of
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Plan, Violation
@@ -82,17 +81,17 @@ class EndpointResources:
     @property
     def endpoint_arn(self) -> str:
         """The endpoint's ARN (a token)."""
-        return answer(self.endpoint, "ref")
+        return self.endpoint.ref
 
     @property
     def endpoint_name(self) -> str:
         """The endpoint's name (a token)."""
-        return answer(self.endpoint, "attr_endpoint_name")
+        return self.endpoint.attr_endpoint_name
 
     @property
     def rollback_alarm_names(self) -> list[str]:
         """The alarms of the update policy: those besides the endpoint's own that roll an update back."""
-        return [answer(alarm, "alarm_name") for alarm in self.configuration.update_policy.rollback_alarms]
+        return [alarm.alarm_name for alarm in self.configuration.update_policy.rollback_alarms]
 
     def evaluation_target(
         self,
@@ -111,7 +110,7 @@ class EndpointResources:
             label=label,
             endpoint_name=self.endpoint_name,
             endpoint_arn=self.endpoint_arn,
-            endpoint_config_name=answer(self.config, "attr_endpoint_config_name"),
+            endpoint_config_name=self.config.attr_endpoint_config_name,
             component_arn=component_arn,
             served=served,
             models=models,
@@ -265,7 +264,6 @@ class InferenceComponent(MeasuredResource):
         """
         self._name = physical_name(scope, id)
         super().__init__(scope, id, physical_name=self._name)
-        placed(self, scope, id)
         watch_template_size(self)
         self.models: tuple[HostedModel, ...] = tuple(models)
         self.requirements: tuple[Component, ...] = tuple(requirements)

@@ -14,21 +14,25 @@ from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.execution_role import GrantedRole, SeveralRoles, granted_role
-from constructs_optim.constructs.artifacts.hosted_model import HostedModel, ModelRecipe, Surroundings, host
+from constructs_optim.constructs.artifacts.hosted_model import (
+    HostedModel,
+    ModelOptions,
+    ModelRecipe,
+    create_model,
+    describe_hosted,
+)
 from constructs_optim.constructs.artifacts.optimization_job import JobOptions, OptimizationJob
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
-from constructs_optim.constructs.artifacts.recipe_metadata import describe_hosted
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EndpointEvaluation, EvaluationOptions
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.scaling_target import AsyncVariantTarget, VariantTarget
-from constructs_optim.constructs.stack.late_value import late_value
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.physical_names import endpoint_name_of
-from constructs_optim.constructs.stack.stack_facts import answer, facts_of, is_token, path_of, placed
+from constructs_optim.constructs.stack.stack_context import StackContext, is_token, late_value, path_of
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds, wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring, refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
@@ -167,7 +171,7 @@ class OptimizedEndpoint(EndpointBase):
             inference_component=inference_component,
             endpoint_name=endpoint_name,
             adapter_settings=adapters,
-            region=facts_of(scope).known_region,
+            region=StackContext.of(scope).known_region,
         )
         mistaken = [
             *wrong_kinds(
@@ -195,7 +199,6 @@ class OptimizedEndpoint(EndpointBase):
         self._literal_name = endpoint_name_of(scope, id, endpoint_name)
         with declaring(scope, id):
             super().__init__(scope, id, physical_name=self._literal_name)
-        placed(self, scope, id)
         watch_template_size(self)
         for advice in warnings(self._hosting):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
@@ -207,10 +210,10 @@ class OptimizedEndpoint(EndpointBase):
         self._removal_policy = removal_policy
         self._network_options = network.with_shared_security_groups(self)
         self._network = Network.of(self, self._network_options)
-        self._surroundings = Surroundings(
+        self._model_options = ModelOptions(
             artifact_store=artifact_store, role=role, jobs=jobs, network=self._network_options
         )
-        self._models = [host(pool_scope(self, recipe), recipe, self._surroundings) for recipe in recipes]
+        self._models = [create_model(pool_scope(self, recipe), recipe, self._model_options) for recipe in recipes]
         self._role = self._permitted_role(role)
         self._config = self._declare_config()
         self.alarms: EndpointAlarms | None = self._declare_alarms(monitoring)
@@ -294,13 +297,13 @@ class OptimizedEndpoint(EndpointBase):
             self,
             "Resource",
             deployment_config=deployment,
-            endpoint_config_name=answer(self._config, "attr_endpoint_config_name"),
+            endpoint_config_name=self._config.attr_endpoint_config_name,
             endpoint_name=self._literal_name,
         )
         if rollback_alarms := self._configuration.update_policy.rollback_alarms:
             # Apart: an alarm may be about another endpoint, whose model waits for the role's other permissions.
             watched = watch_statements([alarm.alarm_arn for alarm in rollback_alarms])
-            endpoint.node.add_dependency(self._role.permit_apart(self, "WatchAlarms", watched))
+            endpoint.node.add_dependency(self._role.permit_separately(self, "WatchAlarms", watched))
         for described in (self._config, endpoint):
             describe_hosted(described, self._models)
         return endpoint
@@ -310,14 +313,14 @@ class OptimizedEndpoint(EndpointBase):
         policy = self._configuration.update_policy
         own = self.alarms.rollback_alarm_names if self.alarms is not None else []
         of_components = self._components.rollback_alarm_names if self._hosting.serves_components else []
-        names = [*(answer(alarm, "alarm_name") for alarm in policy.rollback_alarms), *own, *of_components]
+        names = [*(alarm.alarm_name for alarm in policy.rollback_alarms), *own, *of_components]
         return deployment_config(policy.settings, names[:MOST_ROLLBACK_ALARMS])
 
     def _apply_removal_policy(self) -> None:
         if self._removal_policy is None:
             return
         # A retained endpoint launches instances from its configuration and its models, as its role.
-        for kept in (self._endpoint, self._config, *(hosted.model.resource for hosted in self._models)):
+        for kept in (self._endpoint, self._config, *(hosted.resource for hosted in self._models)):
             kept.apply_removal_policy(self._removal_policy)
         self._role.apply_removal_policy(self._removal_policy)
         if self.component is not None:
@@ -446,7 +449,7 @@ class OptimizedEndpoint(EndpointBase):
     def endpoint_name(self) -> str:
         """The endpoint's name (a token)."""
         if self._name is None:
-            self._name = self._get_resource_name_attribute(answer(self._endpoint, "attr_endpoint_name"))
+            self._name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
         return self._name
 
     @property
@@ -455,7 +458,7 @@ class OptimizedEndpoint(EndpointBase):
         # ARNs have names in lower case; a name that is known only at deployment is taken as it is.
         if self._arn is None:
             self._arn = self._get_resource_arn_attribute(
-                answer(self._endpoint, "ref"),
+                self._endpoint.ref,
                 service="sagemaker",
                 resource="endpoint",
                 resource_name=self._literal_name if is_token(self._literal_name) else self._literal_name.lower(),
@@ -576,11 +579,11 @@ class OptimizedEndpoint(EndpointBase):
             techniques=(*self._hosting.techniques, *(t for pool in pools for t in listed(pool.techniques))),
             adapter_settings=adapters,
         )
-        broken = [v for recipe in recipes for v in recipe.violations(self, self._surroundings.jobs.max_runtime)]
+        broken = [v for recipe in recipes for v in recipe.violations(self, self._model_options.jobs.max_runtime)]
         refuse([*broken, *check(hosting)])
         self._check_isolation(label, recipes)
         scope = Construct(self, id)
-        models = [host(pool_scope(scope, recipe), recipe, self._surroundings) for recipe in recipes]
+        models = [create_model(pool_scope(scope, recipe), recipe, self._model_options) for recipe in recipes]
         self._component_models += models
         component = self._components.add(
             scope,
@@ -595,7 +598,7 @@ class OptimizedEndpoint(EndpointBase):
         if self._removal_policy is not None:
             component.apply_removal_policy(self._removal_policy)
             for hosted in models:
-                hosted.model.resource.apply_removal_policy(self._removal_policy)
+                hosted.resource.apply_removal_policy(self._removal_policy)
         self._dashboard.show_component(id, component.served).add_alarms(*component.alarms.arns_within_stack)
         return component
 

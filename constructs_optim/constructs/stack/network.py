@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from constructs import Construct
 
 from constructs_optim.recipe.named_arguments import knows_its_arguments
-
-from .stack_facts import answer
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
@@ -65,28 +62,14 @@ class Network:
                 raise ValueError("vpc_subnets and security_groups need the vpc they belong to: pass vpc as well")
             return None
         groups = options.with_shared_security_groups(scope).security_groups or ()
-        return Network(
-            _chosen(options.vpc, options.vpc_subnets), tuple(answer(group, "security_group_id") for group in groups)
-        )
+        subnets = options.vpc_subnets._values if options.vpc_subnets is not None else {}  # noqa: SLF001
+        chosen = options.vpc.select_subnets(**subnets)
+        return Network(tuple(chosen.subnet_ids), tuple(group.security_group_id for group in groups))
 
     def to_property(self, security_groups_name: str) -> dict[str, list[str]]:
         """A ``VpcConfig`` property in the spelling of the API (``SecurityGroupIds``) or of a construct."""
         subnets_name = "Subnets" if security_groups_name[0].isupper() else "subnets"
         return {security_groups_name: list(self.security_group_ids), subnets_name: list(self.subnet_ids)}
-
-
-_subnet_ids: WeakKeyDictionary[ec2.IVpc, list[tuple[ec2.SubnetSelection | None, tuple[str, ...]]]] = WeakKeyDictionary()
-
-
-def _chosen(vpc: ec2.IVpc, subnets: ec2.SubnetSelection | None) -> tuple[str, ...]:
-    """The ids of a VPC's subnets, asked for once: an endpoint and its jobs are in the same, and often all endpoints."""
-    known = _subnet_ids.setdefault(vpc, [])
-    for selection, ids in known:
-        if selection is subnets:
-            return ids
-    chosen = vpc.select_subnets(**(subnets._values if subnets is not None else {}))  # noqa: SLF001
-    known.append((subnets, tuple(chosen.subnet_ids)))
-    return known[-1][1]
 
 
 def refuse_isolation(network: NetworkOptions, construct: str) -> None:
@@ -103,7 +86,7 @@ def refuse_isolation(network: NetworkOptions, construct: str) -> None:
 
 
 def make_connectable(of: type) -> None:
-    """Let a class's objects be given wherever the CDK takes an ``IConnectable``.
+    """Make a class one that the CDK takes for an ``IConnectable``.
 
     Only endpoints in a VPC are, and only then: the module of the interface takes a quarter of a second to load.
     """
