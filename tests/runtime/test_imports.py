@@ -21,7 +21,6 @@ print(json.dumps([names, sorted({name.partition(".")[0] for name in sys.modules}
 def test_no_module_imports_what_only_its_types_are_made_of() -> None:
     done = subprocess.run([sys.executable, "-c", _EVERY_MODULE], capture_output=True, text=True, check=True)
     names, imported = json.loads(done.stdout)
-    expected = {f"{runtime.__name__}.handlers.job_handler", f"{runtime.__name__}.tracing"}
-    assert expected <= set(names), runtime.__path__
+    assert "constructs_optim.runtime.handlers.job_handler" in names, runtime.__path__
     assert "boto3" in imported
     assert not [name for name in imported if name.startswith("mypy_boto3")]

@@ -35,8 +35,8 @@ def test_a_look_is_never_sooner_than_5_seconds_nor_later_than_an_hour(age: int, 
 def test_a_stack_that_waits_for_an_old_job_is_told_within_a_minute() -> None:
     began = dt.datetime.now(dt.UTC) - dt.timedelta(days=20)
     event = {"WaitHandle": "https://handle", "Deadline": int(began.timestamp()) + 21 * _DAY}
-    assert watching.look_later(event, "it", since=began, advice="")["WaitSeconds"] == 60
-    assert watching.look_later({}, "it", since=began, advice="")["WaitSeconds"] == 3600
+    assert watching.poll_later(event, "it", since=began, advice="")["WaitSeconds"] == 60
+    assert watching.poll_later({}, "it", since=began, advice="")["WaitSeconds"] == 3600
 
 
 def test_a_young_job_is_looked_at_often() -> None:

@@ -210,10 +210,10 @@ class OptimizedEndpoint(EndpointBase):
         self._removal_policy = removal_policy
         self._network_options = network.with_shared_security_groups(self)
         self._network = Network.of(self, self._network_options)
-        self._surroundings = ModelOptions(
+        self._model_options = ModelOptions(
             artifact_store=artifact_store, role=role, jobs=jobs, network=self._network_options
         )
-        self._models = [create_model(pool_scope(self, recipe), recipe, self._surroundings) for recipe in recipes]
+        self._models = [create_model(pool_scope(self, recipe), recipe, self._model_options) for recipe in recipes]
         self._role = self._permitted_role(role)
         self._config = self._declare_config()
         self.alarms: EndpointAlarms | None = self._declare_alarms(monitoring)
@@ -579,11 +579,11 @@ class OptimizedEndpoint(EndpointBase):
             techniques=(*self._hosting.techniques, *(t for pool in pools for t in listed(pool.techniques))),
             adapter_settings=adapters,
         )
-        broken = [v for recipe in recipes for v in recipe.violations(self, self._surroundings.jobs.max_runtime)]
+        broken = [v for recipe in recipes for v in recipe.violations(self, self._model_options.jobs.max_runtime)]
         refuse([*broken, *check(hosting)])
         self._check_isolation(label, recipes)
         scope = Construct(self, id)
-        models = [create_model(pool_scope(scope, recipe), recipe, self._surroundings) for recipe in recipes]
+        models = [create_model(pool_scope(scope, recipe), recipe, self._model_options) for recipe in recipes]
         self._component_models += models
         component = self._components.add(
             scope,

@@ -1,13 +1,13 @@
-"""What an endpoint answers to prompts, and how answers compare.
+"""Completions of the prompts of a quality gate: some in each poll, until all are there.
 
 Prompts and answers are users' text: they are kept in the store and never logged.
 """
 
 from __future__ import annotations
 
-import difflib
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,17 +15,24 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from ..aws import client
+from ..documents import is_list, is_object, nested
 from ..errors import DeploymentError, code_of
-from ..requests.value_shapes import is_list, is_object, nested
-from .gate import Answers
+from ..requests.evaluation_properties import EvaluationRequest, Quality
+from ..store.json_records import lacks
+from ..store.run_records import EvaluationRecords
+from ..telemetry import log
 
 if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
     from mypy_boto3_s3.client import S3Client
     from mypy_boto3_sagemaker_runtime.client import SageMakerRuntimeClient
     from mypy_boto3_sagemaker_runtime.type_defs import InvokeEndpointInputTypeDef
 
 # One answer at a time, of a model that other requests wait for as well.
 _CLIENT = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=5, read_timeout=60)
+# One answer may take a minute, and an invocation has three.
+_ROOM_MILLISECONDS = 90_000
 _LARGEST_PROMPTS = 16_000_000
 _TEXTS = ("text", "prompt", "inputs")
 
@@ -118,33 +125,44 @@ def answer_text(body: object) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def compare(
-    answers: Sequence[str | None], others: Sequence[str | None], *, same_weights: bool, with_what: str
-) -> Answers:
-    """How answers compare with others to the same prompts; those that have no other are left out."""
-    pairs = [
-        (number, ours, theirs)
-        for number, (ours, theirs) in enumerate(zip(answers, others, strict=False), 1)
-        if ours is not None and theirs is not None
-    ]
-    different = [(number, ours, theirs) for number, ours, theirs in pairs if ours != theirs]
-    apart = sum(_difference(ours, theirs) for _, ours, theirs in different)
-    return Answers(
-        compared=len(pairs),
-        failed=sum(answer is None for answer in answers),
-        identical=len(pairs) - len(different),
-        difference=apart / len(pairs) if pairs else 0.0,
-        first_different=different[0][0] if different else 0,
-        same_weights=same_weights,
-        with_what=with_what,
-    )
-
-
-def _difference(ours: str, theirs: str) -> float:
-    """The share of words by which two answers differ."""
-    return 1 - difflib.SequenceMatcher(None, ours.split(), theirs.split(), autojunk=False).ratio()
-
-
 def prompts_content(s3: S3Client, bucket: str, name: str) -> bytes:
     """The prompts file, as far as one may be large."""
     return s3.get_object(Bucket=bucket, Key=name)["Body"].read(_LARGEST_PROMPTS)
+
+
+def complete_prompts(request: EvaluationRequest, records: EvaluationRecords, run: str, context: LambdaContext) -> bool:
+    """Ask as many prompts as there is time for; whether all are answered.
+
+    Raises:
+        DeploymentError: when the prompts cannot be read.
+    """
+    quality = request.gate.quality if request.gate is not None else None
+    if quality is None:
+        return True
+    kept = records.answers(run)
+    if kept is not None and len(kept["answers"]) == len(kept["references"]):
+        return True
+    content = _content(quality)
+    prompts = read_prompts(content, quality.prompts, most=quality.most_prompts, max_tokens=quality.max_tokens)
+    # A file that was changed in between is another one: begin again.
+    digest = hashlib.sha256(content).hexdigest()
+    answers = list(kept["answers"]) if kept is not None and kept["prompts_digest"] == digest else []
+    while len(answers) < len(prompts) and context.get_remaining_time_in_millis() > _ROOM_MILLISECONDS:
+        prompt = prompts[len(answers)]
+        answers.append(ask(request.endpoint_name, request.inference_component_name, request.variant_name, prompt))
+    references = [prompt.reference for prompt in prompts]
+    records.write_answers(run, {"schema": 1, "answers": answers, "references": references, "prompts_digest": digest})
+    log("answered", prompts=len(prompts), answers=len(answers))
+    return len(answers) == len(prompts)
+
+
+def _content(quality: Quality) -> bytes:
+    s3 = client("s3")
+    try:
+        return prompts_content(s3, quality.bucket, quality.key)
+    except ClientError as error:
+        if code_of(error) != "NoSuchBucket" and not lacks(s3, quality.bucket, quality.key, error):
+            raise
+        raise DeploymentError(
+            f"there is no file {quality.prompts}, which the prompts of the gate are read from"
+        ) from error
