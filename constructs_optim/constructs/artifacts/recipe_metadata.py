@@ -53,7 +53,7 @@ def _ingredients(plan: Plan) -> dict[str, Any]:
             case _:  # A draft that comes with its model, and has its licence and version.
                 pass
     known = [one for place, one in enumerate(models) if one not in models[:place]]
-    return {"Models": known, "Techniques": [f"{one.kind}={one.method}" for one in plan.techniques]}
+    return {"Models": known, "Techniques": [f"{one.kind}={one.name}" for one in plan.techniques]}
 
 
 def _recipe(plan: Plan, given_key: str | None) -> dict[str, Any]:
