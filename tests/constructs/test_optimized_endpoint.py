@@ -337,7 +337,7 @@ def test_a_draft_alone_needs_no_job() -> None:
     scope = stack()
     made = endpoint(
         scope,
-        techniques=[SpeculativeDecoding.custom_draft("s3://drafts/one/")],
+        techniques=[SpeculativeDecoding.custom_draft(uri="s3://drafts/one/")],
         instance_type="ml.p4d.24xlarge",
     )
     template = template_of(scope)
@@ -386,7 +386,7 @@ def test_heads_are_trained_by_a_job_and_served_beside_the_model() -> None:
 
 def test_a_hubs_own_configuration_is_left_to_the_hub() -> None:
     scope = stack()
-    endpoint(scope, techniques=[PreOptimized("lmi-optimized")], instance_type="ml.p4d.24xlarge")
+    endpoint(scope, techniques=[PreOptimized(config="lmi-optimized")], instance_type="ml.p4d.24xlarge")
     model = resource(template_of(scope), "Custom::OptimizedModel")
     assert model["Source"]["Configuration"] == "lmi-optimized"
     assert "Image" not in model
