@@ -36,8 +36,7 @@ from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe.evaluation import QualityRequirement, Workload
 from constructs_optim.recipe.metrics.definition import EVALUATION_NAMESPACE
 
-from .inference_optimization import passing_statement, training_statements
-from .workload_config import workload_config, workload_hash, workload_statements
+from .benchmark_jobs import passing_statement, training_statements, workload_config, workload_hash, workload_statements
 
 _ID = "EvaluationService"
 _JOB_NAMES = "a benchmark job's name follows from what is served, which is known only when the stack is deployed"

@@ -13,12 +13,10 @@ from constructs_optim.constructs.artifacts import model_source
 from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
 from constructs_optim.constructs.artifacts.execution_role import UserRole, running_statements
 from constructs_optim.constructs.artifacts.planned_recipe import shown
-from constructs_optim.constructs.evaluation.inference_optimization import (
+from constructs_optim.constructs.evaluation.benchmark_jobs import (
     passing_statement,
     training_statements,
     trying_statements,
-)
-from constructs_optim.constructs.evaluation.workload_config import (
     workload_config,
     workload_config_name,
     workload_statements,
