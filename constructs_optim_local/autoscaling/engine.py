@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from constructs_optim_local.api.error import ApiError
+from constructs_optim_local.clock import Clock
 
 from .decisions import (
     due_after,
@@ -84,14 +85,16 @@ class ScalingEngine:
         scale: float,
         next_cron: Callable[[str, dt.datetime], dt.datetime | None],
         lock: threading.RLock,
+        clock: Clock,
     ) -> None:
         self._registry, self._resources, self._scale, self._next_cron = registry, resources, scale, next_cron
         # The registry's own: each of them calls the other.
-        self._lock, self._awake = lock, threading.Event()
+        self._lock, self._awake, self._clock = lock, threading.Event(), clock
         self._memory: dict[tuple[Place, str, str], _Memory] = {}
         self._due: dict[tuple[Place, str], tuple[str, dt.datetime | None]] = {}
         self._activities: dict[Place, list[dict[str, Any]]] = {}
         self._places: set[Place] = set()
+        clock.subscribe(self._awake.set)
         threading.Thread(target=self._run, daemon=True).start()
 
     def registered(self, place: Place, target: Mapping[str, Any]) -> None:
@@ -118,13 +121,13 @@ class ScalingEngine:
         Raises:
             ValueError: saying what is wrong with it.
         """
-        due_after(action, dt.datetime.now(dt.UTC), self._scale, self._next_cron)
+        due_after(action, self._clock.now(), self._scale, self._next_cron)
 
     def scheduled(self, place: Place) -> None:
         """A scheduled action was put."""
         with self._lock:
             self._places.add(place)
-            self._note_due(place, dt.datetime.now(dt.UTC))
+            self._note_due(place, self._clock.now())
         self._awake.set()
 
     def activities(self, place: Place, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,7 +192,7 @@ class ScalingEngine:
     def _scale_within(
         self, place: Place, target: Target, capacity: int, wanted: int, cooldowns: tuple[float, ...], cause: str
     ) -> None:
-        now, memory = dt.datetime.now(dt.UTC), self._remembered(place, target)
+        now, memory = self._clock.now(), self._remembered(place, target)
         limited = min(max(wanted, target["MinCapacity"]), target["MaxCapacity"])
         if limited == capacity:
             end = "Max" if wanted > capacity else "Min"
@@ -218,7 +221,7 @@ class ScalingEngine:
             self._awake.clear()
             try:
                 with self._lock:
-                    pause = self._tick(dt.datetime.now(dt.UTC))
+                    pause = self._tick(self._clock.now())
             except Exception:
                 # What goes wrong with one target must not end the scaling of all others.
                 logging.getLogger(__name__).exception("scaling went wrong")
@@ -262,10 +265,10 @@ class ScalingEngine:
 
     def _wait(self, memory: _Memory, cause: str) -> None:
         memory.waiting.append(cause)
-        memory.since = dt.datetime.now(dt.UTC)
+        memory.since = self._clock.now()
 
     def _bring_into_range(self, place: Place, key: Mapping[str, Any], memory: _Memory) -> None:
-        target, now = self._target(place, key), dt.datetime.now(dt.UTC)
+        target, now = self._target(place, key), self._clock.now()
         if target is None or (now - memory.since).total_seconds() > _PATIENCE_SECONDS:
             memory.waiting.clear()
             return
@@ -308,7 +311,7 @@ class ScalingEngine:
         what = (
             "desired copy count" if target["ResourceId"].startswith("inference-component") else "desired instance count"
         )
-        now = dt.datetime.now(dt.UTC).timestamp()
+        now = self._clock.now().timestamp()
         activity = {
             "ActivityId": str(uuid.uuid4()),
             "ServiceNamespace": "sagemaker",

@@ -22,6 +22,7 @@ from moto.core.request import Request
 from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.api.error import ApiError, validation_error
 from constructs_optim_local.api.model import ApiModel
+from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudwatch.alarms import Alarms
 from constructs_optim_local.faults import Faults
 
@@ -45,14 +46,21 @@ class ApplicationAutoScaling:
     name = "application-autoscaling"
 
     def __init__(
-        self, faults: Faults, calls: CallLog, resources: Scalable, alarms: Alarms, next_cron: NextCron, scale: float
+        self,
+        faults: Faults,
+        calls: CallLog,
+        resources: Scalable,
+        alarms: Alarms,
+        next_cron: NextCron,
+        scale: float,
+        clock: Clock,
     ) -> None:
         self.model = ApiModel(self.name)
         self._faults, self._calls, self._alarms = faults, calls, alarms
         # The names and ARNs of the alarms of a target tracking policy, by place and the policy's ARN.
         self._policy_alarms: dict[tuple[Place, str], list[dict[str, str]]] = {}
         self._lock = threading.RLock()
-        self._engine = ScalingEngine(self, resources, scale, next_cron, self._lock)
+        self._engine = ScalingEngine(self, resources, scale, next_cron, self._lock, clock)
         # moto's list of dimensions is older than the API's, which every request is checked against first.
         known = self.model.enum("RegisterScalableTarget", "ScalableDimension")
         dimensions = Enum("ScalableDimensionValueSet", {value: value for value in known})

@@ -11,6 +11,7 @@ from typing import Any
 from constructs_optim_local.access.authorization import access_denied, needed_permissions
 from constructs_optim_local.access.credentials import ACCOUNT, administrator
 from constructs_optim_local.api.error import ApiError, validation_error
+from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudformation.operations import OPERATIONS, settles
 from constructs_optim_local.cloudformation.provider import ResourceProvider, Service
 from constructs_optim_local.sagemaker.runtime import SageMakerRuntime
@@ -88,6 +89,7 @@ def application(
     roles: EnforcedRoles | None = None,
     runtime: SageMakerRuntime | None = None,
     time_scale: float = 1.0,
+    clock: Clock | None = None,
 ) -> Asgi:
     """Ministack's ASGI application with ``services`` and their resource types added; with ``roles``, IAM enforced.
 
@@ -110,7 +112,7 @@ def application(
         handlers[name] = _handler(name, service, where, roles, runtime if name == "sagemaker" else None)
     minute = max(60 * time_scale, _SHORTEST_MINUTE)
     for type_name, operations in OPERATIONS.items():
-        provider = ResourceProvider(type_name, services[operations.service], where, minute)
+        provider = ResourceProvider(type_name, services[operations.service], where, minute, clock)
         resource_handlers[type_name] = {
             "create": provider.create,
             "update": provider.update,

@@ -4,7 +4,7 @@
 ``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` · ``GET /_constructs_optim/deployments`` ·
 ``GET /_constructs_optim/authorizations[?role=...]`` · ``GET /_constructs_optim/benchmarks`` ·
 ``GET /_constructs_optim/trainings`` ·
-``GET/POST/DELETE /_constructs_optim/performances``
+``GET/POST/DELETE /_constructs_optim/performances`` · ``POST /_constructs_optim/clock``, which lets time pass
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 from constructs_optim_local.access.authorization import AuthorizationLog
 from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.api.error import ApiError, validation_error
+from constructs_optim_local.clock import Clock
 from constructs_optim_local.faults import Fault, Faults
 from constructs_optim_local.sagemaker.service import SageMaker
 
@@ -41,9 +42,11 @@ class Control:
         calls: CallLog,
         function_calls: CallLog,
         authorizations: AuthorizationLog,
+        clock: Clock,
     ) -> None:
         self._inner, self._sagemaker, self._faults = inner, sagemaker, faults
         self._calls, self._function_calls, self._authorizations = calls, function_calls, authorizations
+        self._clock = clock
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -73,6 +76,12 @@ class Control:
                 return {}
             case "DELETE", "faults":
                 self._faults.clear()
+                return {}
+            case "POST", "clock":
+                try:
+                    self._clock.advance(_object(body)["seconds"])
+                except (KeyError, TypeError, ValueError) as error:
+                    raise validation_error(f"not a number of seconds: {error}") from None
                 return {}
             case "GET", "calls":
                 return self._calls.to_json(next(iter(query.get("operation", [])), None))
