@@ -9,15 +9,13 @@ ARN).
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
 import threading
 import time
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
-
-from moto.applicationautoscaling import models, responses
-from moto.core.request import Request
 
 from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.api.error import ApiError, validation_error
@@ -61,11 +59,6 @@ class ApplicationAutoScaling:
         self._policy_alarms: dict[tuple[Place, str], list[dict[str, str]]] = {}
         self._lock = threading.RLock()
         self._engine = ScalingEngine(self, resources, scale, next_cron, self._lock, clock)
-        # moto's list of dimensions is older than the API's, which every request is checked against first.
-        known = self.model.enum("RegisterScalableTarget", "ScalableDimension")
-        dimensions = Enum("ScalableDimensionValueSet", {value: value for value in known})
-        for module in (models, responses):
-            vars(module)["ScalableDimensionValueSet"] = dimensions
 
     def invoke(self, operation: str, request: dict[str, Any], *, account: str, region: str) -> dict[str, Any]:
         """Carry an operation out.
@@ -78,6 +71,18 @@ class ApplicationAutoScaling:
             self.model.check(operation, request)
             with self._lock:
                 return self._carried_out(operation, request, (account, region))
+
+    @functools.cached_property
+    def _moto(self) -> tuple[Any, Any]:
+        """Moto's models and responses, imported when they are needed: EC2's, which they bring, take a second."""
+        from moto.applicationautoscaling import models, responses
+
+        # moto's list of dimensions is older than the API's, which every request is checked against first.
+        known = self.model.enum("RegisterScalableTarget", "ScalableDimension")
+        dimensions = Enum("ScalableDimensionValueSet", {value: value for value in known})
+        for module in (models, responses):
+            vars(module)["ScalableDimensionValueSet"] = dimensions
+        return models, responses
 
     def alarm_fired(self, policy_arn: str, alarm: dict[str, Any], value: float | None) -> None:
         """Carry out the policy that is an action of an alarm; one that is gone is no longer carried out.
@@ -167,6 +172,7 @@ class ApplicationAutoScaling:
         before = self._policy(request, place)
         self._answer("PutScalingPolicy", request, *place)
         if before is not None:
+            models, _ = self._moto
             backend = models.applicationautoscaling_backends[place[0]][place[1]]
             key = models.FakeApplicationAutoscalingPolicy.formulate_key(
                 request["ServiceNamespace"], request["ResourceId"], request["ScalableDimension"], request["PolicyName"]
@@ -227,9 +233,11 @@ class ApplicationAutoScaling:
             "X-Amz-Target": f"{self.model.target_prefix}.{operation}",
             "x-moto-account-id": account,
         }
+        from moto.core.request import Request
+
         call = Request.from_primitives("POST", url, headers, json.dumps(request).encode())
         try:
-            answered = responses.ApplicationAutoScalingResponse.dispatch(call, url, headers)
+            answered = self._moto[1].ApplicationAutoScalingResponse.dispatch(call, url, headers)
         except NotImplementedError:
             raise ApiError("UnknownOperationException", f"moto has no {operation}") from None
         status, _, body = answered

@@ -21,6 +21,7 @@ from constructs_optim_local.access.authorization import AuthorizationLog, Unchec
 from constructs_optim_local.access.credentials import OwnClients, administrator
 from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.api.model import write_model_without
+from constructs_optim_local.autoscaling.service import ApplicationAutoScaling
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.faults import Faults
 from constructs_optim_local.ministack.application import application, kill_running_functions, prepare_environment
@@ -66,8 +67,6 @@ def main() -> None:
 async def _serve(settings: dict[str, Any]) -> None:
     from hypercorn.asyncio import serve
     from hypercorn.config import Config
-
-    from constructs_optim_local.autoscaling.service import ApplicationAutoScaling
 
     faults, calls, function_calls, authorizations = Faults(), CallLog(), CallLog(), AuthorizationLog()
     clock = Clock()

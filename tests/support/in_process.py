@@ -20,6 +20,7 @@ from botocore.exceptions import ClientError
 
 from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.api.error import ApiError
+from constructs_optim_local.autoscaling.service import ApplicationAutoScaling
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloud import DEFAULT_REGION
 from constructs_optim_local.cloudwatch.alarms import Tripped
@@ -136,7 +137,7 @@ class InProcessCloud:
         hub_folders: Sequence[Path] = (),
         region: str = DEFAULT_REGION,
     ) -> None:
-        self.region, self.clock, self._scale = region, Clock(runs=False), time_scale
+        self.region, self.clock = region, Clock(runs=False)
         self._faults, self._calls, self._function_calls = Faults(), CallLog(), CallLog()
         self.objects, self.alarms = MemoryObjects(), MemoryAlarms(self.clock)
         self.sagemaker = SageMaker(
@@ -154,6 +155,9 @@ class InProcessCloud:
         self._runtime = SageMakerRuntime(self.sagemaker)
         self._services: dict[str, Any] = {
             "sagemaker": self.sagemaker,
+            "application-autoscaling": ApplicationAutoScaling(
+                self._faults, self._calls, self.sagemaker, self.alarms, next_fire, time_scale, self.clock
+            ),
             "pricing": PriceList(self._faults, self._calls),
         }
         self._session = boto3.Session(region_name=region)
@@ -234,20 +238,12 @@ class InProcessCloud:
             return self._runtime.answer(invocation, account=account, region=region)
         operation = headers["x-amz-target"].rpartition(".")[2]
         try:
-            result = self._service(service).invoke(operation, json.loads(body or b"{}"), account=account, region=region)
+            result = self._services[service].invoke(
+                operation, json.loads(body or b"{}"), account=account, region=region
+            )
         except ApiError as error:
             return error.to_response()
         return 200, {"Content-Type": "application/x-amz-json-1.1"}, to_json(result)
-
-    def _service(self, name: str) -> Any:
-        if name == "application-autoscaling" and name not in self._services:
-            # moto takes a second to import.
-            from constructs_optim_local.autoscaling.service import ApplicationAutoScaling
-
-            self._services[name] = ApplicationAutoScaling(
-                self._faults, self._calls, self.sagemaker, self.alarms, next_fire, self._scale, self.clock
-            )
-        return self._services[name]
 
 
 class _Raw(io.BytesIO):
