@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,9 +17,12 @@ from constructs_optim.recipe import (
     RecipeError,
     Violation,
 )
+from constructs_optim.recipe.lock import LOCK_FILE
 from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.report import plan_report, refusal_report
-from constructs_optim.recipe.techniques.parsing import parse
+from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, parse
+
+from .lock import read_lock
 
 _REFUSED = 2
 
@@ -53,9 +57,15 @@ def plan_command(
         if model_s3 is not None
         else Model.jumpstart(model or "", version=model_version, accept_eula=accept_eula)
     )
-    techniques: list[Any] = [parse(text) for text in technique]
     try:
-        made = plan(model=source, techniques=techniques, instance_type=instance_type, region=region)
+        techniques = [_parsed(text) for text in technique]
+        made = plan(
+            model=source,
+            techniques=techniques,
+            instance_type=instance_type,
+            region=region,
+            containers=read_lock(Path(LOCK_FILE)).containers,
+        )
     except RecipeError as error:
         _refuse(list(error.violations), format)
         raise typer.Exit(_REFUSED) from None
@@ -63,6 +73,14 @@ def plan_command(
         typer.echo(json.dumps(plan_report(made), indent=2))
     else:
         Console().print(_table(made))
+
+
+def _parsed(text: str) -> Any:
+    """The technique; the text itself where it names none, which a rule reports with all else that is wrong."""
+    try:
+        return parse(text)
+    except UnknownTechniqueError:
+        return text
 
 
 def _refuse(violations: list[Violation], format: Format) -> None:

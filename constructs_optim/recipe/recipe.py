@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeGuard
 
@@ -23,13 +23,14 @@ class Recipe:
     region: Any = None
     environment: Any = None
     max_runtime_seconds: Any = None
+    containers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The recorded images, by requirement (:class:`constructs_optim.recipe.lock.Lock`)."""
 
     @cached_property
     def model_row(self) -> models.ModelRow | None:
         """The catalog's row of a JumpStart model."""
         model = self.model
-        known = isinstance(model, Model) and model.kind == "hub" and isinstance(model.model_id, str)
-        return models.find(model.model_id) if known else None
+        return models.find(model.model_id) if isinstance(model, Model) and model.kind == "hub" else None
 
     @cached_property
     def instance(self) -> instances.InstanceRow | None:
@@ -71,6 +72,14 @@ class Recipe:
         """The catalog's row of what a training runs on: the endpoint's instance type where it names none."""
         return self.instance if compute.instance_type is None else instances.find(compute.instance_type)
 
+    def runs_on(self, technique: Technique, row: instances.InstanceRow) -> bool:
+        """Whether a technique runs on an instance type: its kernels, and the service's jobs."""
+        if row.kind != technique.accelerators or not row.runs_optimization:
+            return False
+        lowest, highest = technique.compute_capability
+        built = row.compute_capability is None or lowest <= row.compute_capability <= highest
+        return built and (row.sdk_lists or not technique.sdk_lists_only)
+
     @cached_property
     def capabilities(self) -> frozenset[str]:
         """What the techniques need of an image."""
@@ -78,8 +87,12 @@ class Recipe:
 
     @cached_property
     def image(self) -> images.ImageRow | None:
-        """The preferred image that has what every technique needs, in the recipe's region."""
-        return images.select(self.capabilities, self.region if isinstance(self.region, str) else None)
+        """The recorded image, or the preferred one, that has what every technique needs, in the recipe's region."""
+        return self.image_for(self.capabilities)[1]
+
+    def image_for(self, capabilities: Collection[str]) -> tuple[str, images.ImageRow | None]:
+        """An image that is capable of that, with the name that it is recorded by."""
+        return images.choose(capabilities, self.region if isinstance(self.region, str) else None, self.containers)
 
     @cached_property
     def tensor_parallel_variable(self) -> str:

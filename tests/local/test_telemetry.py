@@ -279,7 +279,7 @@ def test_a_deployed_handler_has_powertools_and_its_lines_reach_its_log_group(clo
     folder = Path(runtime.__file__).parent
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for path in folder.glob("*.py"):
+        for path in folder.rglob("*.py"):
             archive.write(path, path.relative_to(folder.parent))
     layer = layers.powertools()
     cloud.client("lambda").create_function(

@@ -20,7 +20,7 @@ def test_the_command_works_with_its_extra_and_names_the_others(
     assert "AWQ INT4" in planned.stdout
     for command, extra in (
         (["local", "start"], "local"),
-        (["evaluate", "--endpoint-name", "chat"], "evaluate"),
+        (["evaluate", "chat"], "evaluate"),
         (["medusa", "verify", "--heads", ".", "--data", "."], "medusa"),
     ):
         told = clean.run("constructs-optim", *command, cwd=tmp_path, check=False)
@@ -38,7 +38,7 @@ def test_the_local_cloud_runs_and_evaluations_are_at_hand_with_their_extras(
         "import boto3; print(boto3.client('sagemaker').list_endpoints()['Endpoints'])", cwd=tmp_path,
     )  # fmt: skip
     assert "[]" in ran.stdout
-    told = clean.run("constructs-optim", "evaluate", "--endpoint-name", "chat", cwd=tmp_path, check=False)
+    told = clean.run("constructs-optim", "evaluate", "chat", cwd=tmp_path, check=False)
     assert told.returncode == 2
     assert "is an extra" not in told.stderr, "what it misses now is prompts"
 

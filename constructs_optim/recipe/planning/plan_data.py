@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.keys import canonical, sha256
-from constructs_optim.recipe.model import is_token, without_tokens
-from constructs_optim.recipe.rules import Advice
+from constructs_optim.recipe.tokens import is_token, without_tokens
 
 from .memory import MemoryEstimate
 
@@ -168,7 +168,7 @@ class TechniquePlan(_Data):
     """A technique with every effective setting."""
 
     kind: str
-    method: str
+    name: str
     label: str
     settings: dict[str, Any]
 
@@ -187,6 +187,7 @@ class Plan(_Data):
         container: how the result is served.
         lossless: whether what is served gives the model's own answers, rounding aside.
         copy_requirements: what one copy reserves of an instance where it is served as an inference component.
+        containers: the images of jobs and container, by requirement, as a lock file records them.
         memory: what it takes of the accelerators' memory; None where the model's size is not known.
         warnings: what works and is worth a second look.
     """
@@ -201,6 +202,7 @@ class Plan(_Data):
     container: ContainerPlan
     lossless: bool = True
     copy_requirements: ComponentPlan
+    containers: dict[str, str] = Field(default_factory=dict)
     memory: MemoryEstimate | None = None
     warnings: tuple[Advice, ...] = ()
 
