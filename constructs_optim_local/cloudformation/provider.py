@@ -38,7 +38,7 @@ class Service(Protocol):
     model: ApiModel
 
     def invoke(self, operation: str, request: dict[str, Any], *, account: str, region: str) -> dict[str, Any]:
-        """Carry an operation out."""
+        """Run an operation."""
         ...
 
 

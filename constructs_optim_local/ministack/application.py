@@ -32,7 +32,7 @@ _SERVED = (
 # Seconds. What this machine itself needs does not shrink with the scale: 120 minutes are 30 seconds or more.
 _SHORTEST_MINUTE = 0.25
 
-Answer = tuple[int, dict[str, str], bytes]
+Response = tuple[int, dict[str, str], bytes]
 Asgi = Callable[[dict[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]]
 
 
@@ -150,21 +150,21 @@ def _handler(
     where: Callable[[], tuple[str, str]],
     roles: EnforcedRoles | None,
     runtime: SageMakerRuntime | None,
-) -> Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[Answer]]:
+) -> Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[Response]]:
     async def handle(
         method: str, path: str, headers: dict[str, str], body: bytes, query_params: dict[str, Any]
-    ) -> Answer:
+    ) -> Response:
         account, region = where()
         target = headers.get("x-amz-target", "")
         operation = target.rpartition(".")[2]
 
-        def answer() -> Answer:
+        def respond() -> Response:
             asked = runtime.invocation(method, path, headers, body) if runtime is not None else None
             if runtime is not None and asked is not None:
                 needed = runtime.needed(asked, account=account, region=region)
                 if roles is not None and (message := roles.refusal(headers, query_params, needed)):
                     return access_denied(message).to_response()
-                return runtime.answer(asked, account=account, region=region)
+                return runtime.respond(asked, account=account, region=region)
             try:
                 request = _decoded(body)
                 if roles is not None:
@@ -177,7 +177,7 @@ def _handler(
             return 200, {"Content-Type": "application/x-amz-json-1.1"}, to_json(found)
 
         # In a thread: a job that completes writes its output through the S3 of this same server.
-        return await asyncio.to_thread(answer)
+        return await asyncio.to_thread(respond)
 
     return handle
 

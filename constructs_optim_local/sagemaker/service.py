@@ -20,7 +20,7 @@ from .execution import ExecutionRoles
 from .hosting.components import InferenceComponents
 from .hosting.deployments import Pace
 from .hosting.endpoints import Endpoints
-from .hosting.invocations import Answer, Invocation, Invocations
+from .hosting.invocations import Completion, Invocation, Invocations
 from .hosting.models import Hosting
 from .hosting.served_models import ServedModels
 from .optimization.jobs import OptimizationJobs
@@ -46,10 +46,10 @@ class SageMaker:
         self._scopes: dict[tuple[str, str], _Regional] = {}
 
     def invoke(self, operation: str, request: Record, *, account: str, region: str) -> Record:
-        """Carry an operation out.
+        """Run an operation.
 
         Raises:
-            ApiError: as AWS would answer.
+            ApiError: as AWS would respond.
         """
         with self._calls.recorded(self.name, operation, request):
             self._faults.before(operation)
@@ -62,11 +62,11 @@ class SageMaker:
                     raise ApiError("UnknownOperationException", f"{operation} is not an operation of the local cloud")
                 return handler(request)
 
-    def ask(self, invocation: Invocation, *, account: str, region: str) -> Answer:
+    def ask(self, invocation: Invocation, *, account: str, region: str) -> Completion:
         """Carry out an invocation of an endpoint, which is SageMaker Runtime's.
 
         Raises:
-            ApiError: as AWS would answer.
+            ApiError: as AWS would respond.
         """
         operation = "InvokeEndpointWithResponseStream" if invocation.streams else "InvokeEndpoint"
         request = {"EndpointName": invocation.endpoint, "InferenceComponentName": invocation.component}

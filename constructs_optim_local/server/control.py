@@ -31,7 +31,7 @@ Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 
 class Control:
-    """An ASGI application that answers below :data:`PREFIX` and passes on everything else."""
+    """An ASGI application that responds below :data:`PREFIX` and passes on everything else."""
 
     def __init__(
         self,
@@ -55,15 +55,15 @@ class Control:
             return
         try:
             body = await _read(receive)
-            answer = await asyncio.to_thread(self._answer, scope, body)
-            status, content = 200, json.dumps(answer, default=str).encode()
+            result = await asyncio.to_thread(self._respond, scope, body)
+            status, content = 200, json.dumps(result, default=str).encode()
         except ApiError as error:
             status, _, content = error.to_response()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 
-    def _answer(self, scope: dict[str, Any], body: bytes) -> Any:
+    def _respond(self, scope: dict[str, Any], body: bytes) -> Any:
         query = parse_qs(scope.get("query_string", b"").decode())
         match scope["method"], scope["path"].removeprefix(PREFIX):
             case "GET", "faults":
@@ -111,12 +111,12 @@ class Control:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        given = json.loads(body)
+        parsed = json.loads(body)
     except ValueError:
-        given = None
-    if not isinstance(given, dict):
+        parsed = None
+    if not isinstance(parsed, dict):
         raise validation_error("the body is not a JSON object")
-    return given
+    return parsed
 
 
 async def _read(receive: Receive) -> bytes:

@@ -235,7 +235,7 @@ class InProcessCloud:
             path = urllib.parse.unquote(urllib.parse.urlsplit(request.url).path)
             invocation = self._runtime.invocation(request.method, path, headers, body)
             assert invocation is not None
-            return self._runtime.answer(invocation, account=account, region=region)
+            return self._runtime.respond(invocation, account=account, region=region)
         operation = headers["x-amz-target"].rpartition(".")[2]
         try:
             result = self._services[service].invoke(
