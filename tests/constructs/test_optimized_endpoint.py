@@ -238,7 +238,7 @@ def test_a_stack_without_a_region_finds_its_registry_by_mapping() -> None:
 
 BAD: dict[str, Any] = {
     "model": Model.jumpstart("meta-textgeneration-lama-3-70b-instruct"),
-    "techniques": [Quantization.awq(group_size=100)],
+    "techniques": [Quantization.awq(), Quantization.awq()],
     "instance_type": "ml.m5.xlarge",
 }
 
@@ -247,7 +247,7 @@ def test_bad_input_is_refused_with_every_violation_before_any_resource_is_made()
     scope = stack()
     with pytest.raises(RecipeError) as caught:
         OptimizedEndpoint(scope, "Bad", **BAD)
-    assert [violation.rule for violation in caught.value.violations] == ["OPT002", "OPT011", "OPT021"]
+    assert [violation.rule for violation in caught.value.violations] == ["OPT002", "OPT011", "OPT022"]
     assert LLAMA_70B in str(caught.value)
     assert template_of(scope).get("Resources", {}) == {}
 
