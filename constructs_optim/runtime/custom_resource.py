@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .cloudformation import Event, not_created, respond
 from .errors import DeploymentError, Superseded, code_of, message_of
-from .telemetry import log
+from .telemetry import Counted, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -48,13 +48,13 @@ def handle(
         # CloudFormation does not wait for this answer any more, and the later request has its own.
         log("superseded", reason=str(superseded))
     except DeploymentError as error:
-        log("failed", reason=str(error))
+        log(Counted.deployment_failed, reason=str(error))
         respond(event, physical_id=physical_id, failure=f"{event['LogicalResourceId']}: {error}")
     except (ClientError, BotoCoreError) as error:
-        log("failed", reason=str(error))
+        log(Counted.deployment_failed, reason=str(error))
         respond(event, physical_id=physical_id, failure=f"{event['LogicalResourceId']}: {_explained(error, event)}")
     except Exception as error:
-        log("failed", reason=repr(error), traceback=traceback.format_exc())
+        log(Counted.deployment_failed, reason=repr(error), traceback=traceback.format_exc())
         # Answered, not raised: CloudFormation invokes asynchronously, and Lambda would repeat a failed invocation
         # after the stack has rolled back.
         respond(

@@ -37,7 +37,7 @@ from ..jobs.watching import (
 from ..requests.evaluation_properties import EvaluationRequest
 from ..requests.fields import validate
 from ..store.run_records import EvaluationRecords, run_job_name
-from ..telemetry import entry_point, log
+from ..telemetry import Counted, entry_point, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -136,7 +136,7 @@ class _Poll:
                 raise
             message = message_of(error)
             raise DeploymentError(f"CreateAIBenchmarkJob answered {code}: {message}. {_NOT_HERE}") from error
-        log("created", job=self.name)
+        log(Counted.job_created, job=self.name)
         if self.records.is_given_up(self.issued):
             # Whoever gave it up may have looked before the job was there.
             self.jobs.stop(self.name)
@@ -188,10 +188,10 @@ class _Poll:
         elif not found:
             # A scheduled run: what is in service stays in service, and later ones are compared with it as it is now.
             self.records.decide({**decision, "run": self.run})
-        log("evaluated", evaluation=self.records.key, run=self.run, misses=len(found))
+        log(Counted.evaluated, evaluation=self.records.key, run=self.run, misses=len(found))
         refusal = verdict.refusal(found)
         if refusal is None:
             return end(self.event, data=self.records.key)
         tell(self.event, failure=refusal)
-        log("gate closed", reason=refusal)
+        log(Counted.gate_closed, reason=refusal)
         return DONE

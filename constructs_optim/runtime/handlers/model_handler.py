@@ -22,7 +22,7 @@ from ..errors import DeploymentError, message_of
 from ..jobs.source import ResolvedSource, hub_document, resolve
 from ..requests.fields import Tag, validate
 from ..requests.properties import HubSource, ModelProperties
-from ..telemetry import entry_point, log
+from ..telemetry import Counted, entry_point, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -48,7 +48,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     name = _name(event, request)
     try:
         arn = sagemaker.create_model(ModelName=name, **request, Tags=wanted.tags)["ModelArn"]
-        log("created", model=name)
+        log(Counted.model_created, model=name)
     except ClientError as error:
         if "already existing" not in message_of(error):
             raise

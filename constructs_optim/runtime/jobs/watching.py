@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from ..cloudformation import signal
 from ..errors import code_of
 from ..store.run_records import RunRecords, run_job_name
-from ..telemetry import log
+from ..telemetry import Counted, log
 from .sagemaker_jobs import SageMakerJobs
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def hours(age: dt.timedelta) -> str:
 
 def end(event: Mapping[str, object], *, failure: str | None = None, data: str = "") -> dict[str, object]:
     """Tell whoever waits how it ended, and end the execution."""
-    log("ended", failure=failure or "")
+    log(Counted.job_failed if failure else Counted.job_completed, failure=failure or "")
     tell(event, failure=failure, data=data)
     return DONE
 
