@@ -45,7 +45,7 @@ def handle(
         created, data = _patiently(lambda: ensure(event), context)
         respond(event, physical_id=created, data=data)
     except Superseded as superseded:
-        # CloudFormation does not wait for this answer any more, and the later request has its own.
+        # CloudFormation does not wait for this response any more, and the later request has its own.
         log("superseded", reason=str(superseded))
     except DeploymentError as error:
         log(Counted.deployment_failed, reason=str(error))
@@ -117,10 +117,10 @@ def _explained(error: ClientError | BotoCoreError, event: Event) -> str:
     next_step = _NEXT_STEPS.get(code) or ("the service failed; deploy again" if status >= 500 else "")
     store = event["ResourceProperties"].get("Bucket")
     if next_step == _PERMISSIONS and store:
-        # S3 tells those of another account nothing but "Access Denied".
+        # Another account gets nothing but "Access Denied" from S3.
         account = event["StackId"].split(":")[4]
         next_step += (
             f". If the store {store} is another account's, that one has to share it with this one, {account} "
             "(ArtifactStore.share_with_account)"
         )
-    return f"{error.operation_name} answered {code}: {message}" + (f". Next: {next_step}" if next_step else "")
+    return f"{error.operation_name} failed with {code}: {message}" + (f". Next: {next_step}" if next_step else "")

@@ -39,8 +39,8 @@ from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
 from ..store.json_records import NewerRecord
 from ..store.owner_records import (
-    ANSWERED,
-    CARRIED_OUT,
+    APPLIED,
+    CONFIRMED,
     LEAVING,
     Owner,
     OwnerRecord,
@@ -277,7 +277,7 @@ def _kept(event: Event, wanted: JobProperties, record: OwnerRecord, digest: str)
 
 
 def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source: ResolvedSource) -> Claim:
-    """Attach to the claim's job or create it; move to the next attempt where the last one came to nothing."""
+    """Attach to the claim's job or create it; move to the next attempt where the last one failed."""
     store, jobs, account = deployment.store, deployment.jobs, deployment.owner.account
     key = claim.artifact_key
     if artifact_key(wanted.recipe_key, source.identity) != key:
@@ -315,7 +315,7 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
 def _left_as_it_is(deployment: _Deployment, claim: Claim) -> Claim:
     """The claim of an artifact that cannot be made again: the model's files have changed since it was claimed."""
     name = job_name(deployment.store.bucket, claim.artifact_key, claim.attempt)
-    kept = deployment.records.get(deployment.owner).keys_in(CARRIED_OUT, ANSWERED)
+    kept = deployment.records.get(deployment.owner).keys_in(APPLIED, CONFIRMED)
     if (
         claim.artifact_key not in kept
         and claim.made_in(deployment.owner.account)

@@ -56,7 +56,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         _retag(sagemaker, arn, wanted.tags)
         log("kept", model=name)
     if "OldResourceProperties" in event:
-        # On a rollback these are those of the update that failed: its model is nobody's if it was never answered.
+        # On a rollback these are those of the update that failed: its model is nobody's if it had no response.
         stale = _name_from(event, event["OldResourceProperties"], sagemaker)
         if stale is not None and stale not in (name, event.get("PhysicalResourceId")):
             _delete_model(sagemaker, stale)
@@ -134,7 +134,7 @@ def _delete(event: Event) -> None:
     sagemaker = client("sagemaker")
     name = event.get("PhysicalResourceId")
     if not isinstance(name, str) or not name.startswith(NAME_PREFIX):
-        # A create that was not answered, or failed: the model it may have made has the name that follows from it.
+        # A create without a response, or that failed: the model it may have made has the name that follows from it.
         name = _name_from(event, event["ResourceProperties"], sagemaker)
     if name is not None:
         _delete_model(sagemaker, name)

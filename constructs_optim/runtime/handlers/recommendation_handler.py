@@ -44,7 +44,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = validate(RecommendationProperties, event["ResourceProperties"])
     records = _records(event, wanted.request, _key(event, wanted.request))
     result = records.result()
-    # What a resource has been told stays: its wait condition does not wait twice, so its stack would never know better.
+    # What a resource was signalled stays: its wait condition does not wait twice, so its stack would never know better.
     kept = event.get("PhysicalResourceId") == records.key
     fingerprint = None if result is not None and kept else _fingerprint(wanted.request)
     if result is not None and fingerprint in (None, result["asked"]["fingerprint"]):
@@ -156,7 +156,7 @@ def _create(wanted: RecommendationProperties, records: RecommendationRecords, ru
         too_early = "assume" in message.lower()
         if code not in ("ResourceLimitExceeded", "ValidationException") or too_early:
             raise
-        raise DeploymentError(f"CreateAIRecommendationJob answered {code}: {message}. {_NOT_HERE}") from error
+        raise DeploymentError(f"CreateAIRecommendationJob failed with {code}: {message}. {_NOT_HERE}") from error
 
 
 def _delete(event: Event) -> None:

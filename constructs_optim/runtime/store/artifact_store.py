@@ -65,7 +65,7 @@ class Claim:
     ``released`` is set when the last owner leaves an unfinished job: a later claimant must not attach to a job
     that is being stopped. ``maker`` is the account whose job makes it, empty where that is not known: nobody else can
     look at the job. ``due`` is when that job must have ended, in seconds since 1970 (0: not known), and ``failure``
-    says why the attempt came to nothing, once it has.
+    says why the attempt failed, once it has.
     """
 
     artifact_key: str
@@ -259,7 +259,7 @@ class ArtifactStore:
         return self._swap(key, joined)
 
     def next_attempt(self, key: str, failed: Claim, *, maker: str = "", due: int = 0) -> Claim:
-        """Move on from an attempt that came to nothing; where another owner has done so already, its claim stands."""
+        """Move on from an attempt that failed; where another owner has done so already, its claim stands."""
 
         def advanced(claim: Claim | None) -> Claim:
             current = claim or failed
@@ -268,7 +268,7 @@ class ArtifactStore:
         return self._swap(key, advanced)
 
     def fail(self, key: str, attempt: int, reason: str) -> None:
-        """Write down why an attempt came to nothing, for those who cannot look at its job."""
+        """Write down why an attempt failed, for those who cannot look at its job."""
         claim = self.claim(key)
         if claim is None or claim.attempt != attempt:
             return
