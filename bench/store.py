@@ -59,7 +59,7 @@ def main() -> int:
     )
     surveyed = pruner.survey()
     looked = time.monotonic() - started
-    removed = sum(removal.removed for removal in pruner.carry_out(surveyed).removals)
+    removed = sum(removal.removed for removal in pruner.remove(surveyed).removals)
     pruned, prune_calls = time.monotonic() - started, _calls(s3)
     assert removed == options.unused
     memory = _peak_mb() - before

@@ -1,4 +1,4 @@
-"""What JumpStart publishes of a model: its version, its configurations, and how fast they were.
+"""JumpStart's published data of a model: its version, its configurations and their benchmarks.
 
 Source: JumpStart's documents (``DescribeHubContent``), in which ``inference_configs`` has ``benchmark_metrics`` by
 instance type: ``{"name", "unit", "value", "concurrency"}`` each, values and concurrency as text. The SageMaker Python
@@ -44,7 +44,7 @@ class PublishedModel:
     """A model of the public hub.
 
     Attributes:
-        version: that was found.
+        version: its version.
         configurations: by name, the instance types they are offered on; none where the document does not say.
         benchmarks: of all configurations.
     """

@@ -14,7 +14,7 @@ KEY, OTHER = artifact_key("one"), artifact_key("other")
 
 
 def listed(store: Store, inventory: ArtifactInventory) -> dict[str, Job]:
-    return {job.name: job for job in list_jobs(store.sagemaker, inventory=inventory)}
+    return {job.name: inventory.with_owners(job) for job in list_jobs(store.sagemaker)}
 
 
 def test_a_name_tells_artifact_store_and_attempt() -> None:

@@ -47,7 +47,7 @@ def test_a_pruning_works_on_many_at_a_time_and_removes_what_nothing_refers_to(s3
     surveyed = pruner.survey()
     s3.most_at_once = 0
     s3.calls.clear()
-    removals = pruner.carry_out(surveyed).removals
+    removals = pruner.remove(surveyed).removals
     assert [removal.removed for removal in removals] == [True] * UNUSED
     assert s3.most_at_once > REQUESTS_AT_ONCE // 2
     # One reading of the owner records, and a dozen calls an artifact.

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from botocore.exceptions import ClientError
 from pydantic import Field, TypeAdapter, ValidationError
 
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate
@@ -22,13 +21,11 @@ from constructs_optim.explanation.evidence import (
 )
 from constructs_optim.explanation.jobs import ArtifactJob, instance_type_of, steps_of
 from constructs_optim.operations.artifacts import Artifact
-from constructs_optim.operations.deployed_templates import DeployedTemplates
-from constructs_optim.operations.price_list import API_REGION, hosting_prices_per_hour, training_prices_per_hour
-from constructs_optim.runtime.errors import code_of
+from constructs_optim.operations.stacks import DeployedTemplates
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT
 from constructs_optim.templates.template import Resource, Template
 
-from ..aws import DENIED, Account
+from ..aws import Account
 
 DEPLOYED = "deployed"
 LISTED = "aws"
@@ -114,14 +111,10 @@ class Evidence:
         if region is None:
             self._note(f"There are no prices for {stack.path}: its region is known only at deployment; give --region.")
             return Prices()
-        pricing = self._account.client("pricing", API_REGION)
         trains = any(ArtifactJob(job).is_training for job in jobs)
-        try:
-            hosting = hosting_prices_per_hour(pricing, region)
-            training = training_prices_per_hour(pricing, region) if trains else {}
-        except ClientError as error:
-            if code_of(error) not in DENIED:
-                raise
+        hosting = self._account.prices(region)
+        training = self._account.prices(region, "Training") if trains else {}
+        if hosting is None or training is None:
             self._denied = True
             self._note("There are no prices: AWS denies pricing:GetProducts; state prices with --prices FILE.")
             return Prices()

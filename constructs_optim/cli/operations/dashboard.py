@@ -15,9 +15,8 @@ from constructs_optim.operations.dashboard_preview import (
 )
 from constructs_optim.recipe.metrics import by_name
 
-from .aws import failed
-from .commands import Commands
-from .presentation import say
+from ..aws import failed
+from ..presentation import Commands, say
 
 dashboard_app = Commands()
 

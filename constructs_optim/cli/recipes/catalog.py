@@ -12,7 +12,7 @@ import typer
 from constructs_optim.recipe.metrics import metrics_page
 from constructs_optim.recipe.report import catalog_report, rules_page
 
-from .presentation import print_table
+from ..presentation import print_table
 
 Row = dict[str, Any]
 
