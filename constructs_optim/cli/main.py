@@ -16,6 +16,7 @@ from .operations.endpoint import endpoint_app
 from .operations.jobs import jobs_app
 from .presentation import Commands
 from .recipes.catalog import catalog_command
+from .recipes.lock import lock_command
 from .recipes.plan import plan_command
 from .recipes.recommend import recommend_command
 
@@ -50,6 +51,7 @@ app.command("recommend", short_help="Rank the recipes that work for a model.")(r
 app.command("catalog", short_help="List supported models, instances, images, rules.")(catalog_command)
 app.command("explain", short_help="Explain what a deployment does to each endpoint.")(explain_command)
 app.command("evaluate", short_help="Measure latency, throughput and price.")(evaluate_command)
+app.command("lock", short_help="Show and update the containers that an app records.")(lock_command)
 app.add_typer(jobs_app, name="jobs", help="List, watch and stop the account's jobs.")
 app.add_typer(artifacts_app, name="artifacts", help="List, show, verify and prune a store's artifacts.")
 app.add_typer(dashboard_app, name="dashboard", help="Preview a synthesized app's dashboards.")

@@ -116,7 +116,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: 
     listed = [[cell.splitlines() or [""] for cell in row] for row in rows]
     # Nothing limits the width of a file or a pipe.
     limit = console.width if console.is_terminal or "COLUMNS" in os.environ else sys.maxsize
-    cells = [max((len(line) for row in listed for line in row[place]), default=0) for place in range(len(columns))]
+    cells = [max((len(line) for row in listed for line in row[column]), default=0) for column in range(len(columns))]
     widths = [max(width, len(heading)) for width, heading in zip(cells, columns, strict=True)]
     # Headings may have several lines where that makes room.
     narrow = [max(width, *map(len, heading.split())) for width, heading in zip(cells, columns, strict=True)]

@@ -13,13 +13,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from constructs_optim.runtime.concurrency import in_threads
 from constructs_optim.runtime.errors import DeploymentError, code_of
 from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
 from constructs_optim.runtime.store.artifact_integrity import attempt_of, differences
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim, Owner
+from constructs_optim.runtime.store.json_records import NewerRecord, in_threads
 from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecords, UnreadableRecord
-from constructs_optim.runtime.store.record_schema import NewerRecord
 
 from .jobs import Job, JobName, JobStatus, describe_job, owner_to_json
 
@@ -162,8 +161,8 @@ class ArtifactInventory:
         _ = self._owners_by_key
         # S3 lists by name, so the objects of an artifact follow each other.
         listed = itertools.groupby(self.objects("artifacts/"), lambda item: _key_of(item["Key"]))
-        found = ((key, list(items)) for key, items in listed if key is not None)
-        return in_threads(lambda each: self._artifact(*each), found, threads=REQUESTS_AT_ONCE)
+        grouped = ((key, list(items)) for key, items in listed if key is not None)
+        return in_threads(lambda group: self._artifact(*group), grouped, threads=REQUESTS_AT_ONCE)
 
     def one(self, key: str) -> Artifact | None:
         """The artifact of that key, or None where the store holds nothing of it."""
@@ -177,7 +176,7 @@ class ArtifactInventory:
         pages = self._s3.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=f"artifacts/{prefix}", Delimiter="/"
         )
-        folders = [each["Prefix"] for page in pages for each in page.get("CommonPrefixes", [])]
+        folders = [prefix["Prefix"] for page in pages for prefix in page.get("CommonPrefixes", [])]
         # The slash that ends ``artifacts/<key>/`` takes the place of a file's name.
         return [match[1] for folder in folders if (match := _KEY.fullmatch(f"{folder}."))]
 
@@ -245,11 +244,11 @@ class ArtifactInventory:
 
     @cached_property
     def _owners_by_key(self) -> Mapping[str, tuple[Owner, ...]]:
-        found: dict[str, tuple[Owner, ...]] = {}
+        owners: dict[str, tuple[Owner, ...]] = {}
         for record in self._visible_records.records:
             for key in record.keys:
-                found[key] = (*found.get(key, ()), record.owner)
-        return found
+                owners[key] = (*owners.get(key, ()), record.owner)
+        return owners
 
     def read_owner_records(self, account: str | None = None) -> OwnerRecordsFound:
         """What the store's owners, or those of one account, refer to now.
@@ -260,15 +259,15 @@ class ArtifactInventory:
         """
         records: list[OwnerRecord] = []
         unreadable: list[UnreadableRecord] = []
-        for found in OwnerRecords(self._s3, self.bucket).all(account, threads=REQUESTS_AT_ONCE):
-            if isinstance(found, OwnerRecord):
-                records.append(found)
-            elif found.account == self.account:
+        for record in OwnerRecords(self._s3, self.bucket).all(account, threads=REQUESTS_AT_ONCE):
+            if isinstance(record, OwnerRecord):
+                records.append(record)
+            elif record.account == self.account:
                 raise DeploymentError(
-                    f"{found.problem}. Until then nobody knows what it refers to; delete it when its stack is gone"
+                    f"{record.problem}. Until then nobody knows what it refers to; delete it when its stack is gone"
                 )
             else:
-                unreadable.append(found)
+                unreadable.append(record)
         return OwnerRecordsFound(tuple(records), tuple(unreadable))
 
     def objects(self, prefix: str) -> Iterator[dict[str, Any]]:

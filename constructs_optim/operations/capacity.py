@@ -149,22 +149,27 @@ class EndpointCapacity:
             return None
         variants: list[dict[str, Any]] = described.get("ProductionVariants", [])
         components: list[dict[str, Any]] = [
-            self._sagemaker.describe_inference_component(InferenceComponentName=each["InferenceComponentName"])
+            self._sagemaker.describe_inference_component(InferenceComponentName=component["InferenceComponentName"])
             for page in self._sagemaker.get_paginator("list_inference_components").paginate(EndpointNameEquals=name)
-            for each in page["InferenceComponents"]
+            for component in page["InferenceComponents"]
         ]
-        ids = {f"inference-component/{each['InferenceComponentName']}": each for each in components}
+        ids = {f"inference-component/{component['InferenceComponentName']}": component for component in components}
         copies = self._ranges(_COPIES, [*ids])
-        instances = self._ranges(_INSTANCES, [f"endpoint/{name}/variant/{each['VariantName']}" for each in variants])
+        instances = self._ranges(
+            _INSTANCES, [f"endpoint/{name}/variant/{variant['VariantName']}" for variant in variants]
+        )
         return Endpoint.model_validate(
             {
                 **described,
                 "variants": [
-                    {**each, "scaling": instances.get(f"endpoint/{name}/variant/{each['VariantName']}")}
-                    for each in variants
+                    {**variant, "scaling": instances.get(f"endpoint/{name}/variant/{variant['VariantName']}")}
+                    for variant in variants
                 ],
                 "components": sorted(
-                    (Component.model_validate({**each, "scaling": copies.get(target)}) for target, each in ids.items()),
+                    (
+                        Component.model_validate({**component, "scaling": copies.get(target)})
+                        for target, component in ids.items()
+                    ),
                     key=lambda component: component.name,
                 ),
             }
@@ -264,7 +269,7 @@ class EndpointCapacity:
 
     def _ranges(self, dimension: str, resource_ids: Sequence[str]) -> dict[str, ScalingRange]:
         """The scaling ranges of those that have one, by their resource ids."""
-        found: dict[str, ScalingRange] = {}
+        ranges: dict[str, ScalingRange] = {}
         for start in range(0, len(resource_ids), _MOST_RESOURCES):
             pages = self._autoscaling.get_paginator("describe_scalable_targets").paginate(
                 ServiceNamespace=_NAMESPACE,
@@ -272,8 +277,8 @@ class EndpointCapacity:
                 ScalableDimension=dimension,
             )
             for target in (target for page in pages for target in page["ScalableTargets"]):
-                found[target["ResourceId"]] = self._range(dimension, target)
-        return found
+                ranges[target["ResourceId"]] = self._range(dimension, target)
+        return ranges
 
     def _range(self, dimension: str, target: Mapping[str, Any]) -> ScalingRange:
         pages = self._autoscaling.get_paginator("describe_scheduled_actions").paginate(

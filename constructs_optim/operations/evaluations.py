@@ -38,15 +38,15 @@ def evaluations(s3: Any, sagemaker: Any, bucket: str) -> list[StoredEvaluation]:
     Raises:
         botocore.exceptions.ClientError: where the account may not read the store.
     """
-    found: list[StoredEvaluation] = []
+    stored: list[StoredEvaluation] = []
     for name in _names(s3, bucket, "evaluations/", _RESULT):
         try:
             document = json.loads(s3.get_object(Bucket=bucket, Key=name)["Body"].read())
         except ValueError:
             continue
         if isinstance(document, dict):
-            found.append(StoredEvaluation(document, _with_channels(sagemaker, document)))
-    return found
+            stored.append(StoredEvaluation(document, _with_channels(sagemaker, document)))
+    return stored
 
 
 def artifact_keys(s3: Any, bucket: str) -> frozenset[str]:

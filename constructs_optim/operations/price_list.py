@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from constructs_optim.runtime.evaluation.price_terms import hourly_prices
+from constructs_optim.runtime.evaluation.price_list import hourly_prices
 
 if TYPE_CHECKING:
     from mypy_boto3_pricing.client import PricingClient

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from constructs_optim.runtime.jobs.source import hub_content
-from constructs_optim.runtime.requests.properties import HubSource
+from constructs_optim.runtime.jobs.hub_document import hub_content
 
 PUBLIC_HUB = "SageMakerPublicHub"
 _MILLISECONDS = {"s": 1000.0, "sec": 1000.0, "seconds": 1000.0, "ms": 1.0, "milliseconds": 1.0}
@@ -66,9 +65,8 @@ def published_model(sagemaker: Any, model_id: str, version: str | None = None) -
         DeploymentError: where the hub has no such model or version.
         botocore.exceptions.ClientError: where the account may not ask.
     """
-    source = HubSource(hub_name=PUBLIC_HUB, model_id=model_id, version=version, accept_eula=False)
-    text, found = hub_content(source, sagemaker)
-    return PublishedModel(found, *published(text))
+    text, current = hub_content(sagemaker, PUBLIC_HUB, model_id, version)
+    return PublishedModel(current, *published(text))
 
 
 def published(text: str) -> tuple[dict[str, frozenset[str]], tuple[PublishedBenchmark, ...]]:
@@ -77,13 +75,13 @@ def published(text: str) -> tuple[dict[str, frozenset[str]], tuple[PublishedBenc
     configurations = _member(document, "inferenceconfigs") or {}
     components = _member(document, "inferenceconfigcomponents") or {}
     types = {name: _offered(config, components) for name, config in configurations.items()}
-    found = [
+    benchmarks = [
         benchmark
         for name, config in configurations.items()
         for instance_type, rows in (_member(config, "benchmarkmetrics") or {}).items()
         for benchmark in _levels(name, instance_type, rows)
     ]
-    return types, tuple(found)
+    return types, tuple(benchmarks)
 
 
 def _offered(config: Mapping[str, Any], components: Mapping[str, Any]) -> frozenset[str]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from constructs_optim.runtime.concurrency import in_threads
 from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
 from constructs_optim.runtime.store.artifact_store import Owner
+from constructs_optim.runtime.store.json_records import in_threads
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation.client import CloudFormationClient

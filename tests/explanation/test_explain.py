@@ -12,7 +12,15 @@ import pytest
 from aws_cdk import App, Duration, NestedStack, Stack, Stage
 from aws_cdk import aws_s3 as s3
 
-from constructs_optim import Model, OptimizedEndpoint, Quantization, Sharding, SpeculativeDecoding, UpdatePolicy
+from constructs_optim import (
+    Model,
+    OptimizedEndpoint,
+    Quantization,
+    Sharding,
+    SpeculativeDecoding,
+    UpdatePolicy,
+    VariantOptions,
+)
 from constructs_optim.cli.explanation.text import print_explanation
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.evidence import Prices, StackEvidence, StoreContents
@@ -103,13 +111,17 @@ def with_a_draft(scope: Stack) -> None:
 
 
 def of_components(scope: Stack) -> None:
-    shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.12xlarge", max_instance_count=2)
+    shared = OptimizedEndpoint(
+        scope, "Shared", instance_type="ml.g5.12xlarge", variant=VariantOptions(max_instance_count=2)
+    )
     awq = Quantization.awq(tensor_parallel_degree=2)
     shared.add_component("Assistant", model=Model.s3("s3://models/assistant/"), techniques=[awq])
 
 
 def of_two_components(scope: Stack) -> None:
-    shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.12xlarge", max_instance_count=3)
+    shared = OptimizedEndpoint(
+        scope, "Shared", instance_type="ml.g5.12xlarge", variant=VariantOptions(max_instance_count=3)
+    )
     awq = Quantization.awq(tensor_parallel_degree=2)
     shared.add_component("Assistant", model=Model.s3("s3://models/assistant-2/"), techniques=[awq])
     night = shared.add_component("Night", model=Model.s3("s3://models/night/"), techniques=[awq])

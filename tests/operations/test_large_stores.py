@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import tracemalloc
+from typing import Any
 
 import pytest
 
 from constructs_optim.operations.artifacts import REQUESTS_AT_ONCE, ArtifactInventory, State
 from constructs_optim.operations.pruning import Pruner
 from constructs_optim.operations.stacks import Stacks
-from constructs_optim.runtime.concurrency import CALLS_A_THREAD
+from constructs_optim.runtime.store.json_records import CALLS_A_THREAD
 
 from ..local.conftest import until
 from .memory_store import ACCOUNT, BUCKET, FILES, MemoryS3, MemoryStacks, fill
@@ -42,7 +43,8 @@ def test_a_list_reads_each_record_once_and_many_of_them_at_a_time(s3: MemoryS3) 
 
 
 def test_a_pruning_works_on_many_at_a_time_and_removes_what_nothing_refers_to(s3: MemoryS3) -> None:
-    looked_up = Stacks(ACCOUNT, lambda region: MemoryStacks())
+    cloudformation: Any = MemoryStacks()
+    looked_up = Stacks(ACCOUNT, lambda region: cloudformation)
     pruner = Pruner(s3, inventory(s3), looked_up, older_than=dt.timedelta(0), now=dt.datetime.now(dt.UTC))
     surveyed = pruner.survey()
     s3.most_at_once = 0

@@ -89,17 +89,17 @@ class Evidence:
                 f"the credentials are of account {self._account.id}, and these stacks are of others: {named}. Choose "
                 "stacks of one account with --stack, and its credentials with --profile"
             )
-        found = []
+        deployed = []
         for stack in stacks:
             template = self._deployed.template(stack.stack_name, stack.region, stack.parents)
             if template is not None:
-                found.append(replace(stack, template=template))
-        return found
+                deployed.append(replace(stack, template=template))
+        return deployed
 
     def of(self, stack: StackTemplate) -> StackEvidence:
         """The facts about a stack."""
         jobs = Template(stack.template).of_type(*JOBS, OPTIMIZED_ARTIFACT)
-        stores = {job.logical_id: found for job in jobs if (found := self._store_of(stack, job)) is not None}
+        stores = {job.logical_id: store for job in jobs if (store := self._store_of(stack, job)) is not None}
         return StackEvidence(self._prices_of(stack, jobs), stores)
 
     def _prices_of(self, stack: StackTemplate, jobs: Sequence[Resource]) -> Prices:
@@ -179,7 +179,7 @@ def _past_job(artifact: Artifact) -> PastJob | None:
     described = artifact.description
     return PastJob(
         model_id=str(described.get("Model", "")).partition(" ")[0],
-        techniques=tuple(str(each) for each in described.get("Techniques") or ()),
+        techniques=tuple(str(technique) for technique in described.get("Techniques") or ()),
         steps=steps_of(request),
         instance_type=instance_type_of(request) or "",
         seconds=float(seconds),

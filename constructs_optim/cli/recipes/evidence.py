@@ -54,18 +54,18 @@ def of_jumpstart(published: PublishedModel | None) -> list[Benchmark]:
         return []
     return [
         Benchmark(
-            source=f"published by JumpStart, {found.configuration} {published.version}",
-            instance_type=found.instance_type,
-            concurrency=found.concurrency,
-            time_to_first_token_ms=found.time_to_first_token_ms,
+            source=f"published by JumpStart, {benchmark.configuration} {published.version}",
+            instance_type=benchmark.instance_type,
+            concurrency=benchmark.concurrency,
+            time_to_first_token_ms=benchmark.time_to_first_token_ms,
             tokens_per_second=(
-                found.tokens_per_second_of_a_user * found.concurrency
-                if found.tokens_per_second_of_a_user is not None
+                benchmark.tokens_per_second_of_a_user * benchmark.concurrency
+                if benchmark.tokens_per_second_of_a_user is not None
                 else None
             ),
-            configuration=found.configuration,
+            configuration=benchmark.configuration,
         )
-        for found in published.benchmarks
+        for benchmark in published.benchmarks
     ]
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from constructs_optim.recipe import Model, Plan, RecipeError
+from constructs_optim.recipe.lock import LOCK_FILE
 from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.report import plan_report, refusal_report
 from constructs_optim.recipe.techniques.parsing import parse
 
 from ..presentation import Format, FormatOption, print_fields, print_json
+from .lock import read_lock
 
 
 def plan_command(
@@ -40,7 +43,13 @@ def plan_command(
     )
     techniques: list[Any] = [parse(text) for text in technique]
     try:
-        result = plan(model=source, techniques=techniques, instance_type=instance_type, region=region)
+        result = plan(
+            model=source,
+            techniques=techniques,
+            instance_type=instance_type,
+            region=region,
+            containers=read_lock(Path(LOCK_FILE)).containers,
+        )
     except RecipeError as error:
         if format is Format.json:
             print_json(refusal_report(list(error.violations)))

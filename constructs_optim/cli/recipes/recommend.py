@@ -130,13 +130,19 @@ def _report(
         "region": region,
         "optimize_for": wish.goal.value,
         "concurrency": wish.concurrency,
-        "candidates": [_candidate(rank, each) for rank, each in enumerate(recommendation.candidates[:limit], 1)],
+        "candidates": [
+            _candidate(rank, candidate) for rank, candidate in enumerate(recommendation.candidates[:limit], 1)
+        ],
         "candidate_count": len(recommendation.candidates),
         "baseline": _baseline(recommendation.baseline),
         "left_out": [asdict(excluded) for excluded in recommendation.excluded],
         "published_elsewhere": [
-            {"configuration": each.configuration, "instance_type": each.instance_type, **_benchmark(each)}
-            for each in recommendation.elsewhere
+            {
+                "configuration": benchmark.configuration,
+                "instance_type": benchmark.instance_type,
+                **_benchmark(benchmark),
+            }
+            for benchmark in recommendation.elsewhere
         ],
         "notes": list(notes),
     }
