@@ -11,8 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from .commands import Commands
-from .presentation import Format, print_fields, print_json, say
+from .presentation import Commands, Format, print_fields, print_json, say
 
 if TYPE_CHECKING:
     from constructs_optim.medusa.verification import Verification

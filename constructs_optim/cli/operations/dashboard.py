@@ -15,9 +15,8 @@ from constructs_optim.operations.dashboard_preview import (
 )
 from constructs_optim.recipe.metrics import by_name
 
-from .aws import failed
-from .commands import Commands
-from .presentation import say
+from ..aws import failed
+from ..presentation import Commands, say
 
 dashboard_app = Commands()
 
@@ -36,12 +35,12 @@ def preview_command(
     try:
         import matplotlib  # noqa: F401 - say first that it is missing
 
-        for each in dashboards_of(assembly, stack=stack, dashboard=dashboard):
-            content = picture(each, SampleMetrics(each, _units()))
+        for preview in dashboards_of(assembly, stack=stack, dashboard=dashboard):
+            content = picture(preview, SampleMetrics(preview, _units()))
             folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{each.name}.png"
+            path = folder / f"{preview.name}.png"
             path.write_bytes(content)
-            say(f"{each.stack} {each.logical_id}: {len(each.widgets)} widgets with sample data\n  {path}")
+            say(f"{preview.stack} {preview.logical_id}: {len(preview.widgets)} widgets with sample data\n  {path}")
     except ModuleNotFoundError as missing:
         if missing.name != "matplotlib":
             raise

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
-import time
 from typing import Annotated
 
 import typer
@@ -14,9 +12,19 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from constructs_optim.explanation.formatting import duration
 from constructs_optim.operations.jobs import Job, JobStatus, describe_job, list_jobs, stop_job, watch_job
 
-from .aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
-from .commands import Commands
-from .presentation import Format, confirmed, owner_name, print_json, print_table, say, say_what_is_hidden
+from ..aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
+from ..presentation import (
+    Commands,
+    Format,
+    FormatOption,
+    YesOption,
+    confirmed,
+    owner_name,
+    print_json,
+    print_table,
+    say,
+    say_hidden_owners,
+)
 
 jobs_app = Commands()
 
@@ -36,7 +44,7 @@ def list_command(
     bucket: OptionalBucket = None,
     region: Region = None,
     profile: Profile = None,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
+    format: FormatOption = Format.table,
 ) -> None:
     """List the optimization and training jobs that this library started, newest first.
 
@@ -45,7 +53,9 @@ def list_command(
     with errors_explained():
         account = Account(profile, region)
         inventory = account.inventory(bucket) if bucket else None
-        jobs = list_jobs(account.sagemaker(bucket), statuses=status or (), inventory=inventory)
+        jobs = list_jobs(account.sagemaker(bucket), statuses=status or ())
+        if inventory is not None:
+            jobs = [inventory.with_owners(job) for job in jobs]
     now = dt.datetime.now(dt.UTC)
     if format is Format.json:
         print_json([job.to_json(now) for job in jobs])
@@ -58,21 +68,20 @@ def list_command(
     print_table(columns, rows, long=2 if bucket else 1)
     if inventory is not None:
         with errors_explained():
-            say_what_is_hidden(inventory)
+            say_hidden_owners(inventory)
 
 
 @jobs_app.command("watch")
 def watch_command(
     name: Name,
-    poll_seconds: Annotated[float, typer.Option(min=0.1, help="How long to wait between two looks.")] = 15.0,
+    poll_seconds: Annotated[float, typer.Option(min=0.1, help="The interval of polls.")] = 15.0,
     region: Region = None,
     profile: Profile = None,
 ) -> None:
     """Follow a job until it ends. Exit status 1 when it failed or was stopped. Ctrl-C leaves the job running."""
-    follow = _follow_on_screen if sys.stdout.isatty() else _follow_in_lines
     try:
         with errors_explained():
-            last = follow(Account(profile, region), name, poll_seconds)
+            last = _follow(Account(profile, region), name, poll_seconds)
     except KeyboardInterrupt:
         say(f"Not watched any more; {name} goes on.")
         raise typer.Exit(_INTERRUPTED) from None
@@ -89,7 +98,7 @@ def watch_command(
 def stop_command(
     name: Name,
     bucket: OptionalBucket = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     region: Region = None,
     profile: Profile = None,
 ) -> None:
@@ -98,9 +107,11 @@ def stop_command(
         account = Account(profile, region)
         inventory = account.inventory(bucket) if bucket else None
         sagemaker = account.sagemaker(bucket)
-        job = describe_job(sagemaker, name, inventory=inventory)
+        job = describe_job(sagemaker, name)
         if job is None:
             raise failed(_unknown(name))
+        if inventory is not None:
+            job = inventory.with_owners(job)
         if job.ended or job.status == JobStatus.stopping:
             say(f"{name} is {job.status} already; there is nothing to stop.")
             return
@@ -154,41 +165,18 @@ def _seconds(job: Job) -> float:
     return job.running_seconds(dt.datetime.now(dt.UTC))
 
 
-def _limit(job: Job) -> int:
-    return job.max_runtime_seconds or _DEFAULT_RUNTIME_SECONDS
-
-
-def _follow_in_lines(account: Account, name: str, poll_seconds: float) -> Job | None:
-    """One line for each status the job comes to; for logs and pipes."""
-    last: Job | None = None
-    for job in watch_job(account.sagemaker(), name, poll_seconds=poll_seconds):
-        if last is None or job.status != last.status:
-            at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-            say(f"{at} {job.status}, ran {duration(_seconds(job))} of at most {duration(_limit(job))}")
-        last = job
-    return last
-
-
-def _follow_on_screen(account: Account, name: str, poll_seconds: float) -> Job | None:
-    """A bar from start to the longest the job may run, moved every second."""
+def _follow(account: Account, name: str, poll_seconds: float) -> Job | None:
+    """Show a bar up to the longest the job may run; a line for each status where there is no terminal."""
+    console = Console()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[time]}"))
     last: Job | None = None
-    with Progress(*columns, console=Console(), transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task(name, total=None, time="")
-
-        def move() -> None:
-            if last is not None:
-                time_run = f"{duration(_seconds(last))} of at most {duration(_limit(last))}"
-                progress.update(bar, completed=_seconds(last), total=_limit(last), time=time_run)
-
-        def wait(seconds: float) -> None:
-            until = time.monotonic() + seconds
-            while (left := until - time.monotonic()) > 0:
-                move()
-                time.sleep(min(1.0, left))
-
-        for job in watch_job(account.sagemaker(), name, poll_seconds=poll_seconds, sleep=wait):
+        for job in watch_job(account.sagemaker(), name, poll_seconds=poll_seconds):
+            limit = job.max_runtime_seconds or _DEFAULT_RUNTIME_SECONDS
+            ran = f"{duration(_seconds(job))} of at most {duration(limit)}"
+            progress.update(bar, description=f"{name} {job.status}", completed=_seconds(job), total=limit, time=ran)
+            if not console.is_terminal and (last is None or job.status != last.status):
+                say(f"{dt.datetime.now(dt.UTC).isoformat(timespec='seconds')} {job.status}, ran {ran}")
             last = job
-            progress.update(bar, description=f"{name} {job.status}")
-            move()
     return last

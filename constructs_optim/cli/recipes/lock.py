@@ -10,7 +10,7 @@ import typer
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.lock import LOCK_FILE, Lock
 
-from .presentation import print_table, say
+from ..presentation import print_table, say
 
 _FILE = typer.Option("--file", help="The app's lock file.")
 

@@ -6,16 +6,25 @@ from typing import Annotated
 
 import typer
 
+from constructs_optim.explanation.formatting import counted
 from constructs_optim.operations.capacity import Component, Endpoint, EndpointCapacity, ScalingRange, Variant
 
-from .aws import Account, Profile, Region, errors_explained, failed
-from .commands import Commands
-from .presentation import Format, confirmed, counted, print_fields, print_json, print_table, say
+from ..aws import Account, Profile, Region, errors_explained, failed
+from ..presentation import (
+    Commands,
+    Format,
+    FormatOption,
+    YesOption,
+    confirmed,
+    print_fields,
+    print_json,
+    print_table,
+    say,
+)
 
 endpoint_app = Commands()
 
 Name = Annotated[str, typer.Argument(help="The endpoint's name, as the stack's output or the console has it.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @endpoint_app.command("show")
@@ -23,13 +32,13 @@ def show_command(
     name: Name,
     region: Region = None,
     profile: Profile = None,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
+    format: FormatOption = Format.table,
 ) -> None:
     """Show an endpoint's instances and copies, the ranges that scaling keeps them in, and its schedules."""
     with errors_explained():
         endpoint = _described(_capacity(profile, region), name)
     if format is Format.json:
-        print_json(endpoint.to_json())
+        print_json(endpoint.model_dump(mode="json"))
         return
     state = "stopped" if endpoint.stopped else endpoint.status
     print_fields(
@@ -45,7 +54,7 @@ def show_command(
 
 
 @endpoint_app.command("stop")
-def stop_command(name: Name, yes: Yes = False, region: Region = None, profile: Profile = None) -> None:
+def stop_command(name: Name, yes: YesOption = False, region: Region = None, profile: Profile = None) -> None:
     """Take all copies of an endpoint's model away until it is started again. Endpoint and artifact stay.
 
     Deployments leave it stopped. Only where inference components serve the model.
@@ -111,12 +120,12 @@ def _described(capacity: EndpointCapacity, name: str) -> Endpoint:
 
 
 def _desired(endpoint: Endpoint) -> int:
-    return sum(component.desired_copies for component in endpoint.components if not component.is_adapter)
+    return sum(component.desired_copies for component in endpoint.own_components)
 
 
 def _is_left_running(endpoint: Endpoint) -> bool:
     """Whether a schedule could still bring it back: it has stopped the endpoint, and nobody else has."""
-    return any(c.scaling is not None and not c.scaling.suspended for c in endpoint.components if not c.is_adapter)
+    return any(c.scaling is not None and not c.scaling.suspended for c in endpoint.own_components)
 
 
 def _instances(variant: Variant) -> str:

@@ -9,24 +9,26 @@ from typing import Annotated
 
 import typer
 
+from constructs_optim.explanation.formatting import counted
 from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, State
 from constructs_optim.operations.pruning import Pruner, Pruning
 from constructs_optim.operations.stacks import Stacks
 from constructs_optim.operations.verification import Verification, verify
 
-from .aws import Account, Bucket, Profile, Region, errors_explained, failed
-from .commands import Commands
-from .presentation import (
+from ..aws import Account, Bucket, Profile, Region, errors_explained, failed
+from ..presentation import (
+    Commands,
     Format,
+    FormatOption,
+    YesOption,
     confirmed,
-    counted,
     description,
     owner_name,
     print_fields,
     print_json,
     print_table,
     say,
-    say_what_is_hidden,
+    say_hidden_owners,
     size,
 )
 
@@ -40,10 +42,10 @@ _UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days", "w": "wee
 
 
 def _timedelta(span: str) -> dt.timedelta:
-    found = _SPAN.fullmatch(span)
-    if found is None:
-        raise typer.BadParameter(f"{span!r} is no time span; give a number and s, min, h, d or w: 30d")
-    return dt.timedelta(**{_UNITS[found[2]]: int(found[1])})
+    matched = _SPAN.fullmatch(span)
+    if matched is None:
+        raise typer.BadParameter(f"{span!r} is no time span; use a number and s, min, h, d or w: 30d")
+    return dt.timedelta(**{_UNITS[matched[2]]: int(matched[1])})
 
 
 def _span(value: str) -> str:
@@ -51,15 +53,12 @@ def _span(value: str) -> str:
     return value
 
 
-How = Annotated[Format, typer.Option(help="How to print it.")]
-
-
 @artifacts_app.command("list")
 def list_command(
     bucket: Bucket,
     region: Region = None,
     profile: Profile = None,
-    format: How = Format.table,
+    format: FormatOption = Format.table,
 ) -> None:
     """List a store's artifacts, with their state, size and number of owners.
 
@@ -75,7 +74,7 @@ def list_command(
         rows = [_row(artifact) for artifact in inventory.all() if not artifact.is_cleared]
     if rows:
         print_table(["key", "size", "made at (UTC)", "owners", "state", "description"], rows, long=2)
-        say_what_is_hidden(inventory)
+        say_hidden_owners(inventory)
     else:
         say(f"{bucket} holds no artifacts.")
     _warn(inventory.warnings)
@@ -87,12 +86,12 @@ def show_command(
     bucket: Bucket,
     region: Region = None,
     profile: Profile = None,
-    format: How = Format.table,
+    format: FormatOption = Format.table,
 ) -> None:
     """Show one artifact: its records, its files and who refers to it."""
     with errors_explained():
         inventory = Account(profile, region).inventory(bucket)
-        artifact = inventory.one(_whole(inventory, key))
+        artifact = inventory.one(_full_key(inventory, key))
     if artifact is None:
         raise failed(f"{key} was removed just now.")
     if format is Format.json:
@@ -102,7 +101,7 @@ def show_command(
     if artifact.files:
         rows = [[str(file.attempt), size(file.size), file.etag, file.name] for file in artifact.files]
         print_table(["attempt", "size", "ETag", "file"], rows)
-    say_what_is_hidden(inventory)
+    say_hidden_owners(inventory)
     _warn(inventory.warnings)
 
 
@@ -110,31 +109,28 @@ def show_command(
 def verify_command(
     bucket: Bucket,
     keys: Annotated[list[str] | None, typer.Argument(help="Keys or their beginnings; all by default.")] = None,
-    deep: Annotated[bool, typer.Option("--deep", help="Download every file and compute its checksums.")] = False,
     region: Region = None,
     profile: Profile = None,
-    format: How = Format.table,
+    format: FormatOption = Format.table,
 ) -> None:
     """Check that artifacts are as their manifests say. Exit status 1 when one is damaged."""
     with errors_explained():
-        account = Account(profile, region)
-        inventory = account.inventory(bucket)
-        whole = [_whole(inventory, key) for key in keys or []]
-        artifacts = map(inventory.one, whole) if whole else inventory.all()
-        s3 = account.client("s3", account.region_of(bucket))
+        inventory = Account(profile, region).inventory(bucket)
+        chosen = [_full_key(inventory, key) for key in keys or []]
+        artifacts = map(inventory.one, chosen) if chosen else inventory.all()
         results = [
-            verify(s3, inventory.store, artifact, deep=deep)
+            verify(inventory.store, artifact)
             for artifact in artifacts
-            if artifact is not None and (whole or not artifact.is_cleared)
+            if artifact is not None and (chosen or not artifact.is_cleared)
         ]
     if format is Format.json:
         print_json({"artifacts": [result.to_json() for result in results], "warnings": inventory.warnings})
     else:
         for result in results:
-            _tell(result)
+            _print_verification(result)
         _warn(inventory.warnings)
     # One that was asked for by name must be there; of all, some may still be in the making.
-    if any(result.findings or (whole and not result.is_sound) for result in results):
+    if any(result.findings or (chosen and not result.is_sound) for result in results):
         raise typer.Exit(_DAMAGED)
 
 
@@ -146,10 +142,10 @@ def prune_command(
         typer.Option(metavar="AGE", help="How long nothing must have referred to it: 30d, 12h, 0d.", callback=_span),
     ] = "30d",
     delete: Annotated[bool, typer.Option("--delete", help="Remove it. Default: say only what would go.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     region: Region = None,
     profile: Profile = None,
-    format: How = Format.table,
+    format: FormatOption = Format.table,
 ) -> None:
     """Remove artifacts that nothing refers to, and the records of stacks that are gone."""
     if delete and not yes and format is Format.json:
@@ -169,18 +165,18 @@ def prune_command(
         versioned = inventory.is_versioned()
         report = {"bucket": bucket, "deleted": delete, "versioned": versioned}
         if format is Format.table:
-            _tell_pruning(pruning, versioned=versioned)
+            _print_pruning(pruning, versioned=versioned)
         nothing = not (pruning.removals or pruning.gone_owners)
         if delete and not nothing:
             if not (yes or confirmed("Remove this?")):
                 say("Nothing was removed.")
                 raise typer.Exit(1)
-            pruning = pruner.carry_out(pruning)
+            pruning = pruner.remove(pruning)
     if format is Format.json:
         print_json({**report, **pruning.to_json()})
         return
     if delete and not nothing:
-        _tell_removed(pruning)
+        _print_removed(pruning)
     elif not nothing:
         say("Nothing was removed: --delete does.")
 
@@ -190,17 +186,17 @@ def _warn(warnings: Iterable[str]) -> None:
         say(f"warning: {warning}.")
 
 
-def _whole(inventory: ArtifactInventory, prefix: str) -> str:
+def _full_key(inventory: ArtifactInventory, prefix: str) -> str:
     """The one key that begins with ``prefix``; otherwise the command ends and says which there are."""
-    found = inventory.keys(prefix.lower())
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    keys = inventory.keys(prefix.lower())
+    if len(keys) == 1:
+        return keys[0]
+    if not keys:
         raise failed(
             f"{inventory.bucket} has no artifact whose key begins with {prefix}: "
             f"`constructs-optim artifacts list --store {inventory.bucket}` lists them."
         )
-    raise failed("\n  ".join([f"{len(found)} keys begin with {prefix}; give more of the one you mean:", *found]))
+    raise failed("\n  ".join([f"{len(keys)} keys begin with {prefix}; give more of the one you mean:", *keys]))
 
 
 def _row(artifact: Artifact) -> list[str]:
@@ -234,7 +230,7 @@ def _fields(artifact: Artifact) -> list[tuple[str, str]]:
     return [(name, value) for name, value in rows if value]
 
 
-def _tell(result: Verification) -> None:
+def _print_verification(result: Verification) -> None:
     key = result.artifact_key[:_SHORT]
     if result.not_checked is not None:
         say(f"{key} not checked, {result.not_checked}")
@@ -243,12 +239,9 @@ def _tell(result: Verification) -> None:
         say(f"{key} sound, {counted(result.file_count, 'file')}")
     for finding in result.findings:
         say(f"{key} {finding.damage}: {finding.file} ({finding.detail})")
-    for check in result.deep:
-        if check.impossible:
-            say(f"{key} not read deeply: {check.file} ({check.impossible})")
 
 
-def _tell_pruning(pruning: Pruning, *, versioned: bool | None) -> None:
+def _print_pruning(pruning: Pruning, *, versioned: bool | None) -> None:
     if pruning.removals:
         rows = [
             [
@@ -274,7 +267,7 @@ def _tell_pruning(pruning: Pruning, *, versioned: bool | None) -> None:
         say("The bucket is versioned: what is removed takes up space until its lifecycle rule expires old versions.")
 
 
-def _tell_removed(pruning: Pruning) -> None:
+def _print_removed(pruning: Pruning) -> None:
     for removal in pruning.removals:
         if removal.skipped:
             say(f"left: {removal.artifact.key[:_SHORT]}, {removal.skipped}")

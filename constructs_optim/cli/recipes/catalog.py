@@ -12,7 +12,7 @@ import typer
 from constructs_optim.recipe.metrics import metrics_page
 from constructs_optim.recipe.report import catalog_report, rules_page
 
-from .presentation import print_table
+from ..presentation import print_table
 
 Row = dict[str, Any]
 
@@ -90,11 +90,11 @@ def catalog_command(
 def _is_wanted(row: Row, family: str | None, supports: Sequence[Supported]) -> bool:
     if family is not None and str(row["family"]).lower() != family.lower():
         return False
-    return all(each.name in row["supports"] for each in supports)
+    return all(feature.name in row["supports"] for feature in supports)
 
 
 def _model(row: Row) -> list[str]:
-    supported = [each.value for each in Supported if each.name in row["supports"]]
+    supported = [feature.value for feature in Supported if feature.name in row["supports"]]
     return [
         row["model_id"],
         row["family"],

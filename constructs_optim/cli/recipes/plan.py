@@ -1,37 +1,21 @@
-"""``constructs-optim plan``: what a recipe comes to, without a cloud."""
+"""``constructs-optim plan``: preview a recipe without a cloud."""
 
 from __future__ import annotations
 
-import json
-from enum import StrEnum
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from constructs_optim.recipe import (
-    Model,
-    Plan,
-    RecipeError,
-    Violation,
-)
+from constructs_optim.recipe import Model, Plan, RecipeError
 from constructs_optim.recipe.lock import LOCK_FILE
 from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.report import plan_report, refusal_report
 from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, parse
 
+from ..presentation import Format, FormatOption, print_fields, print_json
 from .lock import read_lock
-
-_REFUSED = 2
-
-
-class Format(StrEnum):
-    """How a command prints."""
-
-    table = "table"
-    json = "json"
 
 
 def plan_command(
@@ -47,7 +31,7 @@ def plan_command(
     ] = None,
     region: Annotated[str, typer.Option(help="Where.")] = "us-west-2",
     accept_eula: Annotated[bool, typer.Option("--accept-eula", help="You have read and accept the licence.")] = False,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
+    format: FormatOption = Format.table,
 ) -> None:
     """Show what a recipe comes to: jobs, artifact keys, container, memory. Exit status 2 when it is refused."""
     if (model is None) == (model_s3 is None):
@@ -59,7 +43,7 @@ def plan_command(
     )
     try:
         techniques = [_parsed(text) for text in technique]
-        made = plan(
+        result = plan(
             model=source,
             techniques=techniques,
             instance_type=instance_type,
@@ -67,12 +51,15 @@ def plan_command(
             containers=read_lock(Path(LOCK_FILE)).containers,
         )
     except RecipeError as error:
-        _refuse(list(error.violations), format)
-        raise typer.Exit(_REFUSED) from None
+        if format is Format.json:
+            print_json(refusal_report(list(error.violations)))
+        else:
+            typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
     if format is Format.json:
-        typer.echo(json.dumps(plan_report(made), indent=2))
+        print_json(plan_report(result))
     else:
-        Console().print(_table(made))
+        print_fields(_fields(result))
 
 
 def _parsed(text: str) -> Any:
@@ -83,48 +70,32 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _refuse(violations: list[Violation], format: Format) -> None:
-    if format is Format.json:
-        typer.echo(json.dumps(refusal_report(violations), indent=2))
-    else:
-        typer.echo(str(RecipeError(violations)), err=True)
-
-
-def _table(made: Plan) -> Table:
-    described = made.description
-    table = Table(show_header=False, show_lines=True)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("model", described["Model"])
-    table.add_row("techniques", "\n".join(described["Techniques"]))
-    table.add_row(
+def _fields(plan: Plan) -> Iterator[tuple[str, str]]:
+    yield "model", plan.description["Model"]
+    yield "techniques", "\n".join(plan.description["Techniques"])
+    yield (
         "instance type",
-        f"{made.instance_type}: {made.accelerator_count} x {made.accelerator}, tensor parallel degree "
-        f"{made.tensor_parallel_degree}",
+        f"{plan.instance_type}: {plan.accelerator_count} x {plan.accelerator}, tensor parallel degree "
+        f"{plan.tensor_parallel_degree}",
     )
-    for number, job in enumerate(made.jobs, 1):
-        fetched = "\nserved from SageMaker's pre-compiled artifacts" if job.pre_compiled else ""
+    for number, job in enumerate(plan.jobs, 1):
+        source = "\nserved from SageMaker's pre-compiled artifacts" if job.pre_compiled else ""
         key = job.artifact_key or "known when the stack is deployed"
-        table.add_row(
-            f"job {number}", f"{job.name}\nartifact {key}\nimage {job.image or 'the service chooses'}{fetched}"
-        )
-    if not made.jobs:
-        table.add_row("jobs", "none")
-    container = made.container
-    table.add_row("container image", container.image or "as the hub's configuration says")
-    table.add_row(
-        "environment", "\n".join(f"{name}={value}" for name, value in container.environment.items()) or "none"
-    )
+        image = job.image or "the service chooses"
+        yield f"job {number}", f"{job.name}\nartifact {key}\nimage {image}{source}"
+    if not plan.jobs:
+        yield "jobs", "none"
+    container = plan.container
+    yield "container image", container.image or "as the hub's configuration says"
+    yield "environment", "\n".join(f"{name}={value}" for name, value in container.environment.items()) or "none"
     for channel in container.channels:
-        table.add_row("channel", f"{channel.name}: {channel.source.kind}")
-    if made.memory is not None:
-        memory = made.memory
+        yield "channel", f"{channel.name}: {channel.source.kind}"
+    if (memory := plan.memory) is not None:
         cache = f"{memory.kv_cache_gb:.0f} GB" if memory.kv_cache_gb is not None else "not known"
-        table.add_row(
+        yield (
             "memory",
             f"weights {memory.weights_gb:.0f} GB, draft {memory.draft_gb:.0f} GB, KV cache {cache} "
             f"({memory.batch_size} requests of {memory.sequence_length} tokens); usable {memory.available_gb:.0f} GB",
         )
-    for warning in made.warnings:
-        table.add_row("warning", f"{warning.message}\n{warning.id}")
-    return table
+    for warning in plan.warnings:
+        yield "warning", f"{warning.message}\n{warning.id}"

@@ -1,4 +1,4 @@
-"""What AWS knows of a model beside the catalog: prices, published benchmarks, and what a store holds."""
+"""Looks up what recommendations build on besides the catalog: prices, published benchmarks, and a store."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from constructs_optim.operations.evaluations import StoredEvaluation, artifact_keys, evaluations
-from constructs_optim.operations.price_list import API_REGION, hosting_prices_per_hour
 from constructs_optim.operations.published_benchmarks import PublishedModel, published_model
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.recipe.recommendation.data import Benchmark
 from constructs_optim.runtime.errors import code_of
 
-from .aws import DENIED, Account
+from ..aws import DENIED, Account
 
 
 def listed_prices(account: Account | None, region: str, notes: list[str]) -> Mapping[str, float]:
@@ -25,16 +24,12 @@ def listed_prices(account: Account | None, region: str, notes: list[str]) -> Map
     if account is None:
         notes.append(f"There are no prices: nothing was asked (--offline); {state}.")
         return {}
-    try:
-        found = hosting_prices_per_hour(account.client("pricing", API_REGION), region)
-    except ClientError as error:
-        if code_of(error) not in DENIED:
-            raise
+    prices = account.prices(region)
+    if prices is None:
         notes.append(f"There are no prices: AWS denies pricing:GetProducts; {state}.")
-        return {}
-    if not found:
+    elif not prices:
         notes.append(f"There are no prices: the AWS Price List has none of {region}; {state}.")
-    return found
+    return prices or {}
 
 
 def published_of(account: Account | None, model: str, version: str | None, notes: list[str]) -> PublishedModel | None:
@@ -59,35 +54,33 @@ def of_jumpstart(published: PublishedModel | None) -> list[Benchmark]:
         return []
     return [
         Benchmark(
-            source=f"published by JumpStart, {found.configuration} {published.version}",
-            instance_type=found.instance_type,
-            concurrency=found.concurrency,
-            time_to_first_token_ms=found.time_to_first_token_ms,
+            source=f"published by JumpStart, {benchmark.configuration} {published.version}",
+            instance_type=benchmark.instance_type,
+            concurrency=benchmark.concurrency,
+            time_to_first_token_ms=benchmark.time_to_first_token_ms,
             tokens_per_second=(
-                found.tokens_per_second_of_a_user * found.concurrency
-                if found.tokens_per_second_of_a_user is not None
+                benchmark.tokens_per_second_of_a_user * benchmark.concurrency
+                if benchmark.tokens_per_second_of_a_user is not None
                 else None
             ),
-            configuration=found.configuration,
+            configuration=benchmark.configuration,
         )
-        for found in published.benchmarks
+        for benchmark in published.benchmarks
     ]
 
 
 def artifacts_of(account: Account | None, bucket: str | None) -> frozenset[str]:
     """The keys of a store's artifacts."""
-    return artifact_keys(*_store(account, bucket)) if account is not None and bucket is not None else frozenset()
-
-
-def _store(account: Account, bucket: str) -> tuple[Any, str]:
-    return account.client("s3", account.region_of(bucket)), bucket
+    if account is None or bucket is None:
+        return frozenset()
+    return artifact_keys(account.client("s3", account.region_of(bucket)), bucket)
 
 
 def of_store(account: Account | None, bucket: str | None, notes: list[str]) -> list[Benchmark]:
     """What evaluations measured; of several of the same, the newest counts."""
     if account is None or bucket is None:
         return []
-    s3, _ = _store(account, bucket)
+    s3 = account.client("s3", account.region_of(bucket))
     newest: dict[tuple[Any, ...], tuple[Any, Benchmark]] = {}
     for stored in evaluations(s3, account.sagemaker(bucket), bucket):
         try:
@@ -95,11 +88,11 @@ def of_store(account: Account | None, bucket: str | None, notes: list[str]) -> l
         except ValidationError:
             notes.append("An evaluation in the store could not be read, and was passed over.")
             continue
-        for found in _measured(result, stored):
-            place = (found.served, found.instance_type, found.concurrency, found.with_channels)
-            if place not in newest or newest[place][0] < result.started:
-                newest[place] = (result.started, found)
-    return [found for _, found in newest.values()]
+        for measured in _measured(result, stored):
+            subject = (measured.served, measured.instance_type, measured.concurrency, measured.with_channels)
+            if subject not in newest or newest[subject][0] < result.started:
+                newest[subject] = (result.started, measured)
+    return [measured for _, measured in newest.values()]
 
 
 def _measured(result: EvaluationResult, stored: StoredEvaluation) -> list[Benchmark]:
