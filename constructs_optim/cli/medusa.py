@@ -15,7 +15,7 @@ from .commands import Commands
 from .presentation import Format, print_fields, print_json, say
 
 if TYPE_CHECKING:
-    from constructs_optim.medusa.verification import Verification
+    from constructs_optim.training.decoding.verification import Verification
 
 medusa_app = Commands()
 _NOTHING = 2
@@ -58,9 +58,9 @@ def verify_command(
     # The models are on disk; nothing is to be looked up.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
-        from constructs_optim.medusa.backbone import say_nothing_while_loading
-        from constructs_optim.medusa.failure import MedusaError, explained, is_out_of_memory
-        from constructs_optim.medusa.verification import verify_artifact
+        from constructs_optim.training.decoding.verification import verify_artifact
+        from constructs_optim.training.errors import TrainingError, describe_error, is_out_of_memory
+        from constructs_optim.training.model.backbone import say_nothing_while_loading
     except ModuleNotFoundError as missing:
         if (missing.name or "").split(".")[0] not in _EXTRA:
             raise
@@ -84,13 +84,13 @@ def verify_command(
                 tie_margin=tie_margin,
                 progress=lambda done, of: shown.update(bar, completed=done, total=of),
             )
-    except MedusaError as error:
+    except TrainingError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(_NOTHING) from None
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        typer.echo(f"out of memory: try --precision bfloat16 or a larger machine ({explained(error)})", err=True)
+        typer.echo(f"out of memory: try --precision bfloat16 or a larger machine ({describe_error(error)})", err=True)
         raise typer.Exit(_NOTHING) from None
     if format is Format.json:
         print_json(found.to_json())

@@ -1,4 +1,4 @@
-"""What runs in training containers: ``constructs_optim.medusa`` as an asset of the app, one for each stack."""
+"""What runs in training containers: ``constructs_optim.training`` as an asset of the app, one for each stack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.stack.permissions import Statement
 
-_FOLDER = Path(__file__).parent.parent.parent / "medusa"
+_FOLDER = Path(__file__).parent.parent.parent / "training"
 
 
 class TrainingCode(Construct):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from constructs_optim.medusa.settings import CODE_VERSION
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.errors import RecipeError, Violation
 from constructs_optim.recipe.keys import (
@@ -25,6 +24,7 @@ from constructs_optim.recipe.techniques import (
     Training,
     settings,
 )
+from constructs_optim.training.settings import CODE_VERSION
 
 from .memory import MAX_MODEL_LEN, context, estimate
 from .plan_data import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from constructs_optim.medusa.failure import SeveralProblems
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.catalog.matching import close_matches
 from constructs_optim.recipe.given import as_given, is_mapping
@@ -13,6 +12,7 @@ from constructs_optim.recipe.model import is_token
 from constructs_optim.recipe.planning.memory import USABLE, added_parameters
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import TrainedTechnique, TrainingCompute
+from constructs_optim.training.errors import SeveralProblems
 
 from .registry import Finding, rule
 from .source_rules import S3_PREFIX

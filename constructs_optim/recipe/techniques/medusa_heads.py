@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from constructs_optim.medusa.metrics import head_training_metrics
-from constructs_optim.medusa.settings import HeadTrainingSettings, TrainingSettings
 from constructs_optim.recipe.given import as_given, is_mapping
 from constructs_optim.recipe.named_arguments import knows_its_arguments
+from constructs_optim.training.job_log import head_training_metrics
+from constructs_optim.training.settings import HeadTrainingSettings, TrainingSettings
 
 from .base import Stage, Technique
 from .training import FineTuning, TrainedTechnique, Training, TrainingCompute, metric_definitions, with_settings

@@ -1,7 +1,7 @@
 """Fine-tuning, and what techniques have in common that a training job of this library's own code carries out.
 
 Source: Amazon SageMaker API reference, CreateTrainingJob (limits, spot training, warm pools);
-``constructs_optim.medusa`` for the code and its hyperparameters.
+``constructs_optim.training`` for the code and its hyperparameters.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from constructs_optim.medusa.metrics import definition, fine_tuning_metrics
-from constructs_optim.medusa.settings import FineTuningSettings, TrainingSettings
 from constructs_optim.recipe.given import as_given, is_mapping
 from constructs_optim.recipe.named_arguments import knows_its_arguments
+from constructs_optim.training.job_log import definition, fine_tuning_metrics
+from constructs_optim.training.settings import FineTuningSettings, TrainingSettings
 
 from .base import Stage, Technique, as_text
 
