@@ -26,7 +26,7 @@ class TrainingEnvironment:
     """The folders of a training job, and who takes part in it.
 
     Attributes:
-        root: what stands for ``/opt/ml``.
+        root: the folder in place of ``/opt/ml``.
         hosts: the names of all hosts of the job, sorted.
         host: this one's.
         processes_per_host: 1 for each accelerator of a host, and 1 where there is none.
@@ -92,7 +92,7 @@ class TrainingEnvironment:
 
         Args:
             name: the channel's name.
-            holds: what it is to hold, for the error.
+            holds: its intended content, for the error.
 
         Raises:
             TrainingError: where the job has none of that name.
@@ -100,10 +100,10 @@ class TrainingEnvironment:
         path = self.channel(name)
         if path is None:
             there = self.root / "input" / "data"
-            found = sorted(child.name for child in there.iterdir() if child.is_dir()) if there.is_dir() else []
+            channels = sorted(child.name for child in there.iterdir() if child.is_dir()) if there.is_dir() else []
             raise TrainingError(
                 f"the job has no input channel {name!r}, which is to hold {holds}; "
-                f"its channels are {', '.join(found) or 'none'}"
+                f"its channels are {', '.join(channels) or 'none'}"
             )
         return path
 

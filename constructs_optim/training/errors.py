@@ -1,4 +1,4 @@
-"""What ends a job, in words that reach whoever deployed it.
+"""Errors that end a job, and how they reach the person who deployed it.
 
 SageMaker takes the first 1,024 characters of ``/opt/ml/output/failure`` as the job's ``FailureReason``
 (Amazon SageMaker AI developer guide, "How Amazon SageMaker AI Signals Algorithm Success and Failure").
@@ -15,14 +15,14 @@ _SHOWN = 20
 
 
 class TrainingError(Exception):
-    """What a user can put right. Its text says what was given, why it does not work and what does."""
+    """An error that a user can fix. Its message has the value, the reason and the fix."""
 
 
 class SeveralProblems(TrainingError):
-    """All that is wrong with something, at once.
+    """All problems of one input, at once.
 
     Args:
-        heading: what is wrong, without the details.
+        heading: a summary.
         problems: the details, in order; the first 20 are shown, and how many there are.
     """
 
@@ -73,11 +73,11 @@ class Interrupted(Exception):
 
 
 def describe_error(error: BaseException, settings: object = None) -> str:
-    """One text for a person: a user's error as it is, out of memory with what to lower, others with their place.
+    """One message for a person: a user's error as it is, out of memory with settings to lower, others with where.
 
     Args:
-        error: what was raised.
-        settings: what the training ran with; its values are named where lowering them helps.
+        error: the exception.
+        settings: of the training; its values are named where lowering them helps.
     """
     if isinstance(error, TrainingError):
         return str(error)
@@ -86,8 +86,8 @@ def describe_error(error: BaseException, settings: object = None) -> str:
     if isinstance(error, ModuleNotFoundError):
         return f"the image has no {error.name}: install requirements.txt, which is beside the training code"
     last = traceback.extract_tb(error.__traceback__)[-1:]
-    place = f" ({Path(last[0].filename).name}, line {last[0].lineno})" if last else ""
-    return f"{type(error).__name__}: {error}{place}"
+    location = f" ({Path(last[0].filename).name}, line {last[0].lineno})" if last else ""
+    return f"{type(error).__name__}: {error}{location}"
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -101,12 +101,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def out_of_memory(error: BaseException, settings: object = None) -> OutOfMemory:
-    """The same with what to lower, largest effect first."""
+    """An error with settings to lower, largest effect first."""
     advice = []
     batch_size = getattr(settings, "batch_size", None)
     if batch_size != 1:
-        given = "" if batch_size is None else f" from {batch_size}"
-        advice.append(f"lower batch_size{given}, and raise gradient_accumulation_steps by the same factor")
+        current = "" if batch_size is None else f" from {batch_size}"
+        advice.append(f"lower batch_size{current}, and raise gradient_accumulation_steps by the same factor")
     length = getattr(settings, "maximum_sequence_length", None)
     advice.append("lower maximum_sequence_length" + ("" if length is None else f" from {length}"))
     if getattr(settings, "gradient_checkpointing", None) is False:

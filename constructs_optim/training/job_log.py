@@ -26,7 +26,7 @@ class MetricDefinition:
 
 
 def definition(name: str) -> MetricDefinition:
-    """How ``name`` is found in a line. The name is taken whole: ``loss`` is not found in ``head_1_loss``."""
+    """The definition that finds ``name`` in a line, as a whole: not ``loss`` in ``head_1_loss``."""
     return MetricDefinition(f"medusa:{name}", rf"(?:^|\s){name}={_NUMBER};")
 
 
@@ -45,9 +45,9 @@ def head_training_metrics(heads: int) -> tuple[str, ...]:
         heads: how many heads there are.
     """
     names = ["loss", "learning_rate", f"{VALIDATION}loss"]
-    for what in ("top1_accuracy", "loss", "top5_accuracy"):
+    for metric in ("top1_accuracy", "loss", "top5_accuracy"):
         for prefix in (VALIDATION, ""):
-            names += [f"{prefix}head_{head}_{what}" for head in range(1, heads + 1)]
+            names += [f"{prefix}head_{head}_{metric}" for head in range(1, heads + 1)]
     return tuple(names[:MOST_DEFINITIONS])
 
 

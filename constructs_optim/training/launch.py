@@ -1,4 +1,4 @@
-"""Starts a training: one process for each accelerator, and an end that says why.
+"""Starts a training, with one process for each accelerator, and reports the reason of its failure.
 
 A job's container runs ``fine_tune.py`` or ``train_heads.py`` once on each host. Where more than one process is to
 train, it starts them with PyTorch's ``torch.distributed.run``, which runs the same script in each.
@@ -20,7 +20,7 @@ from .errors import Interrupted, TrainingError, describe_error, write_failure
 from .job_log import say
 from .settings import TrainingSettings
 
-# What a shell says of a process that SIGTERM ended; SageMaker counts such a job as stopped, not as failed.
+# A shell's status of a process that SIGTERM ended; SageMaker counts such a job as stopped, not as failed.
 INTERRUPTED = 128 + signal.SIGTERM
 FAILED = 1
 _PORT = 29_500
@@ -32,12 +32,12 @@ def run(script: Path, settings_type: type[TrainingSettings], module: str, functi
 
     Args:
         script: the file that was started; further processes start it as well.
-        settings_type: what the hyperparameters are read as.
-        module: where the training is. Imported here, so that a library that the image lacks is told as well.
+        settings_type: the type of the hyperparameters.
+        module: of the training. Imported here, so that a library that the image lacks is reported as well.
         function: the training's name; it takes the environment and the settings.
 
     Returns:
-        0 when the artifact is written; 143 when told to end, with a checkpoint; 1 with the reason in
+        0 when the artifact is written; 143 when it was terminated, with a checkpoint; 1 with the reason in
         ``/opt/ml/output/failure``.
     """
     environment = TrainingEnvironment.of()
@@ -73,19 +73,19 @@ def _in_many_processes(script: Path, environment: TrainingEnvironment) -> int:
     else:
         command += ["--nnodes=1", "--master-addr=127.0.0.1", f"--master-port={_free_port()}"]
     say(f"training in {environment.world_size} processes on {len(hosts)} host(s)")
-    told_to_end = False
+    terminated = False
     with subprocess.Popen([*command, str(script)]) as processes:
 
         def pass_on(*_: object) -> None:
-            nonlocal told_to_end
-            told_to_end = True
+            nonlocal terminated
+            terminated = True
             processes.terminate()
 
         signal.signal(signal.SIGTERM, pass_on)
         status = processes.wait()
     if status == 0:
         return 0
-    if told_to_end:
+    if terminated:
         return INTERRUPTED
     write_failure(environment.failure, f"a training process ended with status {status}; the job's log has its output")
     return FAILED

@@ -81,11 +81,11 @@ class TrainingSettings:
     seed: int = _setting(42, "seeds the order of the data and the random parts", minimum=0, maximum=2**32 - 1)
 
     @classmethod
-    def from_strings(cls, given: Mapping[str, str]) -> Self:
+    def from_strings(cls, hyperparameters: Mapping[str, str]) -> Self:
         """Read a job's hyperparameters, whose values are strings; the SDK writes strings as JSON, with quotes.
 
         Args:
-            given: names and values. Names that begin with ``sagemaker_`` are the training toolkit's, and left out.
+            hyperparameters: names and values. Names that begin with ``sagemaker_`` are the toolkit's, and left out.
 
         Raises:
             InvalidSettings: unknown names, values of another type or out of range; all of them at once.
@@ -93,7 +93,7 @@ class TrainingSettings:
         fields = {field.name: field for field in dataclasses.fields(cls)}
         problems: list[str] = []
         values: dict[str, Any] = {}
-        for name, text in given.items():
+        for name, text in hyperparameters.items():
             if name.startswith(_TOOLKIT_PREFIX):
                 continue
             if name not in fields:

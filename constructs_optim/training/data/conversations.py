@@ -58,22 +58,22 @@ def read_conversations(path: Path) -> list[Conversation]:
         InvalidData: no file, no line, or lines that cannot be used: each with its file, number and reason.
     """
     files = _files(path)
-    found: list[Conversation] = []
+    conversations: list[Conversation] = []
     problems: list[str] = []
     for file in files:
         for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
             if not line.strip():
                 continue
             try:
-                found.append(_conversation(line))
+                conversations.append(_conversation(line))
             except ValueError as error:
                 problems.append(f"{file.name} line {number}: {error}")
     if problems:
-        raise InvalidData(f"{len(problems)} of {len(found) + len(problems)} lines cannot be used", problems)
-    if not found:
+        raise InvalidData(f"{len(problems)} of {len(conversations) + len(problems)} lines cannot be used", problems)
+    if not conversations:
         names = ", ".join(file.name for file in files)
         raise InvalidData("there is no data", [f"{names}: no line with content; a line is one of {_SHAPES}"])
-    return found
+    return conversations
 
 
 def _files(path: Path) -> list[Path]:
@@ -132,21 +132,21 @@ def _chat(messages: Any) -> Conversation:
 
 def _messages(messages: list[Any]) -> Iterator[Message]:
     before = None
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise ValueError(f"messages[{place}] is no JSON object but of type {type(message).__name__}")
+            raise ValueError(f"messages[{index}] is no JSON object but of type {type(message).__name__}")
         role = message.get("role")
         if role not in _ROLES:
-            raise ValueError(f"messages[{place}].role is {role!r}; use one of {', '.join(_ROLES)}")
-        if role == "system" and place > 0:
-            raise ValueError(f"messages[{place}].role is 'system'; a system message comes first")
+            raise ValueError(f"messages[{index}].role is {role!r}; use one of {', '.join(_ROLES)}")
+        if role == "system" and index > 0:
+            raise ValueError(f"messages[{index}].role is 'system'; a system message comes first")
         if role == before:
-            raise ValueError(f"messages[{place}].role is {role!r}, as the one before; the two take turns")
+            raise ValueError(f"messages[{index}].role is {role!r}, as the one before; the two take turns")
         if role == "assistant" and before not in ("user",):
-            raise ValueError(f"messages[{place}].role is 'assistant', but no user message comes before it")
+            raise ValueError(f"messages[{index}].role is 'assistant', but no user message comes before it")
         content = message.get("content")
         if not isinstance(content, str) or not content.strip():
-            raise ValueError(f"messages[{place}].content is no text: {content!r}")
+            raise ValueError(f"messages[{index}].content is no text: {content!r}")
         before = role
         yield Message(role, content)
     if before != "assistant":

@@ -48,10 +48,10 @@ class TextToSql(NamedTuple):
 def examples(count: int, seed: int) -> list[TextToSql]:
     """``count`` different examples; the same ones for the same seed."""
     source = _endless(random.Random(seed))  # noqa: S311 - repeatable, nothing secret
-    found: dict[TextToSql, None] = {}
-    while len(found) < count:
-        found[next(source)] = None
-    return list(found)
+    unique: dict[TextToSql, None] = {}
+    while len(unique) < count:
+        unique[next(source)] = None
+    return list(unique)
 
 
 def write_corpus(folder: Path, *, training: int, validation: int, test: int, seed: int) -> None:
@@ -62,7 +62,7 @@ def write_corpus(folder: Path, *, training: int, validation: int, test: int, see
         training: how many examples ``training.jsonl`` has.
         validation: the same of ``validation.jsonl``.
         test: the same of ``test.jsonl``.
-        seed: what they are made from.
+        seed: of the random choices.
     """
     folder.mkdir(parents=True, exist_ok=True)
     everything = iter(examples(training + validation + test, seed))
@@ -86,10 +86,10 @@ def _endless(source: random.Random) -> Iterator[TextToSql]:
 
 
 def _selection(source: random.Random, table: str, number: str, word: str) -> tuple[str, str]:
-    said, sign = source.choice(_COMPARISONS)
+    phrase, sign = source.choice(_COMPARISONS)
     value = source.randint(1, 99)
     return (
-        f"Show the {word} of every {table} with a {number} of {said} {value}.",
+        f"Show the {word} of every {table} with a {number} of {phrase} {value}.",
         f"SELECT {word} FROM {table} WHERE {number} {sign} {value}",
     )
 
@@ -111,19 +111,19 @@ def _average(source: random.Random, table: str, number: str, word: str) -> tuple
 
 
 def _extreme(source: random.Random, table: str, number: str, word: str) -> tuple[str, str]:
-    said, order = source.choice(_ORDERS)
+    phrase, order = source.choice(_ORDERS)
     limit = source.randint(1, 9)
     return (
-        f"List {word} of the {limit} rows of {table} with the {said} {number}.",
+        f"List {word} of the {limit} rows of {table} with the {phrase} {number}.",
         f"SELECT {word} FROM {table} ORDER BY {number} {order} LIMIT {limit}",
     )
 
 
 def _grouped(source: random.Random, table: str, number: str, word: str) -> tuple[str, str]:
-    said, sign = source.choice(_COMPARISONS)
+    phrase, sign = source.choice(_COMPARISONS)
     value = source.randint(1, 99)
     return (
-        f"For each {word} of {table}, what is the total {number} where {number} is {said} {value}?",
+        f"For each {word} of {table}, what is the total {number} where {number} is {phrase} {value}?",
         f"SELECT {word}, SUM({number}) FROM {table} WHERE {number} {sign} {value} GROUP BY {word}",
     )
 
@@ -135,8 +135,14 @@ def _main() -> None:
     parser.add_argument("--validation", type=int, default=200)
     parser.add_argument("--test", type=int, default=450)
     parser.add_argument("--seed", type=int, default=42)
-    given = parser.parse_args()
-    write_corpus(given.output, training=given.training, validation=given.validation, test=given.test, seed=given.seed)
+    arguments = parser.parse_args()
+    write_corpus(
+        arguments.output,
+        training=arguments.training,
+        validation=arguments.validation,
+        test=arguments.test,
+        seed=arguments.seed,
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Conversations as tokens.
 
 A prompt is tokenized apart from the answer that follows it, here and when text is generated: so the model is trained
-on the very tokens that it is given later.
+on the very tokens that it receives later.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def tokenized(
     examples: list[Example] = []
     problems: list[str] = []
     cut = left_out = 0
-    for place, conversation in enumerate(conversations, start=1):
+    for number, conversation in enumerate(conversations, start=1):
         try:
             example = _example(conversation, tokenizer, with_prompts=with_prompts)
         except ValueError as error:
-            problems.append(f"example {place}: {error}")
+            problems.append(f"example {number}: {error}")
             continue
         if len(example.input_ids) > maximum_length:
             cut += 1
@@ -90,7 +90,7 @@ def tokenized(
 
 
 def prompt_tokens(conversation: Conversation, tokenizer: Any) -> list[int]:
-    """The tokens before the last answer, as a server would be given them.
+    """The tokens before the last answer, as a server would receive them.
 
     Raises:
         InvalidData: a chat for a tokenizer without a template.
@@ -145,11 +145,11 @@ def _pieces(conversation: Conversation, tokenizer: Any) -> Iterator[_Piece]:
 
 def _templated(conversation: Conversation, tokenizer: Any) -> Iterator[_Piece]:
     messages = [{"role": message.role, "content": message.content} for message in conversation.messages]
-    answers = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+    answers = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
     spans: list[tuple[str, str]] = []
-    for place in answers:
-        before = tokenizer.apply_chat_template(messages[:place], tokenize=False, add_generation_prompt=True)
-        after = tokenizer.apply_chat_template(messages[: place + 1], tokenize=False)
+    for index in answers:
+        before = tokenizer.apply_chat_template(messages[:index], tokenize=False, add_generation_prompt=True)
+        after = tokenizer.apply_chat_template(messages[: index + 1], tokenize=False)
         spans.append((before, after))
     before, after = spans[-1]
     if not after.startswith(before):
@@ -159,8 +159,8 @@ def _templated(conversation: Conversation, tokenizer: Any) -> Iterator[_Piece]:
         for (asked, answered), (following, _) in pairwise(spans)
     )
     # Templates that rewrite earlier turns, as those that drop reasoning, leave the last answer alone to be learned.
-    told = ""
+    written = ""
     for asked, answered in spans if continues else spans[-1:]:
-        yield _Piece(asked[len(told) :], is_answer=False)
+        yield _Piece(asked[len(written) :], is_answer=False)
         yield _Piece(answered[len(asked) :], is_answer=True)
-        told = answered
+        written = answered

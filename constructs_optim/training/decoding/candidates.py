@@ -30,10 +30,10 @@ class CandidateTree:
     _parents: dict[tuple[int, ...], int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        places = {path: place for place, path in enumerate(self.paths, start=1)}
-        if any(path[:-1] and path[:-1] not in places for path in self.paths):
+        indexes = {path: index for index, path in enumerate(self.paths, start=1)}
+        if any(path[:-1] and path[:-1] not in indexes for path in self.paths):
             raise ValueError("a path's beginning is no path of the tree")
-        object.__setattr__(self, "_parents", {(): 0, **places})
+        object.__setattr__(self, "_parents", {(): 0, **indexes})
 
     @classmethod
     def chain(cls, heads: int) -> CandidateTree:
@@ -51,19 +51,19 @@ class CandidateTree:
             nodes: how many guesses are checked at once.
         """
         known = [list(row) for row in (accuracies or _ASSUMED)[:heads]]
-        found: list[tuple[int, ...]] = []
+        chosen: list[tuple[int, ...]] = []
         # Chances are negative, since the heap has the smallest first; equal ones go by their paths.
         waiting: list[tuple[float, tuple[int, ...]]] = [(-known[0][0], (0,))] if known and nodes else []
-        while waiting and len(found) < nodes:
+        while waiting and len(chosen) < nodes:
             chance, path = heapq.heappop(waiting)
-            found.append(path)
+            chosen.append(path)
             depth, rank = len(path), path[-1]
             if depth < len(known):
                 heapq.heappush(waiting, (chance * known[depth][0], (*path, 0)))
             if rank + 1 < len(known[depth - 1]) and known[depth - 1][rank] > 0:
                 sibling = chance / known[depth - 1][rank] * known[depth - 1][rank + 1]
                 heapq.heappush(waiting, (sibling, (*path[:-1], rank + 1)))
-        return cls(tuple(found))
+        return cls(tuple(chosen))
 
     @property
     def is_chain(self) -> bool:
@@ -87,11 +87,11 @@ class CandidateTree:
 
     @cached_property
     def children(self) -> list[list[int]]:
-        """Each node's children by their places; the root is at place 0."""
-        found: list[list[int]] = [[] for _ in range(len(self.paths) + 1)]
-        for place, path in enumerate(self.paths, start=1):
-            found[self._parents[path[:-1]]].append(place)
-        return found
+        """Each node's children by their indexes; the root has index 0."""
+        children: list[list[int]] = [[] for _ in range(len(self.paths) + 1)]
+        for index, path in enumerate(self.paths, start=1):
+            children[self._parents[path[:-1]]].append(index)
+        return children
 
     def tokens(self, guesses: Sequence[Sequence[int]]) -> list[int]:
         """Each node's token, without the root's.
@@ -106,7 +106,7 @@ class CandidateTree:
         size = len(self.paths) + 1
         seen = torch.eye(size, dtype=torch.bool)
         seen[:, 0] = True
-        for place, path in enumerate(self.paths, start=1):
+        for index, path in enumerate(self.paths, start=1):
             for length in range(1, len(path)):
-                seen[place, self._parents[path[:length]]] = True
+                seen[index, self._parents[path[:length]]] = True
         return seen.to(device)

@@ -116,13 +116,13 @@ class GreedyDecoder:
         seen = self._pass(cache, tokens, decoded, before=before)
         path = [0]
         while seen.gaps[path[-1]] >= self._margin:
-            place = path[-1]
-            children = tree.children[place]
+            position = path[-1]
+            children = tree.children[position]
             if not children:
                 break
             depth = tree.depths[children[0]] - 1
             decoded.tried[depth] += 1
-            right = next((child for child in children if tokens[child] == seen.choices[place]), None)
+            right = next((child for child in children if tokens[child] == seen.choices[position]), None)
             if right is None:
                 break
             decoded.accepted[depth] += 1
@@ -196,5 +196,5 @@ def _keep(cache: DynamicCache, before: int, path: Sequence[int]) -> None:
         if list(path) == list(range(len(path))):
             layer.keys, layer.values = keys[:, :, : before + len(path)], values[:, :, : before + len(path)]
         else:
-            places = torch.tensor([*range(before), *(before + place for place in path)], device=keys.device)
-            layer.keys, layer.values = keys.index_select(2, places), values.index_select(2, places)
+            positions = torch.tensor([*range(before), *(before + position for position in path)], device=keys.device)
+            layer.keys, layer.values = keys.index_select(2, positions), values.index_select(2, positions)

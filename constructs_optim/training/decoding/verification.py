@@ -112,7 +112,7 @@ def verify_artifact(
         precision: ``float32``, ``bfloat16`` or ``auto``.
         tree_nodes: how many guesses are checked at once; 0: the chain of each head's first.
         tie_margin: how close two logits may be for the larger to count. Default: 0.001 in float32, else 0.
-        progress: told how many prompts are done, and of how many.
+        progress: called with how many prompts are done, and of how many.
 
     Raises:
         TrainingError: files that cannot be used, or heads of another model.
@@ -160,7 +160,7 @@ def verify(
         maximum_new_tokens: of each prompt.
         tree: which guesses are checked. Default: the chain.
         tie_margin: see :class:`GreedyDecoder`.
-        progress: told how many prompts are done, and of how many.
+        progress: called with how many prompts are done, and of how many.
     """
     plain = GreedyDecoder(model, end_tokens=end_tokens)
     fast = GreedyDecoder(model, end_tokens=end_tokens, heads=heads, tree=tree, tie_margin=tie_margin)
@@ -169,17 +169,17 @@ def verify(
     seconds, plain_seconds = 0.0, 0.0
     with_heads: list[Decoded] = []
     without: list[Decoded] = []
-    for place, prompt in enumerate(prompts):
+    for index, prompt in enumerate(prompts):
         spent, decoded = _timed(plain, prompt, maximum_new_tokens)
         plain_seconds += spent
         without.append(decoded)
         spent, decoded = _timed(fast, prompt, maximum_new_tokens)
         seconds += spent
         with_heads.append(decoded)
-        progress(place + 1, len(prompts))
+        progress(index + 1, len(prompts))
     differences = [
-        Difference(place, _first_difference(one.tokens, other.tokens))
-        for place, (one, other) in enumerate(zip(without, with_heads, strict=True))
+        Difference(index, _first_difference(one.tokens, other.tokens))
+        for index, (one, other) in enumerate(zip(without, with_heads, strict=True))
         if one.tokens != other.tokens
     ]
     tried = [sum(counts) for counts in zip(*(decoded.tried for decoded in with_heads), strict=True)]
@@ -203,8 +203,8 @@ def verify(
 def end_tokens_of(model: Any, tokenizer: Any) -> list[int]:
     """The tokens that end an answer, by the generation's configuration and the tokenizer."""
     configured = model.generation_config.eos_token_id
-    found = configured if isinstance(configured, list) else [configured]
-    return sorted({token for token in (*found, tokenizer.eos_token_id) if token is not None})
+    configured_tokens = configured if isinstance(configured, list) else [configured]
+    return sorted({token for token in (*configured_tokens, tokenizer.eos_token_id) if token is not None})
 
 
 def machine() -> str:
@@ -224,6 +224,6 @@ def _timed(decoder: GreedyDecoder, prompt: Sequence[int], maximum_new_tokens: in
 
 def _first_difference(one: Sequence[int], other: Sequence[int]) -> int:
     return next(
-        (place for place, (left, right) in enumerate(zip(one, other, strict=False)) if left != right),
+        (index for index, (left, right) in enumerate(zip(one, other, strict=False)) if left != right),
         min(len(one), len(other)),
     )

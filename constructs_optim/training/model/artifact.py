@@ -65,7 +65,7 @@ def write_artifact(
         served_from: the folder that the server will find the artifact in, since a server looks the model up by an
             absolute path.
         dtype: what the heads are saved as.
-        report: what is told of the training.
+        report: of the training.
     """
     from safetensors.torch import save_file
 
@@ -143,11 +143,11 @@ def load_heads(folder: Path, base: Path, *, dtype: torch.dtype, device: torch.de
     shapes = tensor_shapes_of_heads(folder)
     _check_shapes(shapes, configuration, vocabulary_size, hidden_size)
     if configuration.base_fingerprint is not None:
-        found = fingerprint(base)
-        if found != configuration.base_fingerprint:
+        actual = fingerprint(base)
+        if actual != configuration.base_fingerprint:
             raise UnusableHeads(
                 f"the heads in {folder} were trained on other weights than those in {base}: config.json says "
-                f"{configuration.base_fingerprint[:12]}, the model's are {found[:12]}. "
+                f"{configuration.base_fingerprint[:12]}, the model's are {actual[:12]}. "
                 f"Use the artifact's own {BASE_FOLDER}, or train heads for this model"
             )
     heads = MedusaHeads(

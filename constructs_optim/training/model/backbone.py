@@ -91,7 +91,7 @@ def load_backbone(folder: Path, *, dtype: torch.dtype, device: torch.device | No
 
     Args:
         folder: what ``save_pretrained`` wrote.
-        dtype: what the weights are loaded as.
+        dtype: of the loaded weights.
         device: where to. Default: left to ``more``, or the CPU.
         more: for ``from_pretrained``.
 
@@ -113,8 +113,8 @@ def load_backbone(folder: Path, *, dtype: torch.dtype, device: torch.device | No
         if type(error).__name__ != "SafetensorError":
             raise
         raise UnusableModel(f"the model's weights in {folder.name} cannot be read: {_first_line(error)}") from None
-    model, told = loaded
-    missing = sorted(told["missing_keys"])
+    model, loading = loaded
+    missing = sorted(loading["missing_keys"])
     if missing:
         raise UnusableModel(
             f"the model in {folder.name} lacks {len(missing)} of its weights, for instance {missing[0]}: "

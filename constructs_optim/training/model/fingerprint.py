@@ -17,7 +17,7 @@ _CHUNK = 1 << 24
 _LONGEST_HEADER = 100_000_000
 
 
-class _Place(NamedTuple):
+class _Tensor(NamedTuple):
     file: Path
     start: int
     length: int
@@ -37,15 +37,15 @@ def fingerprint(folder: Path) -> str:
         UnusableModel: no such file, or one that is cut off.
     """
     digest = hashlib.sha256()
-    for name, place in sorted(_tensors(folder).items()):
-        digest.update(json.dumps([name, place.kind, place.shape, place.length]).encode())
-        with place.file.open("rb") as file:
-            file.seek(place.start)
-            left = place.length
+    for name, tensor in sorted(_tensors(folder).items()):
+        digest.update(json.dumps([name, tensor.kind, tensor.shape, tensor.length]).encode())
+        with tensor.file.open("rb") as file:
+            file.seek(tensor.start)
+            left = tensor.length
             while left:
                 chunk = file.read(min(_CHUNK, left))
                 if not chunk:
-                    raise UnusableModel(f"{place.file.name} is cut off: tensor {name} ends {left} bytes early")
+                    raise UnusableModel(f"{tensor.file.name} is cut off: tensor {name} ends {left} bytes early")
                 digest.update(chunk)
                 left -= len(chunk)
     return digest.hexdigest()
@@ -53,24 +53,24 @@ def fingerprint(folder: Path) -> str:
 
 def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     """The shapes of all tensors below ``folder``, by their names."""
-    return {name: place.shape for name, place in _tensors(folder).items()}
+    return {name: tensor.shape for name, tensor in _tensors(folder).items()}
 
 
-def _tensors(folder: Path) -> dict[str, _Place]:
+def _tensors(folder: Path) -> dict[str, _Tensor]:
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise UnusableModel(f"{folder.name} holds no *.safetensors file: save the model with safetensors")
-    found: dict[str, _Place] = {}
+    tensors: dict[str, _Tensor] = {}
     for file in files:
         header, data = _header(file)
         for name, entry in header.items():
             if name == "__metadata__":
                 continue
-            if name in found:
-                raise UnusableModel(f"tensor {name} is in {found[name].file.name} and in {file.name}")
+            if name in tensors:
+                raise UnusableModel(f"tensor {name} is in {tensors[name].file.name} and in {file.name}")
             start, end = entry["data_offsets"]
-            found[name] = _Place(file, data + start, end - start, entry["dtype"], tuple(entry["shape"]))
-    return found
+            tensors[name] = _Tensor(file, data + start, end - start, entry["dtype"], tuple(entry["shape"]))
+    return tensors
 
 
 def _header(file: Path) -> tuple[dict[str, Any], int]:

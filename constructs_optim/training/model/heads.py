@@ -31,7 +31,7 @@ class ResidualBlock(nn.Module):
 
 @dataclass
 class HeadTally:
-    """What came of some tokens, for each head: sums, so that tallies add up.
+    """Results of some tokens, for each head: sums, so that tallies add up.
 
     Attributes:
         losses: summed cross-entropies in nats, ``[heads]``.
@@ -76,11 +76,11 @@ class MedusaHeads(nn.ModuleList):
             layers: residual blocks in each.
         """
         vocabulary_size, hidden_size = projection.shape
-        made = cls(heads=heads, layers=layers, hidden_size=hidden_size, vocabulary_size=vocabulary_size)
+        medusa_heads = cls(heads=heads, layers=layers, hidden_size=hidden_size, vocabulary_size=vocabulary_size)
         with torch.no_grad():
-            for head in made:
+            for head in medusa_heads:
                 head.get_parameter(f"{layers}.weight").copy_(projection)
-        return made
+        return medusa_heads
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Each head's logits: ``[..., hidden]`` to ``[heads, ..., vocabulary]``."""
@@ -101,22 +101,22 @@ class MedusaHeads(nn.ModuleList):
             The weighted sum of the heads' mean losses, and the tally.
         """
         total = hidden.new_zeros((), dtype=torch.float32)
-        losses, counts, placed = [], [], []
-        for place, head in enumerate(self, start=1):
+        losses, counts, ranked = [], [], []
+        for offset, head in enumerate(self, start=1):
             # The model's own next token is one ahead, the first head's two.
-            ahead = place + 1
+            ahead = offset + 1
             expected = labels[:, ahead:]
             wanted = expected != IGNORED
             expected = expected[wanted]
             logits = head(hidden[:, : labels.shape[1] - ahead][wanted]).float()
             loss = functional.cross_entropy(logits, expected, reduction="sum")
-            total = total + decay**place * loss / max(1, expected.numel())
+            total = total + decay**offset * loss / max(1, expected.numel())
             with torch.no_grad():
                 better = (logits > logits.gather(1, expected[:, None])).sum(1)
-                placed.append(torch.bincount(better.clamp(max=ranks), minlength=ranks + 1)[:ranks])
+                ranked.append(torch.bincount(better.clamp(max=ranks), minlength=ranks + 1)[:ranks])
                 losses.append(loss.detach())
                 counts.append(expected.numel())
         tally = HeadTally(
-            torch.stack(losses), torch.tensor(counts, device=total.device), torch.stack(placed).to(total.device)
+            torch.stack(losses), torch.tensor(counts, device=total.device), torch.stack(ranked).to(total.device)
         )
         return total, tally

@@ -88,7 +88,7 @@ class WholeCheckpoints(TrainerCallback):
 
 
 class CheckpointWhenAsked(TrainerCallback):
-    """Writes a checkpoint and stops when the process is told to end.
+    """Writes a checkpoint and stops when the process is terminated.
 
     SageMaker sends SIGTERM, and SIGKILL 120 seconds later (developer guide, "How Amazon SageMaker AI Runs Your Training
     Image"; managed spot training gives the same notice). ``asked`` says whether that is how the training ended.

@@ -87,17 +87,17 @@ def fine_tune(environment: TrainingEnvironment, settings: FineTuningSettings) ->
 
 
 def _examples(folder: Path, tokenizer: Any, settings: FineTuningSettings, channel: str) -> Dataset:
-    found = tokenized(
+    tokenization = tokenized(
         read_conversations(folder),
         tokenizer,
         maximum_length=settings.maximum_sequence_length,
         with_prompts=settings.train_on_prompts,
     )
-    say(f"{channel}: {found}")
+    say(f"{channel}: {tokenization}")
     return Dataset.from_dict(
         {
-            "input_ids": [example.input_ids for example in found.examples],
-            "labels": [example.labels for example in found.examples],
+            "input_ids": [example.input_ids for example in tokenization.examples],
+            "labels": [example.labels for example in tokenization.examples],
         }
     )
 

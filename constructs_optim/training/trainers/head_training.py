@@ -34,8 +34,8 @@ class _Examples(Dataset[Example]):
     def __len__(self) -> int:
         return len(self._examples)
 
-    def __getitem__(self, place: int) -> Example:
-        return self._examples[place]
+    def __getitem__(self, index: int) -> Example:
+        return self._examples[index]
 
 
 class HeadTrainer(Trainer):
@@ -87,9 +87,9 @@ class HeadTrainer(Trainer):
         kind = "eval" if any(name.startswith("eval_") for name in logs) else "train"
         if self._tallies[kind]:
             prefix = "eval_" if kind == "eval" else ""
-            self.last[kind] = found = self._summary(self._tallies[kind])
+            self.last[kind] = summary = self._summary(self._tallies[kind])
             self._tallies[kind] = []
-            logs = {**logs, **{f"{prefix}{name}": value for name, value in found["metrics"].items()}}
+            logs = {**logs, **{f"{prefix}{name}": value for name, value in summary["metrics"].items()}}
         super().log(logs, start_time)
 
     def _summary(self, tallies: Sequence[HeadTally]) -> dict[str, Any]:
@@ -171,14 +171,14 @@ def train_heads(environment: TrainingEnvironment, settings: HeadTrainingSettings
 
 
 def _examples(folder: Path, tokenizer: Any, settings: HeadTrainingSettings, channel: str) -> list[Example]:
-    found = tokenized(
+    tokenization = tokenized(
         read_conversations(folder),
         tokenizer,
         maximum_length=settings.maximum_sequence_length,
         with_prompts=settings.train_on_prompts,
     )
-    say(f"{channel}: {found}")
-    return found.examples
+    say(f"{channel}: {tokenization}")
+    return tokenization.examples
 
 
 def _report(trainer: HeadTrainer, settings: HeadTrainingSettings) -> dict[str, Any]:

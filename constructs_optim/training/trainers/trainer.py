@@ -96,11 +96,11 @@ def callbacks_of(
     settings: TrainingSettings, environment: TrainingEnvironment, *, identity: str, has_validation: bool
 ) -> list[TrainerCallback]:
     """Metric lines, TensorBoard, whole checkpoints, and early stopping where there is something to evaluate."""
-    found: list[TrainerCallback] = [MetricLines(), WholeCheckpoints(identity)]
-    found.append(TensorBoardCallback(SummaryWriter(str(environment.tensorboard))))
+    callbacks: list[TrainerCallback] = [MetricLines(), WholeCheckpoints(identity)]
+    callbacks.append(TensorBoardCallback(SummaryWriter(str(environment.tensorboard))))
     if has_validation and settings.early_stopping_patience:
-        found.append(EarlyStoppingCallback(settings.early_stopping_patience, settings.early_stopping_threshold))
-    return found
+        callbacks.append(EarlyStoppingCallback(settings.early_stopping_patience, settings.early_stopping_threshold))
+    return callbacks
 
 
 def train_and_resume(trainer: Any, environment: TrainingEnvironment, identity: str) -> None:
