@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from constructs_optim.constructs.stack.lock_file import LOCK_FILE_CONTEXT
+from constructs_optim.recipe.lock import LOCK_FILE
 from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
 CHECKOUT = Path(__file__).parent.parent.parent
@@ -59,6 +61,7 @@ class DeployedStack:
         }
         app_name = self.app or ("techniques_app.py" if self.endpoints else "endpoint_app.py")
         app_file = Path(__file__).with_name(app_name)
+        context = {LOCK_FILE_CONTEXT: str(self.output / LOCK_FILE), **self.context}
         program = f"{sys.executable} {CHECKOUT / 'examples' / self.example if self.example else app_file}"
         return subprocess.Popen(
             [
@@ -67,7 +70,7 @@ class DeployedStack:
                 *(() if command == "bootstrap" else (self.name,)),
                 "--app",
                 program if self.assembly is None else str(self.assembly),
-                *(text for name, value in self.context.items() for text in ("--context", f"{name}={value}")),
+                *(text for name, value in context.items() for text in ("--context", f"{name}={value}")),
                 "--output",
                 # One CLI at a time reads an assembly, and some tests run two.
                 tempfile.mkdtemp(prefix=self.name.replace("/", "-"), dir=self.output),
