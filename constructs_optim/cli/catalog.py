@@ -90,11 +90,11 @@ def catalog_command(
 def _is_wanted(row: Row, family: str | None, supports: Sequence[Supported]) -> bool:
     if family is not None and str(row["family"]).lower() != family.lower():
         return False
-    return all(row[each.name] for each in supports)
+    return all(each.name in row["supports"] for each in supports)
 
 
 def _model(row: Row) -> list[str]:
-    supported = [each.value for each in Supported if row[each.name]]
+    supported = [each.value for each in Supported if each.name in row["supports"]]
     return [
         row["model_id"],
         row["family"],

@@ -20,7 +20,7 @@ from constructs_optim.recipe import (
 from constructs_optim.recipe.lock import LOCK_FILE
 from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.report import plan_report, refusal_report
-from constructs_optim.recipe.techniques.parsing import parse
+from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, parse
 
 from .lock import read_lock
 
@@ -57,8 +57,8 @@ def plan_command(
         if model_s3 is not None
         else Model.jumpstart(model or "", version=model_version, accept_eula=accept_eula)
     )
-    techniques: list[Any] = [parse(text) for text in technique]
     try:
+        techniques = [_parsed(text) for text in technique]
         made = plan(
             model=source,
             techniques=techniques,
@@ -73,6 +73,14 @@ def plan_command(
         typer.echo(json.dumps(plan_report(made), indent=2))
     else:
         Console().print(_table(made))
+
+
+def _parsed(text: str) -> Any:
+    """The technique; the text itself where it names none, which a rule reports with all else that is wrong."""
+    try:
+        return parse(text)
+    except UnknownTechniqueError:
+        return text
 
 
 def _refuse(violations: list[Violation], format: Format) -> None:

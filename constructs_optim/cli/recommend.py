@@ -289,7 +289,7 @@ def _table(shown: Sequence[Candidate], baseline: Baseline | None) -> Table:
 
 def _short(candidate: Candidate) -> str:
     parts = [
-        each.label if each.kind == "pre_optimized" else each.method.replace("_", " ")
+        each.label if each.kind == "pre_optimized" else each.name.replace("_", " ")
         for each in candidate.plan.techniques
     ]
     return " + ".join(parts)
