@@ -10,8 +10,6 @@ from botocore.validate import ParamValidator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.medusa import metrics as training_metrics
-from constructs_optim.medusa.settings import FineTuningSettings, HeadTrainingSettings
 from constructs_optim.recipe import (
     FineTune,
     Medusa,
@@ -32,6 +30,8 @@ from constructs_optim.recipe.planning.plan_data import (
     S3Source,
 )
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.training import job_log as training_metrics
+from constructs_optim.training.settings import FineTuningSettings, HeadTrainingSettings
 
 MISTRAL = Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")
 DATA = "s3://data/text-to-sql/train/"

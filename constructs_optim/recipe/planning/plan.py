@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from constructs_optim.medusa.settings import CODE_VERSION
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.errors import RecipeError, Violation
 from constructs_optim.recipe.keys import (
@@ -24,6 +23,7 @@ from constructs_optim.recipe.techniques import (
     Technique,
     Training,
 )
+from constructs_optim.training.settings import CODE_VERSION
 
 from .memory import MAX_MODEL_LEN, context, estimate
 from .plan_data import (

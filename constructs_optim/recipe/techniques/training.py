@@ -1,7 +1,7 @@
 """Techniques that a training job of this library's own code carries out: fine-tuning and Medusa heads.
 
 Sources: Amazon SageMaker API reference, CreateTrainingJob (limits, spot training, warm pools);
-``constructs_optim.medusa.settings``, which has the hyperparameters; "Medusa: Simple LLM Inference Acceleration
+``constructs_optim.training.settings``, which has the hyperparameters; "Medusa: Simple LLM Inference Acceleration
 Framework with Multiple Decoding Heads" (arXiv 2401.10774), and "Obtain ~2x speed-up in LLM inference with Medusa-1 on
 Amazon SageMaker AI" (AWS Machine Learning Blog) for the defaults.
 """
@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from constructs_optim.medusa.failure import SeveralProblems
-from constructs_optim.medusa.metrics import definition, fine_tuning_metrics, head_training_metrics
-from constructs_optim.medusa.settings import FineTuningSettings, HeadTrainingSettings, TrainingSettings
 from constructs_optim.recipe.settings import Settings
+from constructs_optim.training.errors import SeveralProblems
+from constructs_optim.training.job_log import definition, fine_tuning_metrics, head_training_metrics
+from constructs_optim.training.settings import FineTuningSettings, HeadTrainingSettings, TrainingSettings
 
 from .base import Stage, Technique, as_text
 
