@@ -312,7 +312,7 @@ def _captured_and_reserved(scope: Stack) -> None:
     endpoint(
         scope,
         alarm_actions=[SnsAction(topic)],
-        capacity_reservation=CapacityReservation("arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"),
+        capacity_reservation=CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"),
         container_startup_timeout=Duration.minutes(20),
         data_capture=DataCapture(bucket, sampling_percentage=10),
         endpoint_name="chat-llama-70b",
@@ -356,7 +356,7 @@ def _evaluated(scope: Stack) -> None:
     store = ArtifactStore(scope, "Artifacts", encryption_key=kms.Key(scope, "Key", enable_key_rotation=True))
     endpoint(scope, vpc=_my_vpc(scope), artifact_store=store).evaluate(
         workload=workload, schedule="rate(1 day)", discount=0.3
-    ).require(p99_ttft_ms=500, max_regression=0.05, quality=QualityRequirement("s3://prompts/gate.jsonl"))
+    ).require(p99_ttft_ms=500, max_regression=0.05, quality=QualityRequirement(prompts="s3://prompts/gate.jsonl"))
     component = endpoint(scope, "AsComponent", inference_component=True)
     component.evaluate(instance_price_per_hour=37.7)
 
@@ -379,7 +379,7 @@ def _recommended(scope: Stack) -> None:
         instance_types=["ml.g6e.12xlarge", "ml.p5.48xlarge"],
         framework="VLLM",
         artifact_store=store,
-        capacity_reservations=[CapacityReservation("arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")],
+        capacity_reservations=[CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")],
         timeout=Duration.hours(6),
     )
     ModelRecommendation(

@@ -76,7 +76,7 @@ ON: dict[str, Callable[[Stack], Props]] = {
     "alarm_actions": lambda _: {"alarm_actions": ()},
     "alarms": lambda _: {"alarms": Alarms.none()},
     "async_inference": lambda scope: {"async_inference": AsyncInference(_bucket(scope, "Answers"))},
-    "capacity_reservation": lambda _: {"capacity_reservation": CapacityReservation(_RESERVATION)},
+    "capacity_reservation": lambda _: {"capacity_reservation": CapacityReservation(arn=_RESERVATION)},
     "container_startup_timeout": lambda _: {"container_startup_timeout": Duration.minutes(20)},
     "data_capture": lambda scope: {"data_capture": DataCapture(_bucket(scope), sampling_percentage=10)},
     "discount": lambda _: {"discount": 0.2},

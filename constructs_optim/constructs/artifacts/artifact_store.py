@@ -12,7 +12,6 @@ from constructs import Construct
 from constructs_optim.constructs.stack.stack_facts import facts_of
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 
 from .store_sharing import StoreSharing
 
@@ -53,7 +52,6 @@ class ArtifactStore(Construct):
     stacks may refer to them.
     """
 
-    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,
@@ -178,7 +176,6 @@ class ArtifactStore(Construct):
         return False
 
     @staticmethod
-    @knows_its_arguments
     def from_bucket(
         bucket: s3.IBucket, *, encryption_key: kms.IKey | None = None, read_only: bool = False
     ) -> IArtifactStore:

@@ -20,7 +20,6 @@ from constructs_optim.constructs.validation.refusal import declaring, refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.keys import sha256
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.planning.plan_data import ArtifactSource, HubSource, JobPlan
 from constructs_optim.recipe.planning.training_plan import data_source
 from constructs_optim.recipe.recipe import Recipe
@@ -56,7 +55,6 @@ class OptimizationJob(Construct):
     Usable alone, to make an artifact in one stack that another one deploys.
     """
 
-    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,

@@ -16,7 +16,6 @@ from constructs_optim.constructs.stack.stack_facts import facts_of, is_token
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.planning.plan_data import ArtifactSource
 from constructs_optim.recipe.techniques import Technique
 
@@ -42,7 +41,6 @@ class OptimizedArtifact(Construct):
     for it. While the stack refers to it, the store counts the reference.
     """
 
-    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,

@@ -39,7 +39,6 @@ from constructs_optim.constructs.stack.stack_facts import answer
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.hosting import Adapters, Component, Hosting
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.techniques import Technique
@@ -84,7 +83,6 @@ class EndpointComponents:
     def _component_arns(self) -> list[str]:
         return [self.component.inference_component_arn] if self.component is not None else []
 
-    @knows_its_arguments
     def add_component(
         self,
         id: str,

@@ -31,7 +31,6 @@ from constructs_optim.constructs.validation.template_size import watch_template_
 from constructs_optim.recipe import Plan
 from constructs_optim.recipe.hosting import Component
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
 
 from .component_capacity import ComponentCapacity
@@ -185,7 +184,6 @@ class InferenceComponent(EvaluatedEndpoint, EndpointMetrics, Resource):
             self._resource.ref, service="sagemaker", resource="inference-component", resource_name=self._name
         )
 
-    @knows_its_arguments
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
         """Let Application Auto Scaling choose the number of copies; instances follow.
 
@@ -240,7 +238,6 @@ class InferenceComponent(EvaluatedEndpoint, EndpointMetrics, Resource):
         self._on_scaling(*scaling.capacity_range)
         follow_scaling(self.alarms)(scaling)
 
-    @knows_its_arguments
     def add_adapter(self, id: str, *, artifact_uri: str, adapter_name: str | None = None) -> LoraAdapter:
         """Serve a LoRA adapter of this model. Requests name the adapter instead of the component.
 

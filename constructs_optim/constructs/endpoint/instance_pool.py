@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.techniques import Technique
 
 
-@knows_its_arguments
 @dataclass(frozen=True)
 class Pool:
     """One instance type of an endpoint, and the techniques that make the model ready for it.

@@ -45,7 +45,6 @@ from constructs_optim.recipe import Model
 from constructs_optim.recipe.hosting import Adapters, CapacityReservation, Observability, Routing
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.techniques import Technique
 
@@ -89,7 +88,6 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
     ``instance_pools``; or ``instance_type`` alone, for the models that ``add_component`` adds.
     """
 
-    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,
@@ -401,7 +399,6 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             path_of(self), self.served, self._models, alarms=self.alarms, price=price, discount=discount
         )
 
-    @knows_its_arguments
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
         """Let Application Auto Scaling choose the number of instances, or of its inference component's copies.
 

@@ -9,7 +9,6 @@ from aws_cdk import Duration
 from constructs import Construct
 
 from constructs_optim.recipe.evaluation import Workload
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 
 from .endpoint_evaluation import EndpointEvaluation, EvaluationTarget
 
@@ -24,7 +23,6 @@ class EvaluatedEndpoint:
     def _evaluation_target(self, price: float | None, discount: float | None) -> EvaluationTarget:
         """What is evaluated, at the stated price and discount."""
 
-    @knows_its_arguments
     def evaluate(
         self,
         id: str = "Evaluation",
