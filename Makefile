@@ -36,7 +36,7 @@ test: install models ## the test suite, without what trains (make medusa), insta
 exhaustive: install ## the tests that try every case of something
 	@pytest -m exhaustive --numprocesses 3 --dist loadfile
 
-package: install ## the wheel and the source distribution, built into dist/ and tried in clean environments
+package: install ## the wheels and the source distributions, built into dist/ and tried in clean environments
 	@pytest -m package tests/package
 
 unit: install ## the tests that need no local cloud
@@ -86,7 +86,7 @@ lock: install ## look for newer versions of everything that is pinned
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/uv.in --output-file requirements/uv.txt
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
-	  pyproject.toml --extra local --group dev --override requirements/overrides.in --output-file requirements/dev.txt
+	  pyproject.toml --extra local --group dev --no-emit-package constructs-optim-local --override requirements/overrides.in --output-file requirements/dev.txt
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/models.in --constraint requirements/dev.txt --excludes requirements/models-gpu-packages.txt \
 	  --no-emit-package torch --output-file requirements/models.txt

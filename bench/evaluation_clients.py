@@ -24,26 +24,25 @@ def constructs_optim(url: str, concurrency: int, requests: int) -> dict[str, flo
     """This library's own load."""
     import uvloop
 
-    from constructs_optim.evaluator import tokens
-    from constructs_optim.evaluator.formats import ChatFormat, Generation
-    from constructs_optim.evaluator.load import Load, Sender
+    from constructs_optim.evaluator.connection import UrlTarget
+    from constructs_optim.evaluator.load import MeasuredLevel, Sender
+    from constructs_optim.evaluator.options import Generation, Load
     from constructs_optim.evaluator.prompts import Prompt
-    from constructs_optim.evaluator.records import Record
-    from constructs_optim.evaluator.targets import UrlTarget
+    from constructs_optim.evaluator.streaming import CHAT
+    from constructs_optim.evaluator.tokens import count_tokens
     from constructs_optim.recipe.evaluation.calculation import summarize
 
-    prompts = [Prompt(messages=tuple(MESSAGES))]
-    sender = Sender(UrlTarget(f"{url}/v1", model="timed"), ChatFormat(), prompts, Generation(TOKENS))
-    records: list[Record] = []
-    uvloop.run(sender.run(Load(concurrency, requests), records.append))
-    tokens.count(records, prompts, None, chat=True)
-    seconds = max(record.end for record in records) - min(record.start for record in records)
-    metrics = summarize([record.request for record in records], seconds, concurrency)
+    prompts = [Prompt.model_validate({"messages": MESSAGES})]
+    sender = Sender(UrlTarget(f"{url}/v1", model="timed"), CHAT, prompts, Generation(max_tokens=TOKENS))
+    level = MeasuredLevel()
+    uvloop.run(sender.run(Load(concurrency=concurrency, requests=requests), level))
+    count_tokens(level.records, prompts, None, chat=True)
+    metrics = summarize([record.request for record in level.records], level.seconds, concurrency)
     return {
         "time_to_first_token_p50": metrics["time_to_first_token_p50"],
         "time_to_first_token_p99": metrics["time_to_first_token_p99"],
         "inter_token_latency_p50": metrics["inter_token_latency_p50"],
-        "requests_per_second": len(records) / seconds,
+        "requests_per_second": len(level.records) / level.seconds,
         "errors": metrics["client_invocation_errors"],
     }
 
@@ -62,18 +61,17 @@ def llmeter_connection(url: str, concurrency: int, requests: int) -> dict[str, f
     import uvloop
     from llmeter.endpoints.base import Endpoint  # pyright: ignore[reportMissingImports]
 
-    from constructs_optim.evaluator.connection import Connection
-    from constructs_optim.evaluator.formats import ChatFormat
-    from constructs_optim.evaluator.targets import UrlTarget
+    from constructs_optim.evaluator.connection import Connection, UrlTarget
+    from constructs_optim.evaluator.streaming import CHAT
 
-    target, written = UrlTarget(f"{url}/v1", model="timed"), ChatFormat()
+    target = UrlTarget(f"{url}/v1", model="timed")
     loop = uvloop.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
     idle: list[Connection] = []
 
     async def exchanged(payload: dict[str, Any]) -> Any:
         connection = idle.pop() if idle else Connection(target.server)
-        exchange = await connection.send(await target.request(json.dumps(payload).encode(), written), 60)
+        exchange = await connection.send(await target.request(json.dumps(payload).encode(), CHAT.path), 60)
         idle.append(connection)
         return exchange
 
@@ -89,14 +87,14 @@ def llmeter_connection(url: str, concurrency: int, requests: int) -> dict[str, f
             return {**payload, "stream": True, "stream_options": {"include_usage": True}}
 
         def process_raw_response(self, raw_response: Any, start_t: float, response: Any) -> None:
-            decoder = written.decoder()
+            decoder = CHAT.decoder()
             for at, piece in raw_response.pieces:
                 decoder.feed(at, piece)
-            answer = decoder.finish(raw_response)
-            response.response_text, response.error = answer.text, answer.error
-            response.time_to_first_token = (answer.first_token or 0) - raw_response.start
-            response.time_to_last_token = (answer.last_token or 0) - raw_response.start
-            response.num_tokens_input, response.num_tokens_output = answer.input_tokens, answer.output_tokens
+            done = decoder.finish(raw_response)
+            response.response_text, response.error = done.text, done.error
+            response.time_to_first_token = (done.first_token or 0) - raw_response.start
+            response.time_to_last_token = (done.last_token or 0) - raw_response.start
+            response.num_tokens_input, response.num_tokens_output = done.input_tokens, done.output_tokens
 
     return _of_llmeter(Streaming(), concurrency, requests)
 

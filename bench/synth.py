@@ -43,9 +43,9 @@ _UNCHECKED = "ours, all on, python -O"
 _INCLUDED = "templates of that, included"
 _APPS = {_RAW: RAW, _OURS: OURS, _FULL: FULL, _UNCHECKED: FULL, _INCLUDED: INCLUDED, _PEER: PEER}
 
-_MOST_OF_PEER = 0.2
-_MOST_OF_PEER_AT = 50
-_MOST_MS_AN_ENDPOINT = 40.0
+# A tenth above what was measured at 126e5eb on a quiet machine: 1.97 by the clock, 1.59 in processor time.
+_MOST_OF_INCLUDED = {"wall": 1.97 * 1.1, "cpu": 1.59 * 1.1}
+_MOST_OF_INCLUDED_AT = 50
 _MOST_MB_AN_ENDPOINT = 1.0
 _MOST_IMPORT_MS = 50.0
 _MOST_GROWTH = 1.5  # what an added endpoint may cost between the last two counts, against between the first two
@@ -266,21 +266,15 @@ def _table(figures: Figures) -> Table:
 def _synth_targets(figures: Figures) -> list[Target]:
     targets: list[Target] = []
     counts = figures.counts
-    if _PEER in figures.kinds and _FULL in figures.kinds and _MOST_OF_PEER_AT in counts:
-        for figure, what in (("wall", "wall"), ("cpu", "CPU")):
-            ours = figures.least(_FULL, _MOST_OF_PEER_AT, figure)
-            peers = figures.least(_PEER, _MOST_OF_PEER_AT, figure)
-            name = f"{_MOST_OF_PEER_AT} of ours with all on, against {_MOST_OF_PEER_AT} bare ones of the peer's, {what}"
-            targets.append(Target(name, f"{ours / peers:.2f}x", f"< {_MOST_OF_PEER}x", ours < _MOST_OF_PEER * peers))
+    if {_INCLUDED, _FULL} <= set(figures.kinds) and _MOST_OF_INCLUDED_AT in counts:
+        for figure, most in _MOST_OF_INCLUDED.items():
+            ours = figures.least(_FULL, _MOST_OF_INCLUDED_AT, figure)
+            ratio = ours / figures.least(_INCLUDED, _MOST_OF_INCLUDED_AT, figure)
+            name = f"{_MOST_OF_INCLUDED_AT} of ours with all on, against their templates included, {figure}"
+            targets.append(Target(name, f"{ratio:.2f}x", f"<= {most:.2f}x", ratio <= most))
     if len(counts) < 2:
         return targets
     for kind in (kind for kind in (_OURS, _FULL, _UNCHECKED) if kind in figures.kinds):
-        added = figures.growth(kind, "wall", counts[0], counts[-1]) * 1000
-        own = figures.growth(kind, "constructed", counts[0], counts[-1]) * 1000
-        limit = f"< {_MOST_MS_AN_ENDPOINT:.0f} ms"
-        targets.append(Target(f"{kind}: an endpoint, declared", f"{own:.0f} ms", limit, own < _MOST_MS_AN_ENDPOINT))
-        name = f"{kind}: an endpoint, declared, synthesized and validated"
-        targets.append(Target(name, f"{added:.0f} ms", limit, added < _MOST_MS_AN_ENDPOINT))
         memory = sum(figures.growth(kind, figure, counts[0], counts[-1]) for figure in ("python_mb", "node_mb"))
         name, limit = f"{kind}: memory of an endpoint, Python and Node", f"< {_MOST_MB_AN_ENDPOINT:.0f} MB"
         targets.append(Target(name, f"{memory:.2f} MB", limit, memory < _MOST_MB_AN_ENDPOINT))

@@ -97,7 +97,8 @@ FULL = _app(
 from aws_cdk import Duration, Tags, aws_ec2 as ec2, aws_kms as kms, aws_s3 as s3, aws_sns as sns
 from aws_cdk.aws_cloudwatch_actions import SnsAction
 from constructs_optim import (
-    Alarms, AlarmSettings, DataCapture, Model, OptimizedEndpoint, Quantization, UpdatePolicy, Workload)
+    Alarms, AlarmSettings, DataCapture, Model, MonitoringOptions, NetworkOptions, OptimizedEndpoint, Quantization,
+    UpdatePolicy, VariantOptions, Workload)
 """,
     shared="""
         vpc = ec2.Vpc.from_vpc_attributes(stack, "Vpc", vpc_id="vpc-0123456789abcdef0",
@@ -111,10 +112,11 @@ from constructs_optim import (
     body=f"""
     endpoint = OptimizedEndpoint(stack, f"E{{i}}",
         model=Model.jumpstart("{_MODEL}", version="{_VERSION}", accept_eula=True),
-        techniques=[Quantization.awq()], instance_type="{_INSTANCE_TYPE}", initial_instance_count=2,
-        instance_price_per_hour=20.36, vpc=vpc,
+        techniques=[Quantization.awq()], instance_type="{_INSTANCE_TYPE}",
+        variant=VariantOptions(initial_instance_count=2), network=NetworkOptions(vpc=vpc),
         data_capture=DataCapture(captures, sampling_percentage=5, encryption_key=key),
-        alarms=Alarms(latency=AlarmSettings(threshold=20)), alarm_actions=[pages], ok_actions=[pages],
+        monitoring=MonitoringOptions(alarms=Alarms(latency=AlarmSettings(threshold=20)), alarm_actions=[pages],
+            ok_actions=[pages], instance_price_per_hour=20.36),
         update_policy=UpdatePolicy.canary(percent=50, bake_time=Duration.minutes(15)))
     scaling = endpoint.auto_scale(min_capacity=2, max_capacity=8).on_concurrency(target=8)
     scaling.on_invocations(target=100)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
-    from .constructs.artifacts.optimization_job import OptimizationJob
+    from .constructs.artifacts.optimization_job import JobOptions, OptimizationJob
     from .constructs.artifacts.optimized_artifact import OptimizedArtifact
     from .constructs.components.inference_component import InferenceComponent, LoraAdapter
     from .constructs.endpoint.async_inference import AsyncInference
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .constructs.endpoint.endpoint_base import IOptimizedEndpoint
     from .constructs.endpoint.instance_pool import Pool
     from .constructs.endpoint.optimized_endpoint import OptimizedEndpoint
+    from .constructs.endpoint.options import MonitoringOptions, VariantOptions
     from .constructs.endpoint.update_policy import UpdatePolicy
     from .constructs.evaluation.endpoint_evaluation import EndpointEvaluation
     from .constructs.monitoring.dashboard_evaluation import EvaluatedModel
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .constructs.monitoring.served_model import ServedModel
     from .constructs.recommendation.model_recommendation import ModelRecommendation
     from .constructs.scaling.endpoint_scaling import EndpointScaling
+    from .constructs.stack.network import NetworkOptions
     from .constructs.validation.policy_validation import PolicyValidation
     from .policy import PlatformPolicy, PolicyError
     from .recipe import (
@@ -69,10 +71,13 @@ _HOMES = {
     "IArtifactStore": ".constructs.artifacts.artifact_store",
     "IOptimizedEndpoint": ".constructs.endpoint.endpoint_base",
     "InferenceComponent": ".constructs.components.inference_component",
+    "JobOptions": ".constructs.artifacts.optimization_job",
     "LoraAdapter": ".constructs.components.inference_component",
     "Medusa": ".recipe",
     "Model": ".recipe",
     "ModelRecommendation": ".constructs.recommendation.model_recommendation",
+    "MonitoringOptions": ".constructs.endpoint.options",
+    "NetworkOptions": ".constructs.stack.network",
     "Observability": ".recipe.hosting",
     "OptimizationJob": ".constructs.artifacts.optimization_job",
     "OptimizedArtifact": ".constructs.artifacts.optimized_artifact",
@@ -93,6 +98,7 @@ _HOMES = {
     "SpeculativeDecoding": ".recipe",
     "TrainingCompute": ".recipe",
     "UpdatePolicy": ".constructs.endpoint.update_policy",
+    "VariantOptions": ".constructs.endpoint.options",
     "Violation": ".recipe",
     "Workload": ".recipe.evaluation",
 }
@@ -119,10 +125,13 @@ __all__ = [
     "IArtifactStore",
     "IOptimizedEndpoint",
     "InferenceComponent",
+    "JobOptions",
     "LoraAdapter",
     "Medusa",
     "Model",
     "ModelRecommendation",
+    "MonitoringOptions",
+    "NetworkOptions",
     "Observability",
     "OptimizationJob",
     "OptimizedArtifact",
@@ -143,6 +152,7 @@ __all__ = [
     "SpeculativeDecoding",
     "TrainingCompute",
     "UpdatePolicy",
+    "VariantOptions",
     "Violation",
     "Workload",
 ]

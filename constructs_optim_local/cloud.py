@@ -25,10 +25,16 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 
-from .control import PREFIX
-from .credentials import ACCOUNT, KEY_ID, SECRET_KEY, TOKEN, new_secret
-from .ministack_bridge import check_version
-from .ministack_stepfunctions import HISTORY_EVENTS
+from .access.credentials import (
+    ACCOUNT,
+    KEY_ID,
+    SECRET_KEY,
+    TOKEN,
+    new_secret,
+)
+from .ministack.patches import check_ministack
+from .ministack.stepfunctions import HISTORY_EVENTS
+from .server.control import PREFIX
 
 IN_THE_WAY = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", TOKEN)
 """Variables that would lead a client elsewhere."""
@@ -153,14 +159,14 @@ class LocalCloud:
             LocalCloudError: when it does not, for instance because the port is taken.
             UntestedMinistack: when another ministack is installed than the one it was built on.
         """
-        check_version()
+        check_ministack()
         _check_free(self.port)
         log = self._log_file.open("ab") if self._log_file is not None else subprocess.DEVNULL
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "constructs_optim_local.server", json.dumps(self._settings)],
                 env={**os.environ, SECRET_KEY: self._secret},
-                # Its end is the parent's end, see server.py.
+                # Its end is the parent's end, see server/__main__.py.
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT if self._log_file is not None else subprocess.DEVNULL,
@@ -253,7 +259,7 @@ class LocalCloud:
         """What roles asked for while IAM is enforced, all of them or the role of that name.
 
         Each is ``{"account", "role", "action", "resource", "decision", "statement", "time"}``, see
-        :class:`constructs_optim_local.authorization.Authorization`.
+        :class:`constructs_optim_local.access.authorization.Authorization`.
         """
         query = f"?{urllib.parse.urlencode({'role': role})}" if role else ""
         return self._control("GET", f"authorizations{query}")

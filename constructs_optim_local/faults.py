@@ -6,7 +6,7 @@ import threading
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .api_error import ApiError
+from .api.error import ApiError
 
 NAMES = {
     "job_fails": "optimization jobs end as FAILED; reason: their FailureReason",

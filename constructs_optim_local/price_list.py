@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .api_error import ApiError
-from .api_model import ApiModel
-from .call_log import CallLog
+from .api.call_log import CallLog
+from .api.error import ApiError
+from .api.model import ApiModel
 from .faults import Faults
 
 _SERVICE = "AmazonSageMaker"

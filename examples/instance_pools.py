@@ -8,7 +8,7 @@ import os
 
 import aws_cdk as cdk
 
-from constructs_optim import Model, OptimizedEndpoint, Pool, Quantization
+from constructs_optim import Model, OptimizedEndpoint, Pool, Quantization, VariantOptions
 
 app = cdk.App()
 stack = cdk.Stack(
@@ -29,7 +29,7 @@ chat = OptimizedEndpoint(
         Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
     ],
     # How long SageMaker looks for an instance before it gives up.
-    instance_provision_timeout=cdk.Duration.minutes(30),
+    variant=VariantOptions(instance_provision_timeout=cdk.Duration.minutes(30)),
 )
 chat.auto_scale(min_capacity=1, max_capacity=4).on_concurrency()
 for number, plan in enumerate(chat.plans, 1):

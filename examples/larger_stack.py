@@ -12,7 +12,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from constructs_optim import Model, OptimizedEndpoint, Quantization
+from constructs_optim import Model, NetworkOptions, OptimizedEndpoint, Quantization
 
 CONSUMER = """
 import json, os
@@ -62,8 +62,9 @@ class Assistant(Stack):
             model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
             techniques=[Quantization.awq()],
             instance_type="ml.g5.12xlarge",
-            vpc=vpc,
-            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
+            network=NetworkOptions(
+                vpc=vpc, vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
+            ),
         )
         consumer = lambda_.Function(
             self,

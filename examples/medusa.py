@@ -4,7 +4,7 @@ import os
 
 import aws_cdk as cdk
 
-from constructs_optim import FineTune, Medusa, Model, OptimizedEndpoint, TrainingCompute, Workload
+from constructs_optim import FineTune, JobOptions, Medusa, Model, OptimizedEndpoint, TrainingCompute, Workload
 
 app = cdk.App()
 stack = cdk.Stack(
@@ -35,7 +35,7 @@ endpoint = OptimizedEndpoint(
         )
     ],
     instance_type="ml.g5.4xlarge",
-    max_runtime=cdk.Duration.hours(6),
+    jobs=JobOptions(max_runtime=cdk.Duration.hours(6)),
 )
 # Heads speed up one request at a time: that is what is measured, and what a deployment is held to.
 endpoint.evaluate(workload=Workload(concurrency=[1])).require(max_regression=0.1)

@@ -22,9 +22,11 @@ from constructs_optim import (
     AlarmSettings,
     ArtifactStore,
     Model,
+    MonitoringOptions,
     OptimizedEndpoint,
     Quantization,
     UpdatePolicy,
+    VariantOptions,
     Workload,
 )
 
@@ -59,8 +61,10 @@ class Chat(Stage):
             techniques=[Quantization.awq()],
             instance_type="ml.g5.12xlarge",
             artifact_store=store,
-            initial_instance_count=2,
-            alarms=Alarms(latency=AlarmSettings(threshold=20), error_rate=AlarmSettings(threshold=1)),
+            variant=VariantOptions(initial_instance_count=2),
+            monitoring=MonitoringOptions(
+                alarms=Alarms(latency=AlarmSettings(threshold=20), error_rate=AlarmSettings(threshold=1))
+            ),
             update_policy=UpdatePolicy.canary(percent=50, bake_time=Duration.minutes(60 if bakes else 5)),
         )
         if bakes:

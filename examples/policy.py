@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_sns as sns
 from aws_cdk.aws_cloudwatch_actions import SnsAction
 
-from constructs_optim import Model, OptimizedEndpoint, PlatformPolicy, PolicyValidation, Quantization
+from constructs_optim import Model, MonitoringOptions, OptimizedEndpoint, PlatformPolicy, PolicyValidation, Quantization
 
 policy = PlatformPolicy(
     allowed_instance_types=["ml.g5.*", "ml.p5.48xlarge"],
@@ -37,7 +37,9 @@ chat = OptimizedEndpoint(
     model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
     techniques=[Quantization.awq()],
     instance_type="ml.g5.12xlarge",
-    alarm_actions=[SnsAction(sns.Topic.from_topic_arn(stack, "Pages", "arn:aws:sns:us-west-2:111122223333:pages"))],
+    monitoring=MonitoringOptions(
+        alarm_actions=[SnsAction(sns.Topic.from_topic_arn(stack, "Pages", "arn:aws:sns:us-west-2:111122223333:pages"))]
+    ),
 )
 chat.auto_scale(max_capacity=4).on_concurrency(target=8)
 # The report lists what was let pass, where and why.

@@ -13,11 +13,13 @@ from constructs_optim import (
     AlarmSettings,
     DataCapture,
     Model,
+    MonitoringOptions,
     OptimizedEndpoint,
     Pool,
     Quantization,
     Routing,
     UpdatePolicy,
+    VariantOptions,
 )
 
 app = cdk.App()
@@ -41,17 +43,20 @@ chat = OptimizedEndpoint(
         Pool("ml.p5.48xlarge", techniques=[Quantization.fp8()]),
         Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
     ],
-    initial_instance_count=2,
-    routing=Routing.prefix_aware(),
+    variant=VariantOptions(initial_instance_count=2, routing=Routing.prefix_aware()),
     data_capture=DataCapture(captures, sampling_percentage=5),
     # Half of the instances first; an alarm meanwhile brings the endpoint back and fails the deployment.
     update_policy=UpdatePolicy.canary(percent=50, bake_time=cdk.Duration.minutes(15)),
-    alarms=Alarms(latency=AlarmSettings(threshold=20), error_rate=AlarmSettings(threshold=1)),
-    alarm_actions=[SnsAction(pages)],
+    monitoring=MonitoringOptions(
+        alarms=Alarms(latency=AlarmSettings(threshold=20), error_rate=AlarmSettings(threshold=1)),
+        alarm_actions=[SnsAction(pages)],
+    ),
 )
 chat.auto_scale(min_capacity=2, max_capacity=8).on_concurrency()
 
-shared = OptimizedEndpoint(stack, "Shared", instance_type="ml.g5.12xlarge", max_instance_count=2)
+shared = OptimizedEndpoint(
+    stack, "Shared", instance_type="ml.g5.12xlarge", variant=VariantOptions(max_instance_count=2)
+)
 assistant = shared.add_component(
     "Assistant",
     model=Model.s3("s3://models-of-mine/assistant/"),

@@ -10,7 +10,7 @@ from typing import Any
 import botocore.session
 from botocore.validate import ParamValidator
 
-from constructs_optim_local.api_model import _constraint_problems
+from constructs_optim_local.api.model import _constraint_problems
 
 RECORDER = Path(__file__).parent / "recorder"
 Request = dict[str, Any]

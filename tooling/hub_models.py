@@ -18,7 +18,7 @@ from typing import Any
 
 from constructs_optim.recipe.catalog import models
 
-DATA = Path(__file__).parent.parent / "constructs_optim" / "local" / "data" / "hub_models.json"
+DATA = Path(__file__).parent.parent / "constructs_optim_local" / "data" / "hub_models.json"
 _SOURCE = (
     "https://github.com/awslabs/generative-ai-cdk-constructs, commit 9d49b9d, "
     "src/patterns/gen-ai/aws-model-deployment-sagemaker/jumpstart-models.json (us-east-1, 2026-07-31)"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-DATA = Path(__file__).parent.parent / "constructs_optim" / "local" / "data" / "image_regions.json"
+DATA = Path(__file__).parent.parent / "constructs_optim_local" / "data" / "image_regions.json"
 _CONFIGS = "sagemaker/core/image_uri_config"
 # The configurations of the SDK with images that serve or train language models.
 _NAMES = ("djl-lmi", "djl-neuronx", "djl-tensorrtllm", "huggingface-llm", "pytorch")

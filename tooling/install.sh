@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 # A stamp says what it was made from, and where: a virtual environment does not survive a move.
 stamp_of() { { pwd && cat tooling/install.sh "$@"; } | { sha256sum 2>/dev/null || shasum -a 256; } | cut -d' ' -f1; }
 is_stamped() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
-python_stamp=$(stamp_of requirements/*.txt pyproject.toml)
+python_stamp=$(stamp_of requirements/*.txt pyproject.toml constructs_optim_local/pyproject.toml)
 node_stamp=$(stamp_of package.json package-lock.json .npmrc)
 
 is_suitable() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
@@ -34,7 +34,7 @@ install_packages() {
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
       --requirement requirements/dev.txt
   fi
-  .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+  .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . --editable constructs_optim_local
 }
 
 # Writes a command into .venv/bin that runs a script with the wheel's Node, whatever node the PATH has.

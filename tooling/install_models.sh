@@ -9,7 +9,7 @@ python=$environment/bin/python
 uv=.venv/bin/uv
 
 # A stamp says what it was made from, and where: a virtual environment does not survive a move.
-stamp=$({ pwd && cat tooling/install_models.sh requirements/models*.txt pyproject.toml; } |
+stamp=$({ pwd && cat tooling/install_models.sh requirements/models*.txt pyproject.toml constructs_optim_local/pyproject.toml; } |
   { sha256sum 2>/dev/null || shasum -a 256; } | cut -d' ' -f1)
 if [ "$(cat $environment/.installed 2>/dev/null)" = "$stamp" ] && $python -c 'import torch' 2>/dev/null; then
   exit
@@ -34,5 +34,5 @@ if ! with_pip requirements/models-torch-cpu.txt 2>/dev/null; then
   echo "pip finds no build of PyTorch for the CPU; installing PyPI's, which on Linux brings CUDA (some 3 GB)"
   with_uv_or_pip requirements/models-torch.txt
 fi
-$uv pip install --quiet --python $python --no-deps --no-build-isolation --editable .
+$uv pip install --quiet --python $python --no-deps --no-build-isolation --editable . --editable constructs_optim_local
 echo "$stamp" >$environment/.installed

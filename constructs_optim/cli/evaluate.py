@@ -4,53 +4,76 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import importlib.util
 import json
+import statistics
+import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from enum import StrEnum
+from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import ValidationError
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from constructs_optim.evaluator.options import (
+    EvaluationError,
+    FormatName,
+    Generation,
+    Load,
+    Options,
+    SideOptions,
+)
+from constructs_optim.evaluator.prompts import describe_errors, random_prompts, read_prompts
+from constructs_optim.recipe.evaluation.workload import Workload
 
 from .aws import Profile, Region, errors_explained, failed
 from .presentation import printable, say
 
 if TYPE_CHECKING:
-    from constructs_optim.evaluator.options import Options
-    from constructs_optim.recipe.evaluation.result import Level
+    from constructs_optim.evaluator.comparison import CompletionComparison
+    from constructs_optim.evaluator.evaluation import Evaluation
+    from constructs_optim.evaluator.load import MeasuredLevel, Record
+    from constructs_optim.evaluator.run_directory import RunDirectory
+    from constructs_optim.evaluator.sides import Side
+    from constructs_optim.recipe.evaluation.result import EvaluationResult, Level
 
 _USAGE, _NOTHING_ANSWERED, _GIVEN_UP, _TOO_MANY_ERRORS, _INTERRUPTED = 2, 3, 4, 5, 130
 _MAX_TOKENS = 256
-_MOST_MADE_UP, _MADE_UP_FOR_SECONDS = 1000, 500
+_MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 1000, 500
 _EXTRA = ("httptools", "jinja2", "matplotlib", "tokenizers")
-
-
-class Format(StrEnum):
-    """How requests are written; ``evaluator.formats`` has the same names."""
-
-    auto = "auto"
-    openai = "openai"
-    lmi = "lmi"
-    tgi = "tgi"
-
-
-Price = Annotated[
-    float | None,
-    typer.Option(metavar="DOLLARS", help="Of one instance in US dollars; by default from the AWS Price List."),
-]
+_SETTINGS = [name for name in SideOptions.model_fields if name not in ("name", "endpoint_name", "url")]
+_REFRESH_SECONDS = 0.5
+_RECENT = 200
+_COLUMNS = {
+    "time_to_first_token_p50": "TTFT\nms",
+    "inter_token_latency_p50": "ITL\nms",
+    "client_latency_p50": "latency\nms",
+    "output_tokens_per_second": "tokens\na second",
+    "blended_price_per_million_tokens": "$/M\nblended",
+    "client_invocations": "sent",
+    "client_invocation_errors": "failed",
+}
 
 
 def evaluate_command(
-    endpoint_name: Annotated[str | None, typer.Option(help="The SageMaker endpoint to evaluate.")] = None,
-    url: Annotated[
-        str | None, typer.Option(help="An OpenAI-compatible server instead, as http://127.0.0.1:8000/v1.")
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TARGET",
+            help="An endpoint's name, or the URL of an OpenAI-compatible server, with settings after commas: "
+            "chat,variant=blue or http://127.0.0.1:8000/v1,model=llama. docs/evaluation.md has them all.",
+            show_default=False,
+        ),
     ] = None,
     compare: Annotated[
         str | None,
-        typer.Option(metavar="BASELINE", help="The baseline to compare it with: an endpoint's name, or a URL."),
+        typer.Option(metavar="BASELINE", help="The baseline to compare it with, named in the same way."),
     ] = None,
     prompts: Annotated[
         Path | None,
@@ -89,28 +112,7 @@ def evaluate_command(
             metavar="NAME=VALUE", help="NAME=VALUE, passed on with each request, as ignore_eos=true. Repeatable."
         ),
     ] = None,
-    format: Annotated[Format, typer.Option(help="How requests are written.")] = Format.auto,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(help="A model's folder, s3:// prefix or hub id; by default the endpoint's model's own."),
-    ] = None,
-    compare_tokenizer: Annotated[str | None, typer.Option(help="The baseline's; by default the same.")] = None,
-    model: Annotated[str | None, typer.Option(help="The name by which a server knows the model.")] = None,
-    compare_model: Annotated[str | None, typer.Option(help="The baseline's; by default the same.")] = None,
-    label: Annotated[str | None, typer.Option(help="What reports call it.")] = None,
-    compare_label: Annotated[str | None, typer.Option(help="What reports call the baseline.")] = None,
-    variant: Annotated[str | None, typer.Option(help="The production variant to invoke.")] = None,
-    compare_variant: Annotated[str | None, typer.Option(help="The baseline's.")] = None,
-    inference_component: Annotated[str | None, typer.Option(help="The inference component to invoke.")] = None,
-    compare_inference_component: Annotated[str | None, typer.Option(help="The baseline's.")] = None,
-    instance_price_per_hour: Price = None,
-    compare_instance_price_per_hour: Price = None,
-    discount: Annotated[
-        float, typer.Option(min=0, max=0.99, metavar="SHARE", help="What a savings plan takes off: 0.3 for 30 %.")
-    ] = 0,
-    compare_discount: Annotated[
-        float | None, typer.Option(min=0, max=0.99, metavar="SHARE", help="The baseline's; by default the same.")
-    ] = None,
+    format: Annotated[FormatName, typer.Option(help="How requests are written.")] = FormatName.AUTO,
     api_key_variable: Annotated[
         str, typer.Option(help="The environment variable that holds a URL's key.")
     ] = "OPENAI_API_KEY",
@@ -129,211 +131,160 @@ def evaluate_command(
     Writes JSON, CSV and a report as one HTML file. Ctrl-C keeps what was measured; --resume goes on with it.
     Exit status 3: no request was answered at some concurrency; 4: given up; 5: more failed than --max-error-rate.
     """
-    _check_extra()
-    from constructs_optim.evaluator.errors import EvaluationError
-    from constructs_optim.evaluator.options import Options
+    if missing := [name for name in _EXTRA if importlib.util.find_spec(name) is None]:
+        typer.echo(f'Evaluating is an extra ({", ".join(missing)}): pip install "constructs-optim[evaluate]"', err=True)
+        raise typer.Exit(_USAGE)
     from constructs_optim.evaluator.run_directory import RunDirectory
-    from constructs_optim.recipe.evaluation.workload import Workload
 
+    if requests is not None and seconds is not None:
+        raise typer.BadParameter("give one of --requests and --seconds")
     with errors_explained():
         try:
             if resume is not None:
                 directory = RunDirectory(resume)
-                options = Options.model_validate(directory.options())
+                options = directory.options()
             else:
-                options = Options.model_validate(
-                    {
-                        "sides": _sides(
-                            _side(endpoint_name, url, variant, inference_component, model, label, tokenizer)
-                            | {"instance_price_per_hour": instance_price_per_hour},
-                            _compared(
-                                compare,
-                                compare_variant,
-                                compare_inference_component,
-                                compare_model or model,
-                                compare_label,
-                                compare_tokenizer or tokenizer,
-                                compare_instance_price_per_hour,
-                                compare_discount,
-                            ),
-                        ),
-                        "started": dt.datetime.now(dt.UTC),
-                        "concurrency": _levels(concurrency),
-                        **_limit(requests, seconds),
-                        "warm_up": warm_up,
-                        "timeout_seconds": timeout,
-                        "max_tokens": max_tokens or (_MAX_TOKENS if prompts is not None else Workload().output_tokens),
-                        "max_error_rate": max_error_rate,
-                        "made_up": prompts is None,
-                        "temperature": temperature,
-                        "parameters": _parameters(parameter or []),
-                        "format": format.value,
-                        "discount": discount,
-                        "region": region,
-                        "profile": profile,
-                        "api_key_variable": api_key_variable,
-                    }
+                default_tokens = _MAX_TOKENS if prompts is not None else Workload().output_tokens
+                options = Options(
+                    sides=_sides(target, compare),
+                    started=dt.datetime.now(dt.UTC),
+                    loads=tuple(
+                        Load(
+                            concurrency=users,
+                            requests=requests,
+                            seconds=seconds,
+                            warm_up=warm_up,
+                            timeout_seconds=timeout,
+                        )
+                        for users in _users(concurrency)
+                    ),
+                    generation=Generation(
+                        max_tokens=max_tokens or default_tokens,
+                        temperature=temperature,
+                        parameters=_parameters(parameter or []),
+                    ),
+                    format=format,
+                    region=region,
+                    profile=profile,
+                    api_key_variable=api_key_variable,
+                    max_error_rate=max_error_rate,
+                    random_prompts=prompts is None,
                 )
-                directory = _created(options, prompts, output)
+                directory = RunDirectory(output or _default_folder(options))
+                directory.create(options, _prompts(options, prompts))
             _run(options, directory)
         except EvaluationError as error:
             raise failed(str(error)) from None
 
 
-def _check_extra() -> None:
-    from importlib.util import find_spec
-
-    if missing := [name for name in _EXTRA if find_spec(name) is None]:
-        typer.echo(f'Evaluating is an extra ({", ".join(missing)}): pip install "constructs-optim[evaluate]"', err=True)
-        raise typer.Exit(_USAGE)
-
-
-def _side(
-    endpoint_name: str | None,
-    url: str | None,
-    variant: str | None,
-    inference_component: str | None,
-    model: str | None,
-    label: str | None,
-    tokenizer: str | None,
-) -> dict[str, Any]:
-    if (endpoint_name is None) == (url is None):
-        raise typer.BadParameter("give one of --endpoint-name and --url, or --resume")
-    return {
-        "endpoint_name": endpoint_name,
-        "url": url,
-        "variant": variant,
-        "inference_component": inference_component,
-        "model": model,
-        "label": label,
-        "tokenizer": tokenizer,
-    }
-
-
-def _compared(
-    compare: str | None,
-    variant: str | None,
-    inference_component: str | None,
-    model: str | None,
-    label: str | None,
-    tokenizer: str | None,
-    price: float | None,
-    discount: float | None,
-) -> dict[str, Any] | None:
-    if compare is None:
-        if variant or inference_component or label or price is not None or discount is not None:
-            raise typer.BadParameter("--compare-... options describe a baseline: give it with --compare")
-        return None
-    is_url = "://" in compare
-    named = _side(
-        None if is_url else compare,
-        compare if is_url else None,
-        variant,
-        inference_component,
-        model if is_url else None,
-        label,
-        tokenizer,
-    )
-    return named | {"instance_price_per_hour": price, "discount": discount}
-
-
-def _sides(evaluated: dict[str, Any], baseline: dict[str, Any] | None) -> list[dict[str, Any]]:
+def _sides(target: str | None, baseline: str | None) -> tuple[SideOptions, ...]:
+    if target is None:
+        raise typer.BadParameter("name a TARGET, or give --resume")
+    evaluated = _settings(target, "TARGET")
     if baseline is None:
-        return [{"name": "endpoint", **evaluated}]
-    if _shown(evaluated) == _shown(baseline):
-        evaluated, baseline = (
-            {**side, "label": name} for side, name in ((evaluated, "optimized"), (baseline, "baseline"))
-        )
-    return [{"name": "baseline", **baseline}, {"name": "optimized", **evaluated}]
+        return (_side("endpoint", evaluated, "TARGET"),)
+    compared = _settings(baseline, "--compare")
+    # The same model is usually served by both, at the rates of one savings plan.
+    shared = ("tokenizer", "discount", "model") if "url" in compared else ("tokenizer", "discount")
+    compared = {name: evaluated[name] for name in shared if name in evaluated} | compared
+    sides = _side("baseline", compared, "--compare"), _side("optimized", evaluated, "TARGET")
+    if sides[0].title == sides[1].title:
+        return tuple(side.model_copy(update={"label": side.name}) for side in sides)
+    return sides
 
 
-def _shown(side: dict[str, Any]) -> Any:
-    return side["label"] or side["endpoint_name"] or side["url"]
+def _settings(text: str, parameter: str) -> dict[str, Any]:
+    """Read ``NAME-OR-URL,setting=value,...``, or the same as a JSON object, where a value has a comma in it."""
+    if text.startswith("{"):
+        try:
+            return {name.replace("-", "_"): value for name, value in json.loads(text).items()}
+        except ValueError as error:
+            raise typer.BadParameter(f"{parameter} {text!r} is no JSON ({error})") from None
+    name, *settings = text.split(",")
+    values = {"url" if "://" in name else "endpoint_name": name}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or key not in _SETTINGS:
+            known = ", ".join(f"{known.replace('_', '-')}=" for known in _SETTINGS)
+            raise typer.BadParameter(f"{parameter} {text!r}: {setting!r} is no setting; there are {known}")
+        values[key] = value
+    return values
 
 
-def _levels(text: str) -> list[int]:
+def _side(name: str, settings: dict[str, Any], parameter: str) -> SideOptions:
     try:
-        levels = [int(part) for part in text.split(",")]
+        side = SideOptions.model_validate({**settings, "name": name})
+    except ValidationError as error:
+        raise typer.BadParameter(f"{parameter}: {describe_errors(error)}") from None
+    if (side.endpoint_name is None) == (side.url is None):
+        raise typer.BadParameter(f"{parameter}: name an endpoint (endpoint_name) or a server (url)")
+    return side
+
+
+def _users(text: str) -> list[int]:
+    try:
+        levels = sorted({int(part) for part in text.split(",")})
     except ValueError:
         levels = []
-    if not levels or min(levels) < 1:
+    if not levels or levels[0] < 1:
         raise typer.BadParameter(f"--concurrency {text!r}: use whole numbers from 1, as 1,8,64")
     return levels
 
 
-def _limit(requests: int | None, seconds: float | None) -> dict[str, Any]:
-    if requests is not None and seconds is not None:
-        raise typer.BadParameter("give one of --requests and --seconds")
-    return {"requests": requests, "seconds": seconds}
-
-
 def _parameters(pairs: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise typer.BadParameter(f"--parameter {pair!r}: use NAME=VALUE, for instance ignore_eos=true")
         try:
-            found[name] = json.loads(text)
+            parameters[name] = json.loads(text)
         except ValueError:
-            found[name] = text
-    return found
+            parameters[name] = text
+    return parameters
 
 
-def _created(options: Options, prompts: Path | None, output: Path | None) -> Any:
-    from constructs_optim.evaluator.prompts import read_prompts
-    from constructs_optim.evaluator.run_directory import RunDirectory
-
-    if prompts is None:
-        written = _made_up(options)
-    else:
-        read_prompts(prompts)
-        written = prompts.read_text(encoding="utf-8")
-    name = "".join(
-        character if character.isalnum() or character in "-." else "-" for character in options.sides[-1].shown
-    )
-    folder = output or Path("evaluations") / f"{name}-{options.started:%Y%m%d-%H%M%S}"
-    return RunDirectory.create(folder, options.model_dump(mode="json"), written)
+def _default_folder(options: Options) -> Path:
+    title = options.sides[-1].title
+    name = "".join(character if character.isalnum() or character in "-." else "-" for character in title)
+    return Path("evaluations") / f"{name}-{options.started:%Y%m%d-%H%M%S}"
 
 
-def _made_up(options: Options) -> str:
-    """Random words: as many prompts as the largest level sends, so that none comes twice there."""
-    from constructs_optim.evaluator.prompts import made_up_prompts
+def _prompts(options: Options, path: Path | None) -> str:
+    """The prompts as JSON Lines: a file's, once they have been checked, or random words.
+
+    Of random words there are as many prompts as the largest level sends, so that none comes twice there.
+    """
     from constructs_optim.evaluator.tokens import ModelTokenizer
 
-    sent = [load.requests + load.warm_up * load.concurrency for load in options.loads if load.requests is not None]
-    count = min(max(sent, default=_MADE_UP_FOR_SECONDS), _MOST_MADE_UP)
+    if path is not None:
+        read_prompts(path)
+        return path.read_text(encoding="utf-8")
+    sent = [load.total + load.warm_up * load.concurrency for load in options.loads if load.total is not None]
+    count = min(max(sent, default=_RANDOM_PROMPTS_FOR_SECONDS), _MOST_RANDOM_PROMPTS)
     source = options.sides[-1].tokenizer
     if source is None or source.startswith("s3://"):
-        return made_up_prompts(count)
-    return made_up_prompts(count, ModelTokenizer.load(source).count_text)
+        return random_prompts(count)
+    return random_prompts(count, ModelTokenizer.load(source).count_text)
 
 
-def _run(options: Options, directory: Any) -> None:
+def _run(options: Options, directory: RunDirectory) -> None:
     import boto3
 
-    from constructs_optim.evaluator.errors import EvaluationError
     from constructs_optim.evaluator.evaluation import Evaluation
-    from constructs_optim.evaluator.outputs import write_outputs
-    from constructs_optim.evaluator.preparation import Preparation
-    from constructs_optim.evaluator.prompts import read_prompts
-
-    from .evaluation_progress import LiveProgress
+    from constructs_optim.evaluator.report import write_report
+    from constructs_optim.evaluator.sides import prepare_sides
 
     prompts = read_prompts(directory.prompts)
 
     def session() -> boto3.Session:
         return boto3.Session(profile_name=options.profile, region_name=options.region)
 
-    async def measured() -> tuple[Evaluation, EvaluationError | None]:
+    async def measure() -> tuple[Evaluation, EvaluationError | None]:
         say("Asking for a first answer …")
-        sides = await Preparation(options, prompts, session).sides()
-        evaluation = Evaluation(
-            directory,
-            sides,
-            options.loads,
-            options.workload(prompts, f"constructs-optim {version('constructs-optim')}"),
-        )
+        sides = await prepare_sides(options, prompts, session)
+        evaluation = Evaluation(directory, options, sides, f"constructs-optim {version('constructs-optim')}")
         try:
             with LiveProgress() as progress:
                 await evaluation.run(progress)
@@ -341,41 +292,38 @@ def _run(options: Options, directory: Any) -> None:
             return evaluation, error
         return evaluation, None
 
-    evaluation, stopped = _event_loop()(measured())
-    results = evaluation.results(options.started)
-    answers = write_outputs(
-        directory, [(side.name, result) for side, result in zip(evaluation.sides, results, strict=True)], prompts
-    )
-    _tell(directory.path, results, answers)
+    evaluation, stopped = _event_loop()(measure())
+    results = evaluation.results()
+    sides = [(side.name, result) for side, result in zip(evaluation.sides, results, strict=True)]
+    _print(directory.path, results, write_report(directory, sides, prompts))
     if stopped is not None:
         raise stopped
     if evaluation.interrupted:
         say(f"Interrupted; the results are partial. Go on with: constructs-optim evaluate --resume {directory.path}")
         raise typer.Exit(_INTERRUPTED)
-    status, why = _judged([(result.subject.label, level) for result in results for level in result.levels], options)
+    status, reason = _exit_status(results, options.max_error_rate)
     if status:
-        say(why)
+        say(reason)
         raise typer.Exit(status)
 
 
-def _judged(levels: Sequence[tuple[str, Level]], options: Options) -> tuple[int, str]:
-    """The exit status of an evaluation that ran to its end, and why it is not 0."""
+def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | None) -> tuple[int, str]:
+    """The exit status of an evaluation that ran to its end, and the reason where it is not 0."""
+    levels = [(result.subject.label, level) for result in results for level in result.levels]
     for label, level in levels:
-        sent, failed_ones = level.metrics["client_invocations"], level.metrics["client_invocation_errors"]
-        if sent == failed_ones + level.metrics["empty_inference_response"]:
-            return (
-                _NOTHING_ANSWERED,
-                f"{label} answered none of {sent:.0f} requests at concurrency {level.concurrency}.",
-            )
+        sent, errors = level.metrics["client_invocations"], level.metrics["client_invocation_errors"]
+        if sent == errors + level.metrics["empty_inference_response"]:
+            reason = f"{label} answered none of {sent:.0f} requests at concurrency {level.concurrency}."
+            return _NOTHING_ANSWERED, reason
     for label, level in levels:
         if not level.complete:
             return _GIVEN_UP, f"The evaluation of {label} was given up at concurrency {level.concurrency}."
     for label, level in levels:
         rate = level.metrics["client_invocation_errors"] / level.metrics["client_invocations"]
-        if options.max_error_rate is not None and rate > options.max_error_rate:
+        if max_error_rate is not None and rate > max_error_rate:
             return _TOO_MANY_ERRORS, (
                 f"{label} failed {rate:.1%} of the requests at concurrency {level.concurrency}, and --max-error-rate "
-                f"allows {options.max_error_rate:.1%}."
+                f"allows {max_error_rate:.1%}."
             )
     return 0, ""
 
@@ -389,34 +337,100 @@ def _event_loop() -> Callable[[Coroutine[Any, Any, Any]], Any]:
     return uvloop.run
 
 
-def _tell(folder: Path, results: list[Any], answers: Any) -> None:
-    from constructs_optim.evaluator.outputs import outputs_in
-    from constructs_optim.evaluator.report_page import readable
+def _print(folder: Path, results: Sequence[EvaluationResult], completions: CompletionComparison | None) -> None:
+    from constructs_optim.evaluator.report import readable, written_files
 
-    shown = {
-        "time_to_first_token_p50": "TTFT\nms",
-        "inter_token_latency_p50": "ITL\nms",
-        "client_latency_p50": "latency\nms",
-        "output_tokens_per_second": "tokens\na second",
-        "blended_price_per_million_tokens": "$/M\nblended",
-        "client_invocations": "sent",
-        "client_invocation_errors": "failed",
-    }
     levels = [(level, result.subject.label) for result in results for level in result.levels]
-    known = [name for name in shown if any(name in level.metrics for level, _ in levels)]
+    known = [name for name in _COLUMNS if any(name in level.metrics for level, _ in levels)]
     table = Table()
     table.add_column("users", justify="right", no_wrap=True)
     if len(results) > 1:
         table.add_column("side", overflow="fold")
     for name in known:
-        table.add_column(shown[name], justify="right", no_wrap=True)
-    for level, label in sorted(levels, key=lambda found: found[0].concurrency):
+        table.add_column(_COLUMNS[name], justify="right", no_wrap=True)
+    for level, label in sorted(levels, key=lambda of_side: of_side[0].concurrency):
         values = [readable(level.metrics[name]) if name in level.metrics else "–" for name in known]
         table.add_row(str(level.concurrency), *([printable(label)] if len(results) > 1 else []), *values)
     Console().print(table)
     say("Latencies are medians: TTFT to the first token, ITL for each token after it, latency to the whole answer.")
-    if answers is not None:
-        say(f"{answers.identical} of {answers.compared} prompts got the same answer from both.")
+    if completions is not None:
+        say(f"{completions.identical} of {completions.compared} prompts got the same answer from both.")
     for note in dict.fromkeys(note for result in results for note in result.notes):
         say(f"- {note}")
-    say("\n".join(str(path) for path in outputs_in(folder)))
+    say("\n".join(str(path) for path in written_files(folder)))
+
+
+class LiveProgress(AbstractContextManager["LiveProgress"]):
+    """A bar a level, with the number of errors and the first tokens of the last requests.
+
+    It is drawn between requests and at most twice a second: a thread that draws on its own would hold the interpreter
+    while responses arrive.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[recent]}"),
+            console=self._console,
+            auto_refresh=False,
+            disable=not self._console.is_terminal,
+        )
+        self._bar = TaskID(0)
+        self._drawn = self._began = self._done = 0.0
+        self._errors = 0
+        self._seconds: float | None = None
+        self._first_tokens: deque[float] = deque(maxlen=_RECENT)
+
+    def __enter__(self) -> LiveProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def level_began(self, side: Side, load: Load, level: MeasuredLevel) -> None:
+        """A load is put on a side."""
+        self._errors, self._seconds, self._began = 0, load.seconds, time.monotonic()
+        self._first_tokens.clear()
+        self._done = level.seconds if load.seconds is not None else len(level.records)
+        total = load.total if load.seconds is None else round(load.seconds)
+        description = _description(side, load.concurrency)
+        self._bar = self._bars.add_task(description, total=total, completed=round(self._done), recent="warming up")
+        self._bars.refresh()
+
+    def request_ended(self, record: Record) -> None:
+        """A request of that level has ended."""
+        self._errors += record.error is not None
+        if record.first_token is not None:
+            self._first_tokens.append((record.first_token - record.start) * 1000)
+        if self._seconds is None:
+            self._done += 1
+        now = time.monotonic()
+        if now - self._drawn > _REFRESH_SECONDS:
+            self._drawn = now
+            done = self._done if self._seconds is None else min(self._done + now - self._began, self._seconds)
+            self._bars.update(self._bar, completed=round(done), recent=self._recent(), refresh=True)
+
+    def level_ended(self, side: Side, level: Level) -> None:
+        """The level is over, or was given up or interrupted."""
+        total = self._bars.tasks[-1].total
+        completed = total if level.complete else None
+        self._bars.update(self._bar, completed=completed, recent=self._recent(), refresh=True)
+        if not self._console.is_terminal:
+            requests = f"{level.metrics['client_invocations']:.0f} requests"
+            description = _description(side, level.concurrency)
+            self._console.print(f"{description}: {requests}, {self._recent()}", highlight=False, soft_wrap=True)
+
+    def _recent(self) -> str:
+        parts = [f"{self._errors} errors"] if self._errors else []
+        if self._first_tokens:
+            parts.append(f"first token {statistics.median(self._first_tokens):.0f} ms")
+        return ", ".join(parts) or "no errors"
+
+
+def _description(side: Side, users: int) -> str:
+    return f"{side.subject.label}, {users} user{'s' if users > 1 else ''}"

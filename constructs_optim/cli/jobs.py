@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from constructs_optim.explanation.words import duration
+from constructs_optim.explanation.formatting import duration
 from constructs_optim.operations.jobs import Job, JobStatus, describe_job, list_jobs, stop_job, watch_job
 
 from .aws import Account, OptionalBucket, Profile, Region, errors_explained, failed

@@ -22,7 +22,7 @@ from constructs_optim_local.cloud import (
     LocalCloudError,
 )
 from constructs_optim_local.demo import DemoFailed, run_demo
-from constructs_optim_local.ministack_bridge import UntestedMinistack
+from constructs_optim_local.ministack.patches import UntestedMinistack
 
 from .commands import Commands
 

@@ -13,8 +13,9 @@ from .commands import Commands
 from .dashboard import dashboard_app
 from .endpoint import endpoint_app
 from .evaluate import evaluate_command
-from .explain import explain_command
+from .explanation.command import explain_command
 from .jobs import jobs_app
+from .lock import lock_command
 from .medusa import medusa_app
 from .plan import plan_command
 from .recommend import recommend_command
@@ -50,6 +51,7 @@ app.command("recommend", short_help="Rank the recipes that work for a model.")(r
 app.command("catalog", short_help="List supported models, instances, images, rules.")(catalog_command)
 app.command("explain", short_help="Explain what a deployment does to each endpoint.")(explain_command)
 app.command("evaluate", short_help="Measure latency, throughput and price.")(evaluate_command)
+app.command("lock", short_help="Show and update the containers that an app records.")(lock_command)
 app.add_typer(jobs_app, name="jobs", help="List, watch and stop the account's jobs.")
 app.add_typer(artifacts_app, name="artifacts", help="List, show, verify and prune a store's artifacts.")
 app.add_typer(dashboard_app, name="dashboard", help="Preview a synthesized app's dashboards.")

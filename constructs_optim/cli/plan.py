@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,9 +17,12 @@ from constructs_optim.recipe import (
     RecipeError,
     Violation,
 )
+from constructs_optim.recipe.lock import LOCK_FILE
 from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.report import plan_report, refusal_report
 from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, parse
+
+from .lock import read_lock
 
 _REFUSED = 2
 
@@ -55,7 +59,13 @@ def plan_command(
     )
     try:
         techniques = [_parsed(text) for text in technique]
-        made = plan(model=source, techniques=techniques, instance_type=instance_type, region=region)
+        made = plan(
+            model=source,
+            techniques=techniques,
+            instance_type=instance_type,
+            region=region,
+            containers=read_lock(Path(LOCK_FILE)).containers,
+        )
     except RecipeError as error:
         _refuse(list(error.violations), format)
         raise typer.Exit(_REFUSED) from None

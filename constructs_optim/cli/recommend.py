@@ -30,7 +30,7 @@ from constructs_optim.recipe.recommendation.ranking import recommend
 from constructs_optim.recipe.report import refusal_report
 
 from .aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
-from .explanation_evidence import LISTED
+from .explanation.evidence import LISTED
 from .presentation import Format, counted, print_json, print_table, printable, say
 from .recommendation_evidence import artifacts_of, listed_prices, of_jumpstart, of_store, published_of
 

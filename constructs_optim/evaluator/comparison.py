@@ -1,4 +1,4 @@
-"""One evaluation beside another: what became better, and whether the answers are still the same."""
+"""One evaluation beside another: which metrics improved, and whether the completions are still the same."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from constructs_optim.recipe.evaluation.calculation import better, relative_chan
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.recipe.metrics.evaluation import EVALUATION
 
+from .load import Record
 from .prompts import Prompt
-from .records import Record
 
 NOISE = 0.03
 """Changes of less than this share are not called better or worse."""
@@ -30,7 +30,7 @@ class Change:
         baseline: its value before.
         optimized: its value after.
         change: by what share it changed; None where it was zero.
-        verdict: ``better``, ``worse``, ``same`` or, of what is neither, empty.
+        verdict: ``better``, ``worse``, ``same`` or, of metrics that are neither, empty.
     """
 
     name: str
@@ -42,15 +42,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
-    """A prompt that both sides answered, but not alike.
-
-    Attributes:
-        prompt: its place among the prompts.
-        asked: its text.
-        baseline: the baseline's answer.
-        optimized: the other.
-        similarity: the share of words that they have in common and in order.
-    """
+    """A prompt's two different completions. ``similarity`` is the share of words in common and in order."""
 
     prompt: int
     asked: str
@@ -60,17 +52,17 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Answers:
-    """How alike the answers are.
+class CompletionComparison:
+    """How alike the completions of two sides are.
 
     Attributes:
-        compared: prompts that both sides answered.
+        compared: prompts that both sides completed.
         identical: of these, with the very same text.
         similarity: the mean of all compared, 1 for identical ones; None where none was compared.
-        repeated: by side, prompts that it answered more than once.
+        repeated: by side, prompts that it completed more than once.
         consistent: by side, of these, with the same text each time. Where a side does not agree with itself, identity
             is more than can be asked for.
-        reference: by side, the share of answers that contain the reference of their prompt; empty where there are none.
+        reference: by side, the share of completions that contain the reference of their prompt, where there are any.
         differences: the most different first.
     """
 
@@ -83,63 +75,60 @@ class Answers:
     differences: tuple[Difference, ...]
 
 
-def changes(baseline: EvaluationResult, optimized: EvaluationResult) -> dict[int, list[Change]]:
-    """What became of each metric that both have, by concurrency."""
+def compare_metrics(baseline: EvaluationResult, optimized: EvaluationResult) -> dict[int, list[Change]]:
+    """The change of each metric that both have, by concurrency."""
     before = {level.concurrency: level.metrics for level in baseline.levels}
     after = {level.concurrency: level.metrics for level in optimized.levels}
     return {
-        concurrency: [
-            Change(
-                metric.name,
-                before[concurrency][metric.name],
-                after[concurrency][metric.name],
-                change := relative_change(before[concurrency], after[concurrency], metric.name),
-                _verdict(better(metric), change, before[concurrency][metric.name], after[concurrency][metric.name]),
-            )
-            for metric in EVALUATION
-            if metric.name in before[concurrency] and metric.name in after[concurrency]
-        ]
-        for concurrency in before
+        concurrency: _changes(metrics, after[concurrency])
+        for concurrency, metrics in before.items()
         if concurrency in after
     }
 
 
-def answers(prompts: Sequence[Prompt], baseline: Sequence[Record], optimized: Sequence[Record]) -> Answers:
-    """Compare the first answers that both sides gave to a prompt, those of the lowest concurrency first."""
-    first, second = _said(baseline), _said(optimized)
+def compare_completions(
+    prompts: Sequence[Prompt], baseline: Sequence[Record], optimized: Sequence[Record]
+) -> CompletionComparison:
+    """Compare the first completions of each prompt, those of the lowest concurrency first."""
+    sides = {"baseline": _completions(baseline), "optimized": _completions(optimized)}
+    first, second = sides.values()
     both = sorted(first.keys() & second.keys())
-    different = [
-        Difference(
-            place, prompts[place].text, first[place][0], second[place][0], _alike(first[place][0], second[place][0])
-        )
-        for place in both
-        if first[place][0] != second[place][0]
+    differences = [
+        Difference(prompt, prompts[prompt].text, before, after, _similarity(before, after))
+        for prompt in both
+        if (before := first[prompt][0]) != (after := second[prompt][0])
     ]
-    total = len(both) - len(different) + sum(each.similarity for each in different)
-    sides = {"baseline": first, "optimized": second}
-    repeated = {side: [said for said in given.values() if len(said) > 1] for side, given in sides.items()}
-    return Answers(
+    identical = len(both) - len(differences)
+    total = identical + sum(difference.similarity for difference in differences)
+    repeated = {side: [texts for texts in of.values() if len(texts) > 1] for side, of in sides.items()}
+    return CompletionComparison(
         compared=len(both),
-        identical=len(both) - len(different),
+        identical=identical,
         similarity=total / len(both) if both else None,
-        repeated={side: len(given) for side, given in repeated.items()},
-        consistent={side: sum(len(set(said)) == 1 for said in given) for side, given in repeated.items()},
-        reference={side: share for side, given in sides.items() if (share := _matching(prompts, given)) is not None},
-        differences=tuple(sorted(different, key=lambda each: each.similarity)[:_MOST_EXAMPLES]),
+        repeated={side: len(all_texts) for side, all_texts in repeated.items()},
+        consistent={side: sum(len(set(texts)) == 1 for texts in all_texts) for side, all_texts in repeated.items()},
+        reference={side: share for side, of in sides.items() if (share := _with_reference(prompts, of)) is not None},
+        differences=tuple(sorted(differences, key=lambda difference: difference.similarity)[:_MOST_EXAMPLES]),
     )
 
 
-def comparison_data(compared: Mapping[int, Sequence[Change]], found: Answers) -> dict[str, Any]:
+def comparison_data(changes: Mapping[int, Sequence[Change]], completions: CompletionComparison) -> dict[str, Any]:
     """A comparison as plain data, for machines to read."""
-    return {
-        "schema": 1,
-        "noise": NOISE,
-        "levels": [
-            {"concurrency": concurrency, "changes": [asdict(change) for change in listed]}
-            for concurrency, listed in compared.items()
-        ],
-        "answers": asdict(found),
-    }
+    levels = [
+        {"concurrency": concurrency, "changes": [asdict(change) for change in of_level]}
+        for concurrency, of_level in changes.items()
+    ]
+    return {"schema": 1, "noise": NOISE, "levels": levels, "answers": asdict(completions)}
+
+
+def _changes(before: Mapping[str, float], after: Mapping[str, float]) -> list[Change]:
+    changes: list[Change] = []
+    for metric in EVALUATION:
+        if metric.name in before and metric.name in after:
+            change = relative_change(before, after, metric.name)
+            verdict = _verdict(better(metric), change, before[metric.name], after[metric.name])
+            changes.append(Change(metric.name, before[metric.name], after[metric.name], change, verdict))
+    return changes
 
 
 def _verdict(direction: int, change: float | None, before: float, after: float) -> str:
@@ -150,22 +139,24 @@ def _verdict(direction: int, change: float | None, before: float, after: float) 
     return "better" if (after > before) == (direction > 0) else "worse"
 
 
-def _said(records: Sequence[Record]) -> dict[int, list[str]]:
-    """All answers to each prompt, in the order in which they were given."""
-    found: dict[int, list[str]] = defaultdict(list)
+def _completions(records: Sequence[Record]) -> dict[int, list[str]]:
+    """All texts by prompt, in the order in which they arrived."""
+    texts: dict[int, list[str]] = defaultdict(list)
     for record in records:
         if record.request.is_measured:
-            found[record.prompt].append(record.text)
-    return found
+            texts[record.prompt].append(record.text)
+    return texts
 
 
-def _matching(prompts: Sequence[Prompt], said: Mapping[int, list[str]]) -> float | None:
-    with_reference = [(prompts[place].reference, texts[0]) for place, texts in said.items() if prompts[place].reference]
-    if not with_reference:
-        return None
-    return sum((reference or "").strip() in text for reference, text in with_reference) / len(with_reference)
+def _with_reference(prompts: Sequence[Prompt], completions: Mapping[int, list[str]]) -> float | None:
+    references = [
+        (reference.strip(), texts[0])
+        for prompt, texts in completions.items()
+        if (reference := prompts[prompt].reference)
+    ]
+    return sum(reference in text for reference, text in references) / len(references) if references else None
 
 
-def _alike(one: str, other: str) -> float:
+def _similarity(one: str, other: str) -> float:
     words = one.split()[:_MOST_WORDS], other.split()[:_MOST_WORDS]
     return SequenceMatcher(None, *words, autojunk=False).ratio()

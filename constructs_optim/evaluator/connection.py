@@ -1,47 +1,198 @@
-"""One connection to a server, and the moment at which each piece of an answer arrives.
+"""Where requests go, the connections to it, and the moment at which each piece of a response arrives.
 
-Times are taken where the event loop hands bytes over, before anything is made of them: with 256 answers coming in at
+Times are taken where the event loop hands bytes over, before anything is made of them: with 256 responses arriving at
 once, a task that waits for its turn would take them tens of milliseconds late (bench/evaluator.py measures it).
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 import ssl
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httptools
 
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
-from .proxies import Proxy
+from .options import EvaluationError
+
+if TYPE_CHECKING:
+    from boto3 import Session
 
 _CONNECT_SECONDS = 30.0
 # Servers close a connection after seconds without a request (uvicorn, under vLLM, after 5): a connection that was in
 # use a moment ago was not closed for idleness. Such a break comes with the server's reset, a round trip after sending:
 # RFC 9112, section 9.3.1, "Retrying Requests".
 _IDLE_SECONDS, _AT_ONCE_SECONDS = 1.0, 0.5
+_CREDENTIALS_LAST_SECONDS = 120
+
+
+def proxy_for(scheme: str, host: str) -> SplitResult | None:
+    """The proxy that ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``, or the system's settings, name for a server.
+
+    Raises:
+        EvaluationError: where it is no HTTP proxy.
+    """
+    url = getproxies().get(scheme)
+    if not url or proxy_bypass(host):
+        return None
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme != "http" or not parts.hostname:
+        raise EvaluationError(
+            f"{scheme.upper()}_PROXY names a proxy that is reached by {parts.scheme!r}: only http:// proxies are "
+            f"supported; NO_PROXY={host} goes around it"
+        )
+    return parts
 
 
 @dataclass(frozen=True)
 class Server:
-    """Where a server listens.
-
-    Attributes:
-        host: name or address.
-        port: of TCP.
-        tls: how its certificate is checked; None for plain HTTP.
-        proxy: through which it is reached. Default: none.
-    """
+    """Where a server listens: its certificate is checked by ``tls``, and it is reached through ``proxy``."""
 
     host: str
     port: int
     tls: ssl.SSLContext | None = None
-    proxy: Proxy | None = None
+    proxy: SplitResult | None = None
+
+    @classmethod
+    def of(cls, url: SplitResult) -> Server:
+        """The server of a URL.
+
+        Raises:
+            EvaluationError: where the environment names certificates that cannot be read, or no HTTP proxy.
+        """
+        host = url.hostname or ""
+        if url.scheme == "http":
+            return cls(host, url.port or 80)
+        # The variables that botocore and curl heed.
+        bundle = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
+        try:
+            tls = ssl.create_default_context(cafile=bundle)
+        except OSError as error:
+            raise EvaluationError(f"the certificates of {bundle} cannot be read: {error}") from None
+        return cls(host, url.port or 443, tls, proxy_for("https", host))
+
+
+class UrlTarget:
+    """A server that speaks HTTP, such as vLLM, llama.cpp, ``transformers serve`` or an LMI container on its own."""
+
+    def __init__(self, url: str, *, model: str | None = None, api_key: str | None = None) -> None:
+        """Choose a server.
+
+        Args:
+            url: of the API, such as ``http://127.0.0.1:8000/v1``; the path of the format is added to it.
+            model: the name under which the server knows the model. Default: none is sent.
+            api_key: sent as a bearer token. Default: none is sent.
+
+        Raises:
+            EvaluationError: where nothing can be sent to the URL.
+        """
+        parts = urlsplit(url)
+        try:
+            valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # of a port that is no number
+            valid = False
+        if not valid:
+            raise EvaluationError(f"{url!r} is no URL of a server: use one such as http://127.0.0.1:8000/v1")
+        if parts.username or parts.query:
+            raise EvaluationError("the URL has credentials or a query in it; give a key with --api-key-variable")
+        self.model = model
+        self.server: Server = Server.of(parts)
+        self._path = parts.path.rstrip("/")
+        self._headers = {
+            "Host": parts.netloc,
+            "User-Agent": "constructs-optim",
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream",
+            "Accept-Encoding": "identity",
+            **({"Authorization": f"Bearer {api_key}"} if api_key else {}),
+        }
+
+    async def request(self, body: bytes, path: str) -> bytes:
+        """A whole HTTP/1.1 request; ``path`` is the format's, for instance ``/chat/completions``."""
+        whole_path = self._path if self._path.endswith((path, "/generate_stream")) else f"{self._path}{path}"
+        return _request("POST", whole_path, self._headers, body)
+
+
+class SageMakerTarget:
+    """A SageMaker endpoint, invoked with ``InvokeEndpointWithResponseStream``.
+
+    boto3's client waits for a whole frame in a thread of its own for each request. Here the request is signed by
+    botocore and sent by the event loop, so that hundreds of streams can be timed at once.
+    """
+
+    model: str | None = None
+
+    def __init__(
+        self,
+        session: Session,
+        endpoint_name: str,
+        *,
+        variant_name: str | None = None,
+        inference_component_name: str | None = None,
+    ) -> None:
+        """Choose an endpoint.
+
+        Args:
+            session: whose region and credentials are used.
+            endpoint_name: of the endpoint.
+            variant_name: the production variant to invoke. Default: by the weights of the variants.
+            inference_component_name: the component to invoke, where the endpoint has some.
+
+        Raises:
+            EvaluationError: where there are no credentials.
+            botocore.exceptions.BotoCoreError: where the session has no region.
+        """
+        client: Any = session.client("sagemaker-runtime")
+        self._credentials: Any = session.get_credentials()
+        if self._credentials is None:
+            raise EvaluationError(
+                "there are no AWS credentials: sign in (`aws sso login`), or name a profile with --profile"
+            )
+        self._region: str = client.meta.region_name
+        self._url = urlsplit(
+            f"{client.meta.endpoint_url.rstrip('/')}/endpoints/{endpoint_name}/invocations-response-stream"
+        )
+        self._headers = {
+            "Content-Type": "application/json",
+            **({"X-Amzn-SageMaker-Target-Variant": variant_name} if variant_name else {}),
+            **({"X-Amzn-SageMaker-Inference-Component": inference_component_name} if inference_component_name else {}),
+        }
+        self.server: Server = Server.of(self._url)
+
+    async def request(self, body: bytes, path: str) -> bytes:
+        """A whole, signed HTTP/1.1 request; every format has the same path.
+
+        Raises:
+            EvaluationError: where the credentials cannot be renewed.
+        """
+        from botocore.auth import SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        refresh_needed = getattr(self._credentials, "refresh_needed", None)
+        try:
+            if refresh_needed is not None and refresh_needed(_CREDENTIALS_LAST_SECONDS):
+                # Renewing asks a service and waits for it: not on the loop that takes the times.
+                frozen = await asyncio.to_thread(self._credentials.get_frozen_credentials)
+            else:
+                frozen = self._credentials.get_frozen_credentials()
+        except (BotoCoreError, ClientError) as error:
+            raise EvaluationError(f"the AWS credentials cannot be renewed: {error}") from None
+        signed = AWSRequest("POST", self._url.geturl(), data=body, headers=dict(self._headers))
+        SigV4Auth(frozen, "sagemaker", self._region).add_auth(signed)
+        return _request("POST", self._url.path, {"Host": self._url.netloc, **dict(signed.headers.items())}, body)
+
+
+Target = UrlTarget | SageMakerTarget
 
 
 @dataclass
@@ -50,12 +201,12 @@ class Exchange:
 
     Attributes:
         start: when the request was handed to the network.
-        end: when the answer was complete, or when it failed.
+        end: when the response was complete, or when it failed.
         status: of HTTP; 0 where none came.
-        headers: of the answer, names in lower case.
+        headers: of the response, names in lower case.
         pieces: of the body, each with the time of its arrival.
-        error: what broke the connection; None where the answer is whole.
-        message: the same in words.
+        error: what broke the connection; None where the response is whole.
+        message: of the error.
         retried: whether it was sent a second time, on a new connection; ``start`` is that of the first time.
     """
 
@@ -70,7 +221,7 @@ class Exchange:
 
     @property
     def body(self) -> bytes:
-        """All that came."""
+        """The body so far."""
         return b"".join(piece for _, piece in self.pieces)
 
 
@@ -83,10 +234,11 @@ class Connection:
         self._used = 0.0
 
     async def send(self, request: bytes, timeout_seconds: float) -> Exchange:
-        """Send a whole HTTP/1.1 request and wait for the whole answer. Never raises for what the network does.
+        """Send a whole HTTP/1.1 request and wait for the whole response. Never raises for a network error.
 
-        Opening a connection is not part of the request's time: who calls an endpoint again and again keeps theirs. A
-        request that met a connection which the server had closed while idle is sent once more, and its clock runs on.
+        Opening a connection is not part of the request's time: a client that calls an endpoint again and again keeps
+        its own. A request that met a connection which the server had closed while idle is sent once more, and its
+        clock runs on.
         """
         kept = self._wire is not None and self._wire.is_open
         idle = time.perf_counter() - self._used
@@ -111,18 +263,18 @@ class Connection:
 
     async def _send(self, request: bytes, timeout_seconds: float) -> Exchange:
         if self._wire is None or not self._wire.is_open:
-            began, where = time.perf_counter(), f"no connection to {self._server.host}:{self._server.port}"
+            began, failure = time.perf_counter(), f"no connection to {self._server.host}:{self._server.port}"
+            limit = min(timeout_seconds, _CONNECT_SECONDS)
             try:
-                self._wire = await asyncio.wait_for(_opened(self._server), min(timeout_seconds, _CONNECT_SECONDS))
+                self._wire = await asyncio.wait_for(_opened(self._server), limit)
             except TimeoutError:
-                limit = min(timeout_seconds, _CONNECT_SECONDS)
-                return _unsent(began, ErrorKind.TIMEOUT, f"{where} within {limit:g} s")
+                return _unsent(began, ErrorKind.TIMEOUT, f"{failure} within {limit:g} s")
             except (OSError, ValueError) as error:
-                told = str(error)
+                reason = str(error)
                 if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and (error.errno or 0) > 0:
                     # Of an address that cannot be reached, asyncio only repeats the address.
-                    told = os.strerror(error.errno or 0)
-                return _unsent(began, ErrorKind.CONNECTION, f"{where}: {told}")
+                    reason = os.strerror(error.errno or 0)
+                return _unsent(began, ErrorKind.CONNECTION, f"{failure}: {reason}")
         wire = self._wire
         exchange = await wire.send(request, timeout_seconds)
         if not wire.is_open:
@@ -132,23 +284,32 @@ class Connection:
 
 async def _opened(server: Server) -> _Wire:
     loop = asyncio.get_running_loop()
-    if server.proxy is None:
+    if server.proxy is None or server.tls is None:
         name = server.host if server.tls is not None else None
         _, wire = await loop.create_connection(_Wire, server.host, server.port, ssl=server.tls, server_hostname=name)
         return wire
-    transport, wire = await loop.create_connection(_Wire, server.proxy.host, server.proxy.port)
-    if server.tls is None:
-        return wire
-    answer = await wire.send(server.proxy.tunnel(server.host, server.port), _CONNECT_SECONDS, tunnel=True)
-    if answer.status != 200:
+    host, port = server.proxy.hostname or "", server.proxy.port or 80
+    transport, wire = await loop.create_connection(_Wire, host, port)
+    headers = {"Host": f"{server.host}:{server.port}"}
+    if server.proxy.username:
+        credentials = f"{unquote(server.proxy.username)}:{unquote(server.proxy.password or '')}"
+        headers["Proxy-Authorization"] = "Basic " + base64.b64encode(credentials.encode()).decode()
+    tunnel = _request("CONNECT", headers["Host"], headers)
+    response = await wire.send(tunnel, _CONNECT_SECONDS, tunnel=True)
+    if response.status != 200:
         wire.close()
-        told = answer.message or f"status {answer.status}"
-        raise ConnectionError(
-            f"the proxy {server.proxy.host}:{server.proxy.port} opens no tunnel to {server.host}: {told}"
-        )
+        reason = response.message or f"status {response.status}"
+        raise ConnectionError(f"the proxy {host}:{port} opens no tunnel to {server.host}: {reason}")
     secured = await loop.start_tls(transport, wire, server.tls, server_hostname=server.host)
     wire.connection_made(secured)
     return wire
+
+
+def _request(method: str, target: str, headers: Mapping[str, str], body: bytes | None = None) -> bytes:
+    """A whole HTTP/1.1 request."""
+    length = {} if body is None else {"Content-Length": str(len(body))}
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in {**headers, **length}.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + (body or b"")
 
 
 def _unsent(began: float, error: ErrorKind, message: str) -> Exchange:
@@ -179,7 +340,7 @@ class _Wire(asyncio.Protocol):
         self._parser, self._tunnel = httptools.HttpResponseParser(self), tunnel
         self._done = loop.create_future()
         timer = loop.call_later(
-            timeout_seconds, self._fail, ErrorKind.TIMEOUT, f"no whole answer in {timeout_seconds:g} s"
+            timeout_seconds, self._fail, ErrorKind.TIMEOUT, f"no whole response in {timeout_seconds:g} s"
         )
         self._exchange = exchange = Exchange(start=time.perf_counter())
         self._transport.write(request)
@@ -199,7 +360,7 @@ class _Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._now = time.perf_counter()
         if self._exchange is None or self._parser is None:
-            # An answer to nothing: whatever it is, the next request must not take it for its own.
+            # A response to no request: the next request must not take it for its own.
             self.close()
             return
         try:
@@ -216,15 +377,15 @@ class _Wire(asyncio.Protocol):
         exchange = self._exchange
         if exchange is None:
             return
-        told = str(exc) if exc else "the server closed the connection"
         if exchange.status and not exchange.headers.keys() & {"content-length", "transfer-encoding"}:
-            # Such an answer ends with its connection.
+            # Such a response ends with its connection.
             self._now = time.perf_counter()
             self._complete()
         else:
-            self._fail(ErrorKind.CUT_STREAM if exchange.status else ErrorKind.BROKEN_CONNECTION, told)
+            error = ErrorKind.CUT_STREAM if exchange.status else ErrorKind.BROKEN_CONNECTION
+            self._fail(error, str(exc) if exc else "the server closed the connection")
 
-    # What the parser calls.
+    # Called by the parser.
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._exchange is not None:

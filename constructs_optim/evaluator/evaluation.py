@@ -1,161 +1,141 @@
-"""An evaluation: one or two sides, each at every concurrency, from what is there already to the results."""
+"""An evaluation: one or two sides, each at every concurrency, from requests to results."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime as dt
+import json
 import signal
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from typing import Protocol
+
+from pydantic import JsonValue
 
 from constructs_optim.recipe.evaluation.calculation import errors_by_kind, summarize
-from constructs_optim.recipe.evaluation.result import (
-    EvaluationResult,
-    Level,
-    Price,
-    Subject,
-    Workload,
-)
+from constructs_optim.recipe.evaluation.result import EvaluationResult, Level, Price, Workload
 
-from . import tokens
-from .errors import EvaluationError
-from .formats import Format, FormatName
-from .load import Load, Segment, Sender
-from .prompts import Prompt
-from .records import Record
-from .run_directory import MeasuredLevel, RunDirectory
+from .load import MeasuredLevel, Record, Segment
+from .options import FormatName, Load, Options
+from .prompts import digest
+from .run_directory import RunDirectory
+from .sides import Side
+from .tokens import count_tokens
 
-MOST_LAG_MS = 10.0
-"""Beyond it, what was measured says something of the machine that measured."""
-_TRIES = 3
+# Beyond it, the machine that measured shows in what was measured.
+_MOST_LAG_MS = 10.0
 
 
-@dataclass
-class Side:
-    """What is evaluated.
+class Progress(Protocol):
+    """Is called as an evaluation goes on."""
 
-    Attributes:
-        name: of its folder: ``optimized``, ``baseline`` or, on its own, ``endpoint``.
-        subject: what is told of it.
-        sender: sends to it.
-        tokenizer: the model's own. Default: the server's counts are taken.
-        price: of all its instances. Default: not known; ``notes`` say why.
-        notes: what a reader has to know.
-    """
-
-    name: str
-    subject: Subject
-    sender: Sender
-    tokenizer: tokens.ModelTokenizer | None = None
-    price: Price | None = None
-    notes: list[str] = field(default_factory=list)
-
-
-class Progress:
-    """Is told how an evaluation goes; this one does nothing with it."""
-
-    def level_began(self, side: Side, load: Load, done: MeasuredLevel) -> None:
-        """A load is put on a side, of which some may be done already."""
+    def level_began(self, side: Side, load: Load, level: MeasuredLevel) -> None:
+        """A load is put on a side. ``level`` has the requests of before, where the evaluation is resumed."""
 
     def request_ended(self, record: Record) -> None:
         """A request of that level has ended."""
 
     def level_ended(self, side: Side, level: Level) -> None:
-        """What the level came to, or what there is of it."""
+        """The level is over, or was given up or interrupted."""
 
 
 class Evaluation:
     """Measures its sides by turns: each concurrency of one side is followed by the same of the other.
 
-    Whatever changes with time, such as other traffic or a warm cache, so falls on both.
+    Changes over time, such as other traffic or a warm cache, so fall on both.
     """
 
-    def __init__(
-        self, directory: RunDirectory, sides: Sequence[Side], loads: Sequence[Load], workload: Workload
-    ) -> None:
-        self._directory, self._workload = directory, workload
+    def __init__(self, directory: RunDirectory, options: Options, sides: Sequence[Side], tool: str) -> None:
+        """Create an evaluation.
+
+        Args:
+            directory: where requests are recorded.
+            options: of the evaluation.
+            sides: one, or the baseline and what is compared with it.
+            tool: name and version of the program, for the results.
+        """
+        self._directory, self._options, self._tool = directory, options, tool
         self.sides: Sequence[Side] = sides
-        self.loads: Sequence[Load] = loads
         self.interrupted = False
 
     async def run(self, progress: Progress) -> None:
-        """Measure what has not been measured. Ctrl-C ends it; what was measured by then is there.
+        """Measure what has not been measured yet. Ctrl-C ends it and keeps what was measured.
 
         Raises:
-            EvaluationError: where it cannot go on; what was measured by then is there.
+            EvaluationError: where it cannot go on; what was measured is kept.
         """
-        for load in self.loads:
+        for load in self._options.loads:
             for side in self.sides:
                 if not self.interrupted:
                     await self._measure(side, load, progress)
 
-    def results(self, started: dt.datetime) -> list[EvaluationResult]:
-        """What has been measured of each side, as far as it is there."""
-        found: list[EvaluationResult] = []
-        for side in self.sides:
-            measured = [(load, self._directory.measured(side.name, load.concurrency)) for load in self.loads]
-            levels = [(level(side, load.concurrency, done), done) for load, done in measured if done.records]
-            counted_by = "tokenizer" if side.tokenizer else "server"
-            told = {"tokens_counted_by": counted_by, "tokenizer": side.tokenizer.source if side.tokenizer else None}
-            found.append(
-                EvaluationResult(
-                    subject=side.subject,
-                    workload=self._workload.model_copy(update={**told, "format": side.sender.format.name.value}),
-                    started=started,
-                    levels=tuple(sorted((each for each, _ in levels), key=lambda each: each.concurrency)),
-                    price=side.price,
-                    notes=(*side.notes, *_notes(side, levels)),
-                )
-            )
-        return found
+    def results(self) -> list[EvaluationResult]:
+        """The result of each side, as far as it has been measured."""
+        return [self._result(side) for side in self.sides]
+
+    def _result(self, side: Side) -> EvaluationResult:
+        measured = [
+            (summarize_level(side.price, load.concurrency, level), level)
+            for load in self._options.loads
+            if (level := self._directory.measured(side.name, load.concurrency)).records
+        ]
+        return EvaluationResult(
+            subject=side.subject,
+            workload=self._workload(side),
+            started=self._options.started,
+            levels=tuple(level for level, _ in measured),
+            price=side.price,
+            notes=(*side.notes, *_notes(side, measured)),
+        )
+
+    def _workload(self, side: Side) -> Workload:
+        generation, load, prompts = self._options.generation, self._options.loads[0], side.sender.prompts
+        parameters = {"max_tokens": generation.max_tokens, "temperature": generation.temperature}
+        requests = {load.total for load in self._options.loads}
+        return Workload(
+            prompts=len(prompts),
+            prompts_digest=digest(prompts),
+            tool=self._tool,
+            format=side.sender.format.name.value,
+            parameters=parameters | {name: _as_scalar(value) for name, value in generation.parameters.items()},
+            requests=load.total if len(requests) == 1 else None,
+            seconds=load.seconds,
+            warm_up=load.warm_up,
+            timeout_seconds=load.timeout_seconds,
+            tokens_counted_by="tokenizer" if side.tokenizer else "server",
+            tokenizer=side.tokenizer.source if side.tokenizer else None,
+        )
 
     async def _measure(self, side: Side, load: Load, progress: Progress) -> None:
-        done = self._directory.measured(side.name, load.concurrency)
-        number = done.next_segment
-        progress.level_began(side, load, done)
-        if self._directory.remaining(load, done):
-            segment = Segment()
-            with self._directory.appended(side.name, load.concurrency) as file:
-
-                def recorded(record: Record) -> None:
-                    done.records.append(record)
-                    file.add(record)
-                    progress.request_ended(record)
-
-                sending = asyncio.create_task(
-                    side.sender.run(
-                        load,
-                        recorded,
-                        number=number,
-                        already=[record.prompt for record in done.records],
-                        seconds_before=done.seconds,
-                        segment=segment,
-                    )
-                )
-                try:
-                    with self._interruptible(sending):
-                        await sending
-                except asyncio.CancelledError:
-                    if not self.interrupted:
-                        raise
-                finally:
-                    file.end(number, segment)
-            done.segments.append(segment)
-        elif done.records and not done.complete:
+        level = self._directory.measured(side.name, load.concurrency)
+        progress.level_began(side, load, level)
+        if level.remains(load):
+            await self._send(side, load, level, progress)
+        elif level.records and not level.complete:
             # It was killed between its last request and the note of its end.
-            done.segments.append(Segment(complete=True))
-        if done.records:
-            await asyncio.to_thread(self._count, side, done)
-            self._directory.rewritten(side.name, load.concurrency, done)
-            progress.level_ended(side, level(side, load.concurrency, done))
+            level.segments.append(Segment(complete=True))
+        if level.records:
+            chat = side.sender.format.name is FormatName.OPENAI
+            await asyncio.to_thread(count_tokens, level.records, side.sender.prompts, side.tokenizer, chat=chat)
+            self._directory.rewrite(side.name, load.concurrency, level)
+            progress.level_ended(side, summarize_level(side.price, load.concurrency, level))
 
-    def _count(self, side: Side, done: MeasuredLevel) -> None:
-        chat = side.sender.format.name is FormatName.OPENAI
-        tokens.count(done.records, side.sender.prompts, side.tokenizer, chat=chat)
+    async def _send(self, side: Side, load: Load, level: MeasuredLevel, progress: Progress) -> None:
+        with self._directory.append(side.name, load.concurrency, level) as write:
+
+            def recorded(record: Record) -> None:
+                write(record)
+                progress.request_ended(record)
+
+            sending = asyncio.create_task(side.sender.run(load, level, recorded))
+            try:
+                with self._interruptible(sending):
+                    await sending
+            except asyncio.CancelledError:
+                if not self.interrupted:
+                    raise
 
     @contextlib.contextmanager
-    def _interruptible(self, sending: asyncio.Task[Segment]) -> Iterator[None]:
+    def _interruptible(self, sending: asyncio.Task[None]) -> Iterator[None]:
         def interrupt() -> None:
             self.interrupted = True
             sending.cancel()
@@ -173,77 +153,66 @@ class Evaluation:
             loop.remove_signal_handler(signal.SIGINT)
 
 
-def level(side: Side, concurrency: int, done: MeasuredLevel) -> Level:
-    """What was measured of a side at a concurrency."""
-    requests = [record.request for record in done.records]
-    price = side.price
+def summarize_level(price: Price | None, concurrency: int, level: MeasuredLevel) -> Level:
+    """The metrics of a side at a concurrency.
+
+    Args:
+        price: of all its instances; None where it is not known.
+        concurrency: users at the same time.
+        level: its requests.
+    """
+    requests = [record.request for record in level.records]
     metrics = summarize(
         requests,
-        done.seconds,
+        level.seconds,
         concurrency,
         instance_price_per_hour=price.instance_price_per_hour if price else None,
         discount=price.discount if price else 0.0,
     )
     return Level(
         concurrency=concurrency,
-        seconds=round(done.seconds, 3),
+        seconds=round(level.seconds, 3),
         metrics={name: round(value, 6) for name, value in metrics.items()},
         errors=errors_by_kind(requests),
-        complete=done.complete,
-        retries=sum(record.retried for record in done.records),
+        complete=level.complete,
+        retries=sum(record.retried for record in level.records),
     )
 
 
-async def understood_format(
-    sender: Sender, formats: Sequence[Format], prompts: Sequence[Prompt], timeout_seconds: float
-) -> Format:
-    """The first format in which the target answers; a few prompts are tried, in case one of them is at fault.
-
-    Raises:
-        EvaluationError: where it answers in none, with what it said to each.
-    """
-    told: list[str] = []
-    for tried in formats:
-        sender.format = tried
-        for prompt in prompts[:_TRIES]:
-            _, answer = await sender.once(prompt, timeout_seconds)
-            if answer.error is None and answer.first_token is not None:
-                return tried
-            told.append(f"  {tried.name}: {answer.error or 'empty'}: {answer.message or 'the answer has no token'}")
-    distinct = "\n".join(dict.fromkeys(told))
-    raise EvaluationError(f"the endpoint gives no answer that can be measured:\n{distinct}")
+def _as_scalar(value: JsonValue) -> str | int | float | bool:
+    return value if isinstance(value, str | int | float | bool) else json.dumps(value)
 
 
 def _notes(side: Side, levels: Sequence[tuple[Level, MeasuredLevel]]) -> Iterator[str]:
     if side.tokenizer is None:
-        yield "Tokens are those that the server counted: no tokenizer was given (--tokenizer)."
-        if any("output_tokens" not in each.metrics and "time_to_first_token" in each.metrics for each, _ in levels):
+        yield "Tokens are those that the server counted: no tokenizer was named (tokenizer=...)."
+        if any("output_tokens" not in level.metrics and "time_to_first_token" in level.metrics for level, _ in levels):
             yield "The server counted no tokens either: metrics of tokens, and what follows from them, are missing."
-    for each, done in levels:
-        at = f"At concurrency {each.concurrency}"
-        if done.lag_p99 > MOST_LAG_MS:
-            yield f"{at} this machine was too busy: times may be up to {done.lag_p99:.0f} ms too long."
-        yield from _doubts(at, each, done)
-        if not each.complete:
-            why = done.segments[-1].abandoned if done.segments else ""
-            yield f"{at} the evaluation was not finished" + (f": {why}." if why else "; --resume goes on with it.")
-        if len(done.segments) > 1:
-            yield f"{at} the evaluation was interrupted and gone on with."
+    for level, measured in levels:
+        for note in _level_notes(level, measured):
+            yield f"At concurrency {level.concurrency} {note}"
 
 
-def _doubts(at: str, level: Level, done: MeasuredLevel) -> Iterator[str]:
-    """What is odd about the answers at a concurrency."""
-    measured = [record for record in done.records if record.request.is_measured]
-    whole = sum(record.request.arrived_whole for record in measured)
+def _level_notes(level: Level, measured: MeasuredLevel) -> Iterator[str]:
+    lag = max((segment.lag_p99 for segment in measured.segments), default=0.0)
+    if lag > _MOST_LAG_MS:
+        yield f"this machine was too busy: times may be up to {lag:.0f} ms too long."
+    successful = [record for record in measured.records if record.request.is_measured]
+    whole = sum(record.request.arrived_whole for record in successful)
     if whole:
-        everything = whole == len(measured)
-        who = "the server did not stream: all answers" if everything else f"{whole} of {len(measured)} answers"
-        yield f"{at} {who} arrived in one piece, which leaves no inter-token latency to measure."
+        everything = whole == len(successful)
+        which = "the server did not stream: all answers" if everything else f"{whole} of {len(successful)} answers"
+        yield f"{which} arrived in one piece, which leaves no inter-token latency to measure."
     if level.retries:
         yield (
-            f"{at} {level.retries} of {len(done.records)} requests met a connection that the server had closed while "
+            f"{level.retries} of {len(measured.records)} requests met a connection that the server had closed while "
             "it was idle, and were sent again."
         )
-    uncounted = sum(record.server_output_tokens == 0 and bool(record.text or record.reasoning) for record in measured)
+    uncounted = sum(record.server_output_tokens == 0 and bool(record.text or record.reasoning) for record in successful)
     if uncounted:
-        yield f"{at} the server counted no tokens in {uncounted} answers that have text: its count of them is not used."
+        yield f"the server counted no tokens in {uncounted} answers that have text: its count of them is not used."
+    if not level.complete:
+        reason = measured.segments[-1].abandoned if measured.segments else ""
+        yield "the evaluation was not finished" + (f": {reason}." if reason else "; --resume goes on with it.")
+    if len(measured.segments) > 1:
+        yield "the evaluation was interrupted and gone on with."

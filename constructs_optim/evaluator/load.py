@@ -1,6 +1,6 @@
 """The load: users who send one request after the other, each on a connection of its own.
 
-All of them are tasks of one event loop, which takes the times as bytes arrive; what the answers mean is found out
+All of them are tasks of one event loop, which takes the times as bytes arrive; what the pieces mean is worked out
 between arrivals, a few pieces at a time.
 """
 
@@ -12,47 +12,111 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from constructs_optim.recipe.evaluation.calculation import percentile
+from constructs_optim.recipe.evaluation.calculation import ErrorKind, Request, percentile
 
-from .answers import Answer, refused
-from .connection import Connection, Exchange
-from .formats import Format, Generation
+from .connection import Connection, Exchange, Target
+from .options import EvaluationError, Generation, Load
 from .prompts import Prompt
-from .records import Record
-from .targets import Target
+from .streaming import Completion, Format, refusal
 
 _PIECES_AT_ONCE = 32
 _LAG_EVERY_SECONDS = 0.02
 _FEWEST_LAGS = 100
-# Users who begin in the same moment, against a server that answers evenly, stay in step: tokens of all would arrive at
-# once, and the last of them would be looked at late.
+# Users who begin in the same moment, against a server that responds evenly, stay in step: tokens of all would arrive at
+# once, and the last of them would be handled late.
 _SPREAD_SECONDS = 0.1
-# A signature is good for five minutes, and an answer may take longer.
+# A signature is good for five minutes, and a response may take longer.
 _FRESH_SECONDS = 60.0
 # An endpoint that is gone fails thousands of requests a second: nothing more is learned from them.
-_MOST_FAILURES, _MOST_FAILURES_A_USER = 20, 3
+_MOST_FAILURES, _MOST_FAILURES_PER_USER = 20, 3
+_DIGITS = 6
+_TRIES = 3
 
 
-@dataclass(frozen=True)
-class Load:
-    """How much is sent.
+@dataclass
+class Record:
+    """One request of an evaluation. Times are seconds since its segment began.
 
     Attributes:
-        concurrency: users at the same time.
-        requests: of all users together; None where ``seconds`` limit it.
-        seconds: in which requests are sent; those on their way at the end are waited for.
-        warm_up: requests of each user before anything is counted.
-        timeout_seconds: after which a request has failed.
+        prompt: index of its prompt.
+        segment: an evaluation that is resumed goes on with the next one.
+        start: when it was sent.
+        end: when its response was complete, or when it failed.
+        first_token: when the first token arrived.
+        last_token: when the last one did.
+        server_input_tokens: the server's count.
+        server_output_tokens: likewise.
+        input_tokens: the count that metrics use: the tokenizer's, or the server's.
+        output_tokens: likewise.
+        first_tokens: tokens that arrived with the first; counted as ``output_tokens`` are.
+        first_length: characters that did.
+        tokenizer_failed: whether the tokenizer could not parse the prompt or the completion.
+        retried: whether it was sent a second time, because the server had closed the idle connection.
+        error: the kind of error; None where there was none.
+        message: of the error.
+        text: of the completion.
+        reasoning: that came before it.
     """
 
-    concurrency: int
-    requests: int | None = None
-    seconds: float | None = None
-    warm_up: int = 1
-    timeout_seconds: float = 120.0
+    prompt: int
+    segment: int
+    start: float
+    end: float
+    first_token: float | None = None
+    last_token: float | None = None
+    server_input_tokens: int | None = None
+    server_output_tokens: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    first_tokens: int = 1
+    first_length: int = 0
+    tokenizer_failed: bool = False
+    retried: bool = False
+    error: ErrorKind | None = None
+    message: str = ""
+    text: str = ""
+    reasoning: str = ""
+
+    @classmethod
+    def of(cls, prompt: int, segment: int, exchange: Exchange, completion: Completion, began: float) -> Record:
+        """The record of an exchange.
+
+        Args:
+            prompt: index of its prompt.
+            segment: in which it was sent.
+            exchange: the request and its response.
+            completion: what was read from the response.
+            began: when the segment did, seconds of ``time.perf_counter``.
+        """
+
+        def since(at: float | None) -> float | None:
+            return None if at is None else round(at - began, _DIGITS)
+
+        return cls(
+            prompt,
+            segment,
+            round(exchange.start - began, _DIGITS),
+            round(exchange.end - began, _DIGITS),
+            since(completion.first_token),
+            since(completion.last_token),
+            completion.input_tokens,
+            completion.output_tokens,
+            first_tokens=max(completion.first_tokens, 1),
+            first_length=completion.first_length,
+            retried=exchange.retried,
+            error=completion.error,
+            message=completion.message,
+            text=completion.text,
+            reasoning=completion.reasoning,
+        )
+
+    @property
+    def request(self) -> Request:
+        """The part of it that metrics are calculated from."""
+        return Request(**{part.name: getattr(self, part.name) for part in fields(Request)})
 
 
 @dataclass
@@ -60,10 +124,10 @@ class Segment:
     """How a load went.
 
     Attributes:
-        complete: whether everything was sent that was to be sent.
+        complete: whether all of it was sent.
+        lag_p99: how late this machine was to handle what had arrived, in milliseconds: the most that it adds to a time,
+            but for one request in a hundred.
         abandoned: why it was given up before its end; empty where it was not.
-        lag_p99: by how much this machine was late to look at what had arrived, in milliseconds: what it adds at most,
-            but for one request in a hundred, to a time it took.
     """
 
     complete: bool = False
@@ -72,21 +136,38 @@ class Segment:
 
 
 @dataclass
-class _Failures:
-    """Requests that failed one after the other, of all users."""
+class MeasuredLevel:
+    """The requests of one side at one concurrency, in the segments of which it was made."""
 
-    most: int
-    in_a_row: int = 0
-    told: str = ""
+    records: list[Record] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
 
-    def look_at(self, exchange: Exchange) -> None:
-        if exchange.status == 200 and exchange.error is None:
-            self.in_a_row = 0
-            return
-        self.in_a_row += 1
-        if self.in_a_row >= self.most:
-            refusal = refused(exchange) if exchange.status else None
-            self.told = f"the last {self.in_a_row} requests all failed: {refusal[1] if refusal else exchange.message}"
+    @property
+    def complete(self) -> bool:
+        """Whether the whole load was sent."""
+        return bool(self.segments) and self.segments[-1].complete
+
+    @property
+    def next_segment(self) -> int:
+        """The number of the segment that resumes it."""
+        return max((record.segment for record in self.records), default=-1) + 1
+
+    @property
+    def seconds(self) -> float:
+        """From each segment's first request to its last response."""
+        spans: dict[int, tuple[float, float]] = {}
+        for record in self.records:
+            first, last = spans.get(record.segment, (record.start, record.end))
+            spans[record.segment] = min(first, record.start), max(last, record.end)
+        return sum(last - first for first, last in spans.values())
+
+    def remains(self, load: Load) -> bool:
+        """Whether there is something left to send of a load."""
+        if self.complete:
+            return False
+        if load.total is not None:
+            return len(self.records) < load.total
+        return load.seconds is None or self.seconds < load.seconds
 
 
 @dataclass
@@ -98,189 +179,202 @@ class Sender:
     prompts: Sequence[Prompt]
     generation: Generation = field(default_factory=Generation)
 
-    async def once(self, prompt: Prompt, timeout_seconds: float) -> tuple[Exchange, Answer]:
-        """One request on a connection that is closed afterwards."""
-        connection = Connection(self.target.server)
-        try:
-            exchange = await connection.send(await self._written(prompt), timeout_seconds)
-        finally:
-            connection.close()
-        return exchange, await self._read(exchange)
-
-    async def run(
-        self,
-        load: Load,
-        recorded: Callable[[Record], None],
-        *,
-        number: int = 0,
-        already: Sequence[int] = (),
-        seconds_before: float = 0.0,
-        segment: Segment | None = None,
-    ) -> Segment:
-        """Put a load on the target.
+    async def run(self, load: Load, level: MeasuredLevel, recorded: Callable[[Record], None] | None = None) -> None:
+        """Put on the target what is left of a load, as one more segment of its level.
 
         Args:
             load: how much is sent.
-            recorded: is told of each request, soon after it has ended.
-            number: of the segment, where an evaluation is resumed.
-            already: the prompts of segments before, by their places; they are not sent again.
-            seconds_before: that segments before took.
-            segment: what is told of it, also when it is interrupted. Default: a new one, which is returned.
+            level: gets the requests, each soon after it has ended, and the segment, however it ends.
+            recorded: is called with each request. Default: nothing is.
 
         Raises:
-            asyncio.CancelledError: when the evaluation is interrupted; requests on their way are forgotten, all others
-                have been recorded by then.
-            EvaluationError: where requests cannot be signed any more; likewise.
+            asyncio.CancelledError: when the evaluation is interrupted; requests under way are dropped.
+            EvaluationError: where requests cannot be signed any more.
         """
-        order = prompt_order(len(self.prompts), load.concurrency, already)
+        segment, lags = Segment(), list[float]()
         connections = [Connection(self.target.server) for _ in range(load.concurrency)]
-        answered: asyncio.Queue[tuple[int, Exchange] | None] = asyncio.Queue()
-        lags: list[float] = []
-        segment = segment or Segment()
-        failures = _Failures(most=_MOST_FAILURES + _MOST_FAILURES_A_USER * load.concurrency)
         try:
-            await _together(self._warm_up(load, connection, place) for place, connection in enumerate(connections))
-            began = time.perf_counter()
-            reader = asyncio.create_task(self._record(answered, recorded, number, began))
-            watch = asyncio.create_task(_watch_lag(lags))
-            left = None if load.requests is None else iter(range(load.requests - len(already)))
-            deadline = None if load.seconds is None else began + load.seconds - seconds_before
+            await _gather_or_cancel(
+                self._warm_up(load, user, connection) for user, connection in enumerate(connections)
+            )
+            run = _Run(self, load, level, recorded)
+            recording = asyncio.create_task(run.record_all())
+            watching = asyncio.create_task(_watch_lag(lags))
             try:
-                await _together(
-                    self._user(
-                        connection,
-                        order,
-                        left,
-                        deadline,
-                        load.timeout_seconds,
-                        answered,
-                        failures,
-                        _SPREAD_SECONDS * place / load.concurrency,
-                    )
-                    for place, connection in enumerate(connections)
+                await _gather_or_cancel(
+                    run.user(connection, _SPREAD_SECONDS * user / load.concurrency)
+                    for user, connection in enumerate(connections)
                 )
-                segment.abandoned = failures.told
-                segment.complete = not failures.told
+                segment.abandoned = run.abandoned
+                segment.complete = not run.abandoned
             finally:
-                watch.cancel()
-                answered.put_nowait(None)
-                await _finished(reader)
+                watching.cancel()
+                run.exchanges.put_nowait(None)
+                await _finish(recording)
         finally:
             for connection in connections:
                 connection.close()
             if len(lags) >= _FEWEST_LAGS:
                 segment.lag_p99 = percentile(sorted(lags), 99) * 1000
-        return segment
+            level.segments.append(segment)
 
-    async def _user(
-        self,
-        connection: Connection,
-        order: Iterator[int],
-        left: Iterator[int] | None,
-        deadline: float | None,
-        timeout_seconds: float,
-        answered: asyncio.Queue[tuple[int, Exchange] | None],
-        failures: _Failures,
-        wait: float,
-    ) -> None:
-        ready = await self._next(order, left)
-        await asyncio.sleep(wait)
-        while ready is not None and not failures.told and (deadline is None or time.perf_counter() < deadline):
-            prompt, request, at = ready
-            if time.perf_counter() - at > _FRESH_SECONDS:
-                request = await self._written(self.prompts[prompt])
-            # The next request is written, and signed, while this one is answered: users whose answers end at the same
-            # moment would wait for each other otherwise, with their clocks running.
-            writing = asyncio.create_task(self._next(order, left))
-            try:
-                exchange = await connection.send(request, timeout_seconds)
-            except BaseException:
-                writing.cancel()
-                raise
-            answered.put_nowait((prompt, exchange))
-            failures.look_at(exchange)
-            ready = await writing
+    async def choose_format(self, formats: Sequence[Format], timeout_seconds: float) -> None:
+        """Use the first format in which the target responds; a few prompts are tried, in case one of them is at fault.
 
-    async def _next(self, order: Iterator[int], left: Iterator[int] | None) -> tuple[int, bytes, float] | None:
-        if left is not None and next(left, None) is None:
-            return None
-        prompt = next(order)
-        return prompt, await self._written(self.prompts[prompt]), time.perf_counter()
+        Raises:
+            EvaluationError: where it responds in none, with its response to each.
+        """
+        problems: list[str] = []
+        for self.format in formats:
+            for prompt in self.prompts[:_TRIES]:
+                completion = await self._try(prompt, timeout_seconds)
+                if completion.error is None and completion.first_token is not None:
+                    return
+                reason = f"{completion.error or 'empty'}: {completion.message or 'the answer has no token'}"
+                problems.append(f"  {self.format.name}: {reason}")
+        distinct = "\n".join(dict.fromkeys(problems))
+        raise EvaluationError(f"the endpoint gives no answer that can be measured:\n{distinct}")
 
-    async def _warm_up(self, load: Load, connection: Connection, place: int) -> None:
-        for turn in range(load.warm_up):
-            prompt = self.prompts[-1 - (place + turn * load.concurrency) % len(self.prompts)]
-            await connection.send(await self._written(prompt), load.timeout_seconds)
+    async def write(self, prompt: Prompt) -> bytes:
+        """The whole HTTP request of a prompt."""
+        return await self.target.request(self.format.body(prompt, self.generation, self.target.model), self.format.path)
 
-    async def _record(
-        self,
-        answered: asyncio.Queue[tuple[int, Exchange] | None],
-        recorded: Callable[[Record], None],
-        number: int,
-        began: float,
-    ) -> None:
-        while (found := await answered.get()) is not None:
-            prompt, exchange = found
-            recorded(Record.of(prompt, number, exchange, await self._read(exchange), began))
-
-    async def _written(self, prompt: Prompt) -> bytes:
-        return await self.target.request(self.format.body(prompt, self.generation, self.target.model), self.format)
-
-    async def _read(self, exchange: Exchange) -> Answer:
-        refusal = refused(exchange) if exchange.status else None
-        if refusal is not None:
-            answer = Answer()
-            answer.fail(*refusal)
-            return answer
+    async def read(self, exchange: Exchange) -> Completion:
+        """The completion of an exchange, a few pieces at a time."""
+        refused = refusal(exchange)
+        if refused is not None:
+            completion = Completion()
+            completion.fail(*refused)
+            return completion
         decoder = self.format.decoder()
         decoder.start(exchange.headers)
-        for place, (at, piece) in enumerate(exchange.pieces, start=1):
+        for number, (at, piece) in enumerate(exchange.pieces, start=1):
             decoder.feed(at, piece)
-            if not place % _PIECES_AT_ONCE:
+            if not number % _PIECES_AT_ONCE:
                 await asyncio.sleep(0)
         return decoder.finish(exchange)
 
+    async def _try(self, prompt: Prompt, timeout_seconds: float) -> Completion:
+        connection = Connection(self.target.server)
+        try:
+            exchange = await connection.send(await self.write(prompt), timeout_seconds)
+        finally:
+            connection.close()
+        return await self.read(exchange)
 
-def prompt_order(count: int, concurrency: int, already: Sequence[int] = ()) -> Iterator[int]:
-    """Places of prompts without end: each prompt once before any comes again, mixed anew each time.
+    async def _warm_up(self, load: Load, user: int, connection: Connection) -> None:
+        for turn in range(load.warm_up):
+            prompt = self.prompts[-1 - (user + turn * load.concurrency) % len(self.prompts)]
+            await connection.send(await self.write(prompt), load.timeout_seconds)
 
-    It is the same for everything that is evaluated at a concurrency, so that a comparison asks the same in the same
-    order.
+
+class _Run:
+    """The requests of one segment, which its users share."""
+
+    def __init__(
+        self, sender: Sender, load: Load, level: MeasuredLevel, recorded: Callable[[Record], None] | None
+    ) -> None:
+        self.exchanges: asyncio.Queue[tuple[int, Exchange] | None] = asyncio.Queue()
+        self.abandoned = ""
+        self._sender, self._timeout, self._level, self._recorded = sender, load.timeout_seconds, level, recorded
+        self._order = prompt_order(len(sender.prompts), load.concurrency, [record.prompt for record in level.records])
+        self._number, self._began = level.next_segment, time.perf_counter()
+        self._left = None if load.total is None else load.total - len(level.records)
+        self._deadline = None if load.seconds is None else self._began + load.seconds - level.seconds
+        self._failures, self._most_failures = 0, _MOST_FAILURES + _MOST_FAILURES_PER_USER * load.concurrency
+
+    async def user(self, connection: Connection, delay: float) -> None:
+        """Send requests, one after the other, until there is nothing left to send."""
+        ready = await self._next()
+        await asyncio.sleep(delay)
+        while ready is not None and not self.abandoned:
+            prompt, request, written = ready
+            now = time.perf_counter()
+            if self._deadline is not None and now >= self._deadline:
+                return
+            if now - written > _FRESH_SECONDS:
+                request = await self._sender.write(self._sender.prompts[prompt])
+            # The next request is written, and signed, while this one is under way: users whose responses end at the
+            # same moment would wait for each other otherwise, with their clocks running.
+            writing = asyncio.create_task(self._next())
+            try:
+                exchange = await connection.send(request, self._timeout)
+            except BaseException:
+                writing.cancel()
+                raise
+            self.exchanges.put_nowait((prompt, exchange))
+            self._count_failure(exchange)
+            ready = await writing
+
+    async def record_all(self) -> None:
+        """Read and record the exchanges as they end, until None follows."""
+        while (ended := await self.exchanges.get()) is not None:
+            prompt, exchange = ended
+            completion = await self._sender.read(exchange)
+            record = Record.of(prompt, self._number, exchange, completion, self._began)
+            self._level.records.append(record)
+            if self._recorded is not None:
+                self._recorded(record)
+
+    async def _next(self) -> tuple[int, bytes, float] | None:
+        """The next prompt's index, its request, and when that was written."""
+        if self._left is not None:
+            if self._left <= 0:
+                return None
+            self._left -= 1
+        prompt = next(self._order)
+        return prompt, await self._sender.write(self._sender.prompts[prompt]), time.perf_counter()
+
+    def _count_failure(self, exchange: Exchange) -> None:
+        if exchange.status == 200 and exchange.error is None:
+            self._failures = 0
+            return
+        self._failures += 1
+        if self._failures >= self._most_failures:
+            refused = refusal(exchange)
+            reason = refused[1] if refused else exchange.message
+            self.abandoned = f"the last {self._failures} requests all failed: {reason}"
+
+
+def prompt_order(count: int, concurrency: int, answered: Sequence[int] = ()) -> Iterator[int]:
+    """Indexes of prompts without end: each prompt once before any comes again, shuffled anew each time.
+
+    It is the same for all sides at a concurrency, so that a comparison sends the same in the same order.
 
     Args:
         count: of prompts.
-        concurrency: for which the order is.
-        already: places that have been asked; each is passed over as often as it is there.
+        concurrency: seeds the order.
+        answered: indexes that are passed over, each as often as it is there.
     """
-    mixed = random.Random(concurrency)  # noqa: S311 - no secret
-    asked = Counter(already)
+    generator = random.Random(concurrency)  # noqa: S311 - no secret
+    skipped = Counter(answered)
     while True:
-        places = list(range(count))
-        mixed.shuffle(places)
-        for place in places:
-            if asked[place]:
-                asked[place] -= 1
+        indexes = list(range(count))
+        generator.shuffle(indexes)
+        for index in indexes:
+            if skipped[index]:
+                skipped[index] -= 1
             else:
-                yield place
+                yield index
 
 
-async def _together(tasks: Iterator[Coroutine[Any, Any, None]]) -> None:
+async def _gather_or_cancel(coroutines: Iterator[Coroutine[Any, Any, None]]) -> None:
     """Run all; where one fails or the evaluation is interrupted, none is left behind."""
-    running = [asyncio.create_task(task) for task in tasks]
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
-        await asyncio.gather(*running)
+        await asyncio.gather(*tasks)
     finally:
-        for task in running:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _finished(reader: asyncio.Task[None]) -> None:
-    """Wait for what has been answered to be recorded, also when this is interrupted."""
-    while not reader.done():
+async def _finish(recording: asyncio.Task[None]) -> None:
+    """Wait for ended exchanges to be recorded, also when this is interrupted."""
+    while not recording.done():
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.shield(reader)
-    reader.result()
+            await asyncio.shield(recording)
+    recording.result()
 
 
 async def _watch_lag(lags: list[float]) -> None:

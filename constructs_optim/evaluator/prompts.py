@@ -1,4 +1,4 @@
-"""The prompts of an evaluation: a file with a JSON object a line."""
+"""The prompts of an evaluation: a file with a JSON object a line, or random words."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PositiveInt,
+    Strict,
+    ValidationError,
+    model_validator,
+)
 
 from constructs_optim.recipe.evaluation.workload import Workload
 
-from .errors import EvaluationError
+from .options import EvaluationError
 
-MADE_UP = (
+RANDOM_PROMPTS_NOTE = (
     "The prompts were made up of random words (no --prompts): their length is usual, their content is not, and neither "
     "are acceptance rates of a draft."
 )
@@ -25,48 +36,71 @@ _WORDS = (
     "power hour game line end member law car city name team minute idea body back parent face level office door health"
 )
 _MOST_FAULTS = 20
-_KEYS = ("prompt", "messages", "inputs")
-_KNOWN = frozenset((*_KEYS, "reference", "max_tokens"))
 
 
-@dataclass(frozen=True)
-class Prompt:
-    """What one request asks.
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text
+
+
+_Text = Annotated[str, AfterValidator(_not_blank)]
+
+
+class Message(BaseModel):
+    """One message of a chat, with whatever else OpenAI's API takes."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow")
+
+    role: str
+    content: JsonValue
+
+
+class Prompt(BaseModel):
+    """One request's prompt: one of ``prompt``, ``messages`` and ``inputs``.
 
     Attributes:
-        messages: of a chat: ``role`` and ``content`` each.
-        inputs: text for models that take no chat, or take it as text. One of the two is there.
-        reference: the answer that is hoped for. Default: none.
-        max_tokens: of the answer. Default: the evaluation's.
+        prompt: a user's message.
+        messages: a chat.
+        inputs: text as the model reads it, without a chat template.
+        reference: text that a right completion contains. Default: none.
+        max_tokens: of the completion. Default: the evaluation's.
     """
 
-    messages: tuple[dict[str, Any], ...] = ()
-    inputs: str | None = None
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: _Text | None = None
+    messages: tuple[Message, ...] | None = Field(default=None, min_length=1)
+    inputs: _Text | None = None
     reference: str | None = None
-    max_tokens: int | None = None
+    max_tokens: Annotated[PositiveInt, Strict()] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_three(self) -> Self:
+        present = [name for name in ("prompt", "messages", "inputs") if getattr(self, name) is not None]
+        if len(present) != 1:
+            raise ValueError(f"has {' and '.join(present) or 'none of prompt, messages and inputs'}; one is needed")
+        return self
 
     @property
     def text(self) -> str:
         """All its text, without a chat template."""
-        if self.inputs is not None:
-            return self.inputs
-        return "\n".join(_text_of(message.get("content")) for message in self.messages)
+        if self.messages is None:
+            return self.inputs or self.prompt or ""
+        return "\n".join(_text_of(message.content) for message in self.messages)
 
     def as_messages(self) -> list[dict[str, Any]]:
-        """The prompt as a chat; plain text is what the user says."""
-        if self.inputs is not None:
-            return [{"role": "user", "content": self.inputs}]
-        return [dict(message) for message in self.messages]
+        """The prompt as a chat; plain text is a user's message."""
+        if self.messages is None:
+            return [{"role": "user", "content": self.text}]
+        return [message.model_dump() for message in self.messages]
 
 
 def read_prompts(path: Path) -> list[Prompt]:
     """The prompts of a JSON Lines file; empty lines are passed over.
 
-    Each line has ``prompt`` (what a user says) or ``messages`` (a chat, as OpenAI's API takes it) or ``inputs`` (text
-    as the model gets it), and may have ``reference`` and ``max_tokens``.
-
     Raises:
-        EvaluationError: with every line that is none of these, and why.
+        EvaluationError: with every line that is no prompt, and why.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -77,15 +111,14 @@ def read_prompts(path: Path) -> list[Prompt]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        found = _parsed(line)
-        if isinstance(found, Prompt):
-            prompts.append(found)
-        else:
-            faults.append(f"  line {number}: {found}")
+        try:
+            prompts.append(Prompt.model_validate_json(line))
+        except ValidationError as error:
+            faults.append(f"  line {number}: {describe_errors(error)}")
     if faults:
         more = [f"  and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else []
-        told = "\n".join([*faults[:_MOST_FAULTS], *more])
-        raise EvaluationError(f"{path} has {len(faults)} faulty line{'s' if len(faults) > 1 else ''}:\n{told}")
+        listed = "\n".join([*faults[:_MOST_FAULTS], *more])
+        raise EvaluationError(f"{path} has {len(faults)} faulty line{'s' if len(faults) > 1 else ''}:\n{listed}")
     if not prompts:
         raise EvaluationError(
             f'{path} holds no prompts: write one JSON object a line, for instance {{"prompt": "Hello"}}'
@@ -93,7 +126,15 @@ def read_prompts(path: Path) -> list[Prompt]:
     return prompts
 
 
-def made_up_prompts(count: int, tokens_in: Callable[[str], int] | None = None) -> str:
+def describe_errors(error: ValidationError) -> str:
+    """All errors of a document in one line."""
+    described = [
+        (".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")) for problem in error.errors()
+    ]
+    return "; ".join(f"{location}: {message}" if location else message for location, message in described)
+
+
+def random_prompts(count: int, count_tokens: Callable[[str], int] | None = None) -> str:
     """JSON Lines of prompts with a mean length of 622 tokens, always the same for the same count.
 
     The length is that of evaluations in the cloud (:class:`Workload`), drawn with their seed and a standard deviation
@@ -101,93 +142,39 @@ def made_up_prompts(count: int, tokens_in: Callable[[str], int] | None = None) -
 
     Args:
         count: of prompts.
-        tokens_in: counts the tokens of a text. Default: a word counts as one token.
+        count_tokens: counts the tokens of a text. Default: a word counts as one token.
     """
     shape = Workload()
-    drawn, known = random.Random(shape.seed), _WORDS.split()  # noqa: S311 - no secret
+    generator, words = random.Random(shape.seed), _WORDS.split()  # noqa: S311 - no secret
     lines: list[str] = []
     for _ in range(count):
-        length = max(1, round(drawn.gauss(shape.input_tokens, shape.input_tokens / 10)))
-        words = drawn.choices(known, k=length)
-        if tokens_in is not None:
+        length = max(1, round(generator.gauss(shape.input_tokens, shape.input_tokens / 10)))
+        chosen = generator.choices(words, k=length)
+        if count_tokens is not None:
             # Tokens grow with words, and hardly differ between one word and the next.
-            found = max(1, tokens_in(" ".join(words)))
-            words = (words * (length // found + 1))[: max(1, round(length * length / found))]
-        lines.append(json.dumps({"prompt": " ".join(words)}))
+            tokens = max(1, count_tokens(" ".join(chosen)))
+            chosen = (chosen * (length // tokens + 1))[: max(1, round(length * length / tokens))]
+        lines.append(json.dumps({"prompt": " ".join(chosen)}))
     return "\n".join(lines) + "\n"
 
 
 def digest(prompts: Sequence[Prompt]) -> str:
-    """SHA-256 of the prompts in their order: two evaluations with the same asked the same."""
-    canonical = json.dumps([asdict(prompt) for prompt in prompts], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    """SHA-256 of the prompts in their order: two evaluations with the same digest sent the same."""
+    canonical = [
+        {
+            "messages": prompt.as_messages() if prompt.inputs is None else [],
+            "inputs": prompt.inputs,
+            "reference": prompt.reference,
+            "max_tokens": prompt.max_tokens,
+        }
+        for prompt in prompts
+    ]
+    return hashlib.sha256(json.dumps(canonical, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _parsed(line: str) -> Prompt | str:
-    """The prompt, or what is wrong with the line."""
-    try:
-        data = json.loads(line)
-    except ValueError as error:
-        return f"is no JSON ({error})"
-    if not isinstance(data, dict):
-        return f"is no JSON object but {_kind(data)}"
-    given = [key for key in _KEYS if key in data]
-    if len(given) != 1:
-        return f"has {' and '.join(given) or 'none of prompt, messages and inputs'}; one of them is needed"
-    unknown = sorted(set(data) - _KNOWN)
-    if unknown:
-        return f"has {', '.join(unknown)}, which means nothing here; known are {', '.join(sorted(_KNOWN))}"
-    key, value = given[0], data[given[0]]
-    wrong = _wrong_messages(value) if key == "messages" else _wrong_text(key, value)
-    wrong = wrong or _wrong_options(data)
-    if wrong:
-        return wrong
-    return Prompt(
-        messages=tuple(value)
-        if key == "messages"
-        else ({"role": "user", "content": value},)
-        if key == "prompt"
-        else (),
-        inputs=value if key == "inputs" else None,
-        reference=data.get("reference"),
-        max_tokens=data.get("max_tokens"),
-    )
-
-
-def _wrong_text(key: str, value: Any) -> str | None:
-    if not isinstance(value, str):
-        return f"{key} is {_kind(value)}, and text is needed"
-    return None if value.strip() else f"{key} is empty"
-
-
-def _wrong_messages(value: Any) -> str | None:
-    if not isinstance(value, list) or not value:
-        return "messages is no list of messages"
-    for place, message in enumerate(value):
-        if not isinstance(message, dict) or not isinstance(message.get("role"), str) or "content" not in message:
-            return f"messages[{place}] has no role and content"
-    return None
-
-
-def _wrong_options(data: dict[str, Any]) -> str | None:
-    if not isinstance(data.get("reference"), str | None):
-        return f"reference is {_kind(data['reference'])}, and text is needed"
-    limit = data.get("max_tokens")
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        return f"max_tokens is {limit!r}, and a whole number from 1 is needed"
-    return None
-
-
-def _text_of(content: Any) -> str:
+def _text_of(content: JsonValue) -> str:
     if isinstance(content, str):
         return content
-    if isinstance(content, list):
-        return "\n".join(
-            part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
-        )
-    return ""
-
-
-def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
-    return names.get(type(value), "null")
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))

@@ -7,16 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import EvaluationError
+from .load import Record
+from .options import EvaluationError
 from .prompts import Prompt
-from .records import Record
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_FILE = "tokenizer.json"
-COMPANIONS = ("tokenizer_config.json", "chat_template.jinja")
-"""What else of a model says how its chats are written."""
+_FILE, _CONFIG, _TEMPLATE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
 
 
 class ModelTokenizer:
@@ -25,10 +23,10 @@ class ModelTokenizer:
     Source of how templates are rendered: Hugging Face Transformers, "Chat templates".
     """
 
-    def __init__(self, tokenizer: Tokenizer, source: str, *, template: str | None = None, special: Any = None) -> None:
+    def __init__(self, tokenizer: Tokenizer, source: str, *, template: str | None, special: dict[str, str]) -> None:
         self._tokenizer = tokenizer
         self.source = source
-        self._special: dict[str, str] = dict(special or {})
+        self._special = special
         self._render = _renderer(template) if template else None
 
     @classmethod
@@ -45,21 +43,16 @@ class ModelTokenizer:
         """
         from tokenizers import Tokenizer
 
-        try:
+        def read(name: str) -> bytes | None:
             if source.startswith("s3://") and read_s3 is not None:
-                prefix = source if source.endswith("/") else f"{source}/"
-                files = {name: read_s3(prefix + name) for name in (_FILE, *COMPANIONS)}
-            elif Path(source).exists():
-                folder = Path(source) if Path(source).is_dir() else Path(source).parent
-                files = {name: _read(folder / name) for name in COMPANIONS}
-                files[_FILE] = _read(folder / _FILE if Path(source).is_dir() else Path(source))
-            else:
-                files = {name: _from_hub(source, name) for name in (_FILE, *COMPANIONS)}
-            content = files[_FILE]
+                return read_s3(f"{source.rstrip('/')}/{name}")
+            return _from_folder(source, name) if Path(source).exists() else _from_hub(source, name)
+
+        try:
+            content, config, template = read(_FILE), json.loads(read(_CONFIG) or b"{}"), read(_TEMPLATE)
             if content is None:
                 raise EvaluationError(f"there is no {_FILE} in {source}")
             tokenizer = Tokenizer.from_str(content.decode())
-            config = json.loads(files[COMPANIONS[0]] or b"{}")
         except EvaluationError:
             raise
         except Exception as error:  # the library raises bare Exception for a file that it cannot read
@@ -69,30 +62,29 @@ class ModelTokenizer:
             ) from None
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        template = (files[COMPANIONS[1]] or b"").decode() or _template(config)
         special = {name: _token(config.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
-        return cls(tokenizer, source, template=template, special=special)
+        return cls(tokenizer, source, template=(template or b"").decode() or _template(config), special=special)
 
     def count_text(self, text: str) -> int:
-        """Tokens of an answer."""
+        """Tokens of a completion."""
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def count_prompt(self, prompt: Prompt, *, chat: bool) -> int:
-        """Tokens that the model gets to read: for a chat, with all that its template adds."""
+        """Tokens of a prompt; of a chat, with all that its template adds."""
         if chat and self._render is not None:
-            written = self._render(messages=prompt.as_messages(), add_generation_prompt=True, **self._special)
-            return len(self._tokenizer.encode(written, add_special_tokens=False).ids)
+            rendered = self._render(messages=prompt.as_messages(), add_generation_prompt=True, **self._special)
+            return len(self._tokenizer.encode(rendered, add_special_tokens=False).ids)
         return len(self._tokenizer.encode(prompt.text).ids)
 
 
-def count(
+def count_tokens(
     records: Sequence[Record], prompts: Sequence[Prompt], tokenizer: ModelTokenizer | None, *, chat: bool
 ) -> None:
-    """Fill in the tokens of requests and answers: the tokenizer's count, or the server's where there is no tokenizer.
+    """Fill in the tokens of prompts and completions: the tokenizer's count, or the server's where there is none.
 
     Args:
         records: of requests; they are changed.
-        prompts: that they asked.
+        prompts: that they sent.
         tokenizer: the model's own. Default: there is none.
         chat: whether prompts were sent as chats.
     """
@@ -100,26 +92,24 @@ def count(
         for record in records:
             record.input_tokens, record.output_tokens = record.server_input_tokens, record.server_output_tokens
             if record.output_tokens == 0 and (record.text or record.reasoning):
-                # Text without a token is a wrong count: an answer that is there is not empty.
+                # Text without a token is a wrong count: the completion is not empty.
                 record.output_tokens = None
         return
-    asked: dict[int, int | None] = {}
+    of_prompts: dict[int, int | None] = {}
     for record in records:
-        if record.prompt not in asked:
-            asked[record.prompt] = _counted(
-                lambda place=record.prompt: tokenizer.count_prompt(prompts[place], chat=chat)
-            )
-        record.input_tokens = asked[record.prompt]
-        said = record.reasoning + record.text
-        record.output_tokens = _counted(lambda said=said: tokenizer.count_text(said))
-        record.first_tokens = _counted(lambda said=said[: record.first_length]: tokenizer.count_text(said)) or 1
+        if record.prompt not in of_prompts:
+            of_prompts[record.prompt] = _count_or_none(tokenizer.count_prompt, prompts[record.prompt], chat=chat)
+        generated = record.reasoning + record.text
+        record.input_tokens = of_prompts[record.prompt]
+        record.output_tokens = _count_or_none(tokenizer.count_text, generated)
+        record.first_tokens = _count_or_none(tokenizer.count_text, generated[: record.first_length]) or 1
         record.tokenizer_failed = record.input_tokens is None or record.output_tokens is None
 
 
-def _counted(counting: Callable[[], int]) -> int | None:
+def _count_or_none(count: Callable[..., int], text: Any, **options: bool) -> int | None:
     try:
-        return counting()
-    except Exception:  # bare Exception, TypeError and template errors: whatever it is, it cannot parse this text
+        return count(text, **options)
+    except Exception:  # bare Exception, TypeError and template errors: the tokenizer cannot parse this text
         return None
 
 
@@ -144,18 +134,21 @@ def _renderer(template: str) -> Callable[..., str]:
 
 
 def _template(config: dict[str, Any]) -> str | None:
-    found = config.get("chat_template")
-    if isinstance(found, list):
-        found = next((entry["template"] for entry in found if entry.get("name") == "default"), None)
-    return found
+    template = config.get("chat_template")
+    if isinstance(template, list):
+        template = next((entry["template"] for entry in template if entry.get("name") == "default"), None)
+    return template
 
 
 def _token(value: Any) -> str:
     return value.get("content", "") if isinstance(value, dict) else value or ""
 
 
-def _read(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
+def _from_folder(source: str, name: str) -> bytes | None:
+    path = Path(source)
+    folder = path if path.is_dir() else path.parent
+    file = path if path.is_file() and name == _FILE else folder / name
+    return file.read_bytes() if file.is_file() else None
 
 
 def _from_hub(model: str, name: str) -> bytes | None:

@@ -21,7 +21,7 @@ _UNKNOWN = {"unknown-account", "unknown-region"}
 
 
 class ExplanationError(ValueError):
-    """There is nothing to explain, or it cannot be read: the text says what, and what would work."""
+    """There is nothing to explain, or it cannot be read; the message names the fix."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,11 @@ class StackTemplate:
     """A stack of an app.
 
     Attributes:
-        path: what tells it from the app's other stacks: ``Prod/Chat`` for a stack of a stage, with the nested stack's
-            logical id after it for one of those.
+        path: its path in the app, ``Prod/Chat`` for a stack of a stage; a nested stack's ends with its logical id.
         stack_name: CloudFormation's name for it; of a nested stack, which has none before it is there, its parent's.
         template: its template.
-        account: where it goes, 12 digits; None where the deployment decides.
-        region: likewise, for instance ``us-west-2``.
+        account: the account it is deployed to, 12 digits; None where the deployment decides.
+        region: the region, for instance ``us-west-2``; None where the deployment decides.
         parents: for a nested stack, its logical id in its parent, and so on from the outermost inwards.
     """
 
@@ -114,11 +113,8 @@ def _uploaded(folder: Path) -> dict[str, Path]:
 def _environment(text: str) -> tuple[str | None, str | None]:
     """Account and region of ``aws://<account>/<region>``."""
     account, _, region = text.removeprefix("aws://").partition("/")
-    return _known(account), _known(region)
-
-
-def _known(part: str) -> str | None:
-    return part if part and part not in _UNKNOWN else None
+    known = [part if part and part not in _UNKNOWN else None for part in (account, region)]
+    return known[0], known[1]
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -1,37 +1,18 @@
-"""An explanation as Markdown, for a comment on a pull request."""
+"""Renders an explanation as Markdown, for a comment on a pull request."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from .permission_words import permission_row
-from .report import EndpointReport, JobReport, PermissionReport, Report, ResourceReport, StackReport
-from .words import between, money
+from .outline import Block, Heading, Items, Paragraph, Statements, Topics, cost_summary, outcomes, outline
+from .report import Report
 
 MARKER = "<!-- constructs-optim explain -->"
 """The first line: by it a workflow finds its comment again."""
 
-_TOPICS = {
-    "recipe": "Recipe",
-    "artifact": "Artifact",
-    "replacement": "Resources",
-    "update": "Update",
-    "settings": "Settings",
-    "capacity": "Capacity",
-    "cost": "Cost",
-    "permissions": "Permissions",
-}
-_OUTCOMES = {
-    "stays": "no job",
-    "reuse": "reuse",
-    "join_running_job": "waits for a running job",
-    "new_job": "**new job**",
-    "decided_at_deployment": "reuse or new job",
-    "missing": "**artifact is missing**",
-    "lost": "**artifact is lost**",
-    "removed": "not used any more",
-}
+# Outcomes that a reviewer has to notice.
+_EMPHASIZED = {"new job", "artifact is missing", "artifact is lost"}
 _FOLDED_FROM = 8
 _LONGEST_COMMENT = 65_536
 _LISTS = re.compile(r"<details>.*?</details>\n", re.DOTALL)
@@ -52,9 +33,9 @@ _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
 
 
 def markdown(report: Report) -> str:
-    """The whole report. What does not change is told of in a line.
+    """Render the report.
 
-    What GitHub would refuse as a comment, for its length, is told without its lists of statements and resources.
+    GitHub refuses comments that are too long: those are rendered without their lists of statements and resources.
     """
     whole = "\n".join(_lines(report)) + "\n"
     if len(whole) <= _LONGEST_COMMENT:
@@ -80,165 +61,76 @@ def _lines(report: Report) -> Iterator[str]:
     if not report.has_changes:
         yield "Nothing changes."
         yield ""
-    if report.endpoints and (report.has_changes or any(is_news(endpoint) for endpoint in report.endpoints)):
+    if report.has_changes or any(endpoint.has_news for endpoint in report.endpoints):
         yield from _overview(report)
-    for stack in report.stacks:
-        yield from _stack(stack)
-    for note in report.notes:
-        yield f"> {_escaped(note)}"
+    for block in outline(report):
+        yield from _block(block)
         yield ""
 
 
 def _overview(report: Report) -> Iterator[str]:
+    if not report.endpoints:
+        return
     yield "| endpoint | change | artifact | monthly cost |"
     yield "| --- | --- | --- | --- |"
     for endpoint in report.endpoints:
-        outcomes = listed_outcomes(endpoint)
         change = f"**{endpoint.change}, interrupted**" if endpoint.is_interrupted else endpoint.change
-        yield f"| {_escaped(endpoint.name)} | {change} | {outcomes} | {_escaped(cost_in_short(endpoint))} |"
+        artifacts = ", ".join(f"**{text}**" if text in _EMPHASIZED else text for text in outcomes(endpoint))
+        yield f"| {_escaped(endpoint.name)} | {change} | {artifacts} | {_escaped(cost_summary(endpoint))} |"
     yield ""
 
 
-def listed_outcomes(endpoint: EndpointReport) -> str:
-    """What becomes of an endpoint's artifacts, each outcome once."""
-    return ", ".join(dict.fromkeys(_outcome(job) for job in endpoint.jobs)) or "none"
+def _block(block: Block) -> Iterator[str]:
+    match block:
+        case Heading(text):
+            yield f"### {_escaped(text)}"
+        case Paragraph(text, is_note):
+            yield f"> {_escaped(text)}" if is_note else _escaped(text)
+        case Topics(rows):
+            for topic, texts in rows:
+                if len(texts) == 1:
+                    yield f"- **{topic}:** {_escaped(texts[0])}"
+                    continue
+                yield f"- **{topic}:**"
+                yield from (f"  - {_escaped(text)}" for text in texts)
+        case Items(texts, noun):
+            yield from _folded(f"{len(texts)} {noun}", [f"- {_escaped(text)}" for text in texts], len(texts))
+        case Statements(rows):
+            yield from _folded("Statements", [*_table(block)], len(rows))
 
 
-def _outcome(job: JobReport) -> str:
-    # Only a job has a longest time; what is referred to by its key has none.
-    found_out = job.outcome == "decided_at_deployment"
-    return "by its key" if found_out and job.max_seconds is None else _OUTCOMES[job.outcome]
-
-
-def cost_in_short(endpoint: EndpointReport) -> str:
-    """The range of monthly costs, or that it is not known."""
-    cost = endpoint.monthly_cost
-    if cost is None:
-        return "none any more"
-    if cost.least is None or cost.most is None:
-        return "not known"
-    return between(money(cost.least), money(cost.most))
-
-
-def _stack(stack: StackReport) -> Iterator[str]:
-    where = f" in {_escaped(stack.region)}" if stack.region is not None else ""
-    told = [endpoint for endpoint in stack.endpoints if endpoint.change != "unchanged" or is_news(endpoint)]
-    for endpoint in told:
-        yield from _endpoint(endpoint, where)
-    same = [endpoint.name for endpoint in stack.endpoints if endpoint not in told]
-    if same and stack.change != "unchanged":
-        yield f"Unchanged: {', '.join(_escaped(name) for name in same)}."
-        yield ""
-    if any(job.outcome != "stays" for job in stack.artifacts):
-        yield f"### Artifacts of {_escaped(stack.name)} that other stacks serve"
-        yield ""
-        yield from (_bullet("Artifact", _job(job)) for job in stack.artifacts)
-        yield ""
-    if stack.permissions:
-        yield from _permissions(stack)
-    if stack.resources:
-        yield from _resources(stack)
-    if stack.outputs and stack.change == "changed":
-        yield f"Outputs of {_escaped(stack.name)} that change: {_escaped(', '.join(stack.outputs))}."
-        yield ""
-
-
-def is_news(endpoint: EndpointReport) -> bool:
-    """Whether an endpoint that does not change has an artifact that is not as it was."""
-    return any(job.outcome not in ("stays", "decided_at_deployment") for job in endpoint.jobs)
-
-
-def _endpoint(endpoint: EndpointReport, where: str) -> Iterator[str]:
-    yield f"### {_escaped(endpoint.name)}: {endpoint.change}{where}"
-    yield ""
-    for topic, texts in by_topic(endpoint):
-        if len(texts) == 1:
-            yield _bullet(topic, texts[0])
-            continue
-        yield f"- **{topic}:**"
-        yield from (f"  - {_escaped(text)}" for text in texts)
-    yield ""
-
-
-def by_topic(endpoint: EndpointReport) -> list[tuple[str, list[str]]]:
-    """An endpoint's sentences, by the names of what they are about."""
-    found: dict[str, list[str]] = {}
-    for sentence in endpoint.sentences:
-        found.setdefault(_TOPICS[sentence.topic], []).append(sentence.text)
-    return list(found.items())
-
-
-def _job(job: JobReport) -> str:
-    return f"{job.recipe}. {' '.join(job.sentences)}"
-
-
-def _bullet(topic: str, text: str) -> str:
-    return f"- **{topic}:** {_escaped(text)}"
-
-
-def _permissions(stack: StackReport) -> Iterator[str]:
-    yield f"### Permissions of {_escaped(stack.name)}"
-    yield ""
-    yield counted_statements(stack.permissions)
-    yield ""
-    with_principals = any((change.after or change.before).principals for change in stack.permissions)  # type: ignore[union-attr]
-    columns = ["", "whose", "change", "effect", "actions", "resources", "conditions"]
-    if with_principals:
-        columns.insert(6, "principals")
-    table = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
-    for change in stack.permissions:
-        row = permission_row(change)
+def _table(statements: Statements) -> Iterator[str]:
+    with_principals = any(row.statement.principals for row in statements.rows)
+    columns = ["", "whose", "change", "effect", "actions", "resources", "principals", "conditions"]
+    if not with_principals:
+        columns.remove("principals")
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{' --- |' * len(columns)}"
+    for row in statements.rows:
+        statement = row.statement
         cells = [
             row.mark,
-            _escaped(row.owner),
-            row.change,
-            _escaped(row.effect),
-            _cell(row.actions),
-            _cell(row.resources),
+            _escaped(f"{row.change.owner}{row.kind}"),
+            row.change.direction,
+            _escaped(statement.effect),
+            _cell(statement.actions),
+            _cell(statement.resources),
+            *([_cell(statement.principals)] if with_principals else []),
+            _cell(statement.conditions),
         ]
-        if with_principals:
-            cells.append(_cell(row.principals))
-        table.append(f"| {' | '.join([*cells, _cell(row.conditions)])} |")
-    yield from _folded("Statements", table, len(stack.permissions))
-
-
-def counted_statements(changes: Sequence[PermissionReport]) -> str:
-    """How many statements are added, removed and changed, and how many let somebody do more."""
-    counts = {
-        direction: sum(change.direction == direction for change in changes)
-        for direction in dict.fromkeys(change.direction for change in changes)
-    }
-    parts = [f"{count} {direction}" for direction, count in counts.items()]
-    first, *rest = parts
-    number, _, direction = first.partition(" ")
-    said = ", ".join([f"{number} {'statement' if number == '1' else 'statements'} {direction}", *rest])
-    more = sum(change.grants_more for change in changes)
-    return f"{said}, {more or 'none'} {'grants' if more <= 1 else 'grant'} new permissions."
-
-
-def _resources(stack: StackReport) -> Iterator[str]:
-    yield f"### What else changes in {_escaped(stack.name)}"
-    yield ""
-    lines = [f"- {_resource(resource)}" for resource in stack.resources]
-    yield from _folded(f"{len(lines)} resources", lines, len(lines))
-
-
-def _resource(resource: ResourceReport) -> str:
-    return f"{_escaped(resource.name)} ({_escaped(resource.type)}) {_escaped(resource.sentence)}."
+        yield f"| {' | '.join(cells)} |"
 
 
 def _folded(title: str, lines: Sequence[str], count: int) -> Iterator[str]:
-    """Many lines are folded away behind their title."""
+    """Many lines, folded away behind their title."""
     if count <= _FOLDED_FROM:
         yield from lines
-        yield ""
         return
     yield f"<details><summary>{title}</summary>"
     yield ""
     yield from lines
     yield ""
     yield "</details>"
-    yield ""
 
 
 def _cell(values: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""An explanation as data: what ``constructs-optim explain --format json`` prints, and what texts are made of.
+"""The data of an explanation: what ``constructs-optim explain --format json`` prints.
 
 Money is in US dollars, a month has 730 hours, times are in seconds. ``docs/explain.schema.json`` is the JSON schema of
 :class:`Report`.
@@ -13,48 +13,57 @@ from pydantic import BaseModel, ConfigDict, Field
 SCHEMA_VERSION = 1
 
 Change = Literal["new", "changed", "unchanged", "removed"]
-
-
+Action = Literal["create", "update", "replace", "may_replace", "remove", "keep", "refuse"]
+Outcome = Literal[
+    "stays", "reuse", "join_running_job", "new_job", "decided_at_deployment", "missing", "lost", "removed"
+]
+Strategy = Literal["rolling", "all_at_once", "canary", "linear"]
+PolicyKind = Literal["permissions", "trust policy", "resource policy", "managed policy", "permissions boundary"]
+Direction = Literal["added", "removed", "widened", "narrowed", "changed"]
 Topic = Literal["recipe", "artifact", "replacement", "update", "settings", "capacity", "cost", "permissions"]
 
 
-class _Data(BaseModel):
+class _Model(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
 
-class RecipeChange(_Data):
-    """A recipe in one line, before and after; ``of`` is the component or pool that it is of, empty for an endpoint."""
+class RecipeChange(_Model):
+    """A recipe in one line, before and after."""
 
-    of: str
+    of: str = Field(description="The component or pool; empty for the endpoint itself.")
     before: str | None
     after: str | None
 
 
-class JobReport(_Data):
-    """An artifact, and the job that makes it where one runs."""
+class JobReport(_Model):
+    """An artifact, and the job that produces it where one runs."""
 
     logical_id: str
     recipe: str
     artifact_key: str | None = Field(description="64 hexadecimal digits; null where known at deployment.")
     artifact_key_before: str | None
-    outcome: Literal[
-        "stays", "reuse", "join_running_job", "new_job", "decided_at_deployment", "missing", "lost", "removed"
-    ]
+    outcome: Outcome = Field(
+        description=(
+            "stays: as before. decided_at_deployment: the store was not searched, or the key is not known yet. "
+            "missing: referred to and not in the store, so the deployment fails. lost: no longer in the store, and "
+            "nothing requests it again. removed: no longer used."
+        )
+    )
     instance_type: str | None
     max_seconds: int | None
     estimated_seconds: tuple[float, float] | None = Field(
-        description="Shortest and longest of the jobs of the same kind; null where the store has none."
+        default=None, description="Shortest and longest of the jobs of the same kind; null where the store has none."
     )
-    estimated_cost: tuple[float, float] | None
-    estimate_based_on: int = Field(description="How many jobs of the same kind completed.")
-    max_cost: float | None
-    price_per_hour: float | None
-    price_basis: str = Field(description="What the price is of; empty where there is none.")
+    estimated_cost: tuple[float, float] | None = None
+    estimate_based_on: int = Field(default=0, description="How many jobs of the same kind completed.")
+    max_cost: float | None = None
+    price_per_hour: float | None = None
+    price_basis: str = Field(default="", description="What the price is of; empty where there is none.")
     sentences: tuple[str, ...]
 
 
-class ReplacementReport(_Data):
-    """A part of an endpoint in whose place another one comes."""
+class ReplacementReport(_Model):
+    """A part of an endpoint that is replaced."""
 
     logical_id: str
     type: str
@@ -62,96 +71,122 @@ class ReplacementReport(_Data):
     properties: tuple[str, ...]
 
 
-class UpdateReport(_Data):
-    """How an endpoint or component moves over; ``happens``: this deployment makes it move."""
+class UpdatePolicy(_Model):
+    """A deployment configuration of an endpoint or component.
 
-    of: str
-    happens: bool
-    strategy: Literal["rolling", "all_at_once", "canary", "linear"]
-    step: str
-    bake_seconds: int
-    termination_seconds: int
-    alarms: tuple[str, ...]
+    ``all_at_once``, ``canary`` and ``linear`` are blue/green: a second fleet takes over.
+    """
+
+    strategy: Strategy
+    step: str = Field(default="", description="Size of a step or batch; empty where there is one step.")
+    bake_seconds: int = Field(default=0, description="How long each step is watched.")
+    termination_seconds: int = Field(default=0, description="How long the old fleet stays after the last step.")
+    alarms: tuple[str, ...] = Field(default=(), description="Names of the alarms that roll it back.")
 
 
-class CapacityReport(_Data):
-    """How many instances there may be; null where the number is known only at deployment."""
+class UpdateReport(UpdatePolicy):
+    """How an endpoint or component is updated."""
+
+    of: str = Field(description="The component; empty for the endpoint itself.")
+    happens: bool = Field(description="Whether this deployment updates it.")
+    certain: bool = Field(default=False, description="Whether it does for sure, whatever is known only at deployment.")
+
+
+class Capacity(_Model):
+    """The number of instances of a variant; null where it is known only at deployment."""
 
     instance_types: tuple[str, ...]
     least: int | None
     most: int | None
+    reason: str = Field(description="What keeps the number in that range.")
+    is_reserved: bool = Field(default=False, description="Whether the instances come out of a capacity reservation.")
 
 
-class CostReport(_Data):
-    """What that costs in a month; null where a price or a number is not known."""
+class MonthlyCost(_Model):
+    """On-demand cost a month at the least and the most capacity; null where a price or a number is not known."""
 
     least: float | None
     most: float | None
-    unpriced: tuple[str, ...]
+    unpriced: tuple[str, ...] = ()
 
 
-class Sentence(_Data):
-    """A sentence for people, and what it is about."""
+class Sentence(_Model):
+    """A sentence for people, and its topic."""
 
     topic: Topic
     text: str
 
 
-class EndpointReport(_Data):
-    """What becomes of one endpoint."""
+class EndpointReport(_Model):
+    """The changes of one endpoint."""
 
-    name: str = Field(description="Its place in the app.")
+    name: str = Field(description="Its path in the app.")
     endpoint_name: str | None = Field(description="What requests name; null where CloudFormation chooses it.")
     logical_id: str
     change: Change
-    is_interrupted: bool = Field(description="Whether requests to it, or a component of it, find nothing for a while.")
+    is_interrupted: bool = Field(description="Whether requests to it, or a component of it, fail for a while.")
     recipes: tuple[RecipeChange, ...]
     jobs: tuple[JobReport, ...]
     replaced: tuple[ReplacementReport, ...]
     updates: tuple[UpdateReport, ...]
-    capacity: tuple[CapacityReport, ...]
-    capacity_before: tuple[CapacityReport, ...]
-    monthly_cost: CostReport | None
-    monthly_cost_before: CostReport | None
-    sentences: tuple[Sentence, ...]
+    capacity: tuple[Capacity, ...]
+    capacity_before: tuple[Capacity, ...]
+    monthly_cost: MonthlyCost | None
+    monthly_cost_before: MonthlyCost | None
+    sentences: tuple[Sentence, ...] = ()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether it changes, or has an artifact that is not as it was."""
+        return self.change != "unchanged" or any(
+            job.outcome not in ("stays", "decided_at_deployment") for job in self.jobs
+        )
 
 
-class StatementReport(_Data):
-    """A statement of a policy."""
+class Statement(_Model):
+    """A statement of a policy, its values as sorted text."""
 
-    sid: str
+    sid: str = ""
     effect: str
     actions: tuple[str, ...]
-    resources: tuple[str, ...]
-    principals: tuple[str, ...]
-    conditions: tuple[str, ...]
+    resources: tuple[str, ...] = ()
+    principals: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
 
 
-class PermissionReport(_Data):
-    """A statement that changes; ``widened`` allows more than before."""
+class PermissionChange(_Model):
+    """A statement that changes; ``widened`` allows more than before, or denies less."""
 
     owner: str
-    kind: Literal["permissions", "trust policy", "resource policy", "managed policy", "permissions boundary"]
-    direction: Literal["added", "removed", "widened", "narrowed", "changed"]
+    owner_id: str = Field(description="The owner's logical id, or its name where it is not of the template.")
+    kind: PolicyKind
+    direction: Direction
     grants_more: bool
-    before: StatementReport | None
-    after: StatementReport | None
+    before: Statement | None
+    after: Statement | None
+
+    @property
+    def statement(self) -> Statement:
+        """The statement after the change, or before where it is removed."""
+        statement = self.after or self.before
+        assert statement is not None  # noqa: S101 - one of the two is set
+        return statement
 
 
-class ResourceReport(_Data):
+class ResourceReport(_Model):
     """A resource beside the endpoints."""
 
     name: str
     logical_id: str
     type: str
-    action: Literal["create", "update", "replace", "may_replace", "remove", "keep", "refuse"]
+    action: Action
     certain: bool
     properties: tuple[str, ...]
     sentence: str
 
 
-class StackReport(_Data):
-    """What becomes of one stack."""
+class StackReport(_Model):
+    """The changes of one stack."""
 
     name: str
     region: str | None
@@ -159,13 +194,13 @@ class StackReport(_Data):
     refusals: tuple[str, ...] = Field(description="What AWS refuses of this change, and what works instead.")
     endpoints: tuple[EndpointReport, ...]
     artifacts: tuple[JobReport, ...] = Field(description="Of jobs and references that no endpoint of the stack serves.")
-    permissions: tuple[PermissionReport, ...]
+    permissions: tuple[PermissionChange, ...]
     resources: tuple[ResourceReport, ...]
     outputs: tuple[str, ...] = Field(description="The names of the stack's outputs that are added, removed or changed.")
 
 
-class Report(_Data):
-    """What a deployment comes to."""
+class Report(_Model):
+    """The effects of a deployment."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
     against: str | None = Field(description="What it is compared with; null for nothing.")
@@ -174,24 +209,24 @@ class Report(_Data):
 
     @property
     def endpoints(self) -> list[EndpointReport]:
-        """Those of all stacks."""
+        """The endpoints of all stacks."""
         return [endpoint for stack in self.stacks for endpoint in stack.endpoints]
 
     @property
     def jobs(self) -> list[JobReport]:
-        """Those of all stacks."""
+        """The jobs and artifacts of all stacks."""
         return [
             job for stack in self.stacks for job in (*stack.artifacts, *(j for e in stack.endpoints for j in e.jobs))
         ]
 
     @property
-    def permissions(self) -> list[PermissionReport]:
-        """Those of all stacks."""
+    def permissions(self) -> list[PermissionChange]:
+        """The changed statements of all stacks."""
         return [change for stack in self.stacks for change in stack.permissions]
 
     @property
     def refusals(self) -> list[str]:
-        """Those of all stacks."""
+        """What AWS refuses, of all stacks."""
         return [refusal for stack in self.stacks for refusal in stack.refusals]
 
     @property
@@ -202,7 +237,7 @@ class Report(_Data):
     @property
     def may_run_jobs(self) -> bool:
         """Whether a deployment runs a job, or may."""
-        # A reference has no job, whatever is found out of it at deployment.
+        # A reference has no job, and so no longest time, whatever is decided at deployment.
         return any(
             job.outcome == "new_job" or (job.outcome == "decided_at_deployment" and job.max_seconds is not None)
             for job in self.jobs

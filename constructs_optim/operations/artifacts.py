@@ -13,13 +13,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from constructs_optim.runtime.concurrency import in_threads
 from constructs_optim.runtime.errors import DeploymentError, code_of
 from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
 from constructs_optim.runtime.store.artifact_integrity import attempt_of, differences
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim, Owner
+from constructs_optim.runtime.store.json_records import NewerRecord, in_threads
 from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecords, UnreadableRecord
-from constructs_optim.runtime.store.record_schema import NewerRecord
 
 from .jobs import Job, JobStatus, describe_job, owner_to_json
 

@@ -1,19 +1,33 @@
-"""Dashboards of a synthesized app as they will be, before anything is deployed: read from its templates."""
+"""Draws the dashboards of a synthesized app before anything is deployed, with made-up metrics.
+
+After a deployment, CloudWatch draws the real ones (``aws cloudwatch get-metric-widget-image``).
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+import io
 import json
+import math
+import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from constructs_optim.runtime.evaluation.formula import calculate
 from constructs_optim.templates.json_values import as_object
 from constructs_optim.templates.references import Reference, readable_id, references
 from constructs_optim.templates.resource_types import DASHBOARD
 from constructs_optim.templates.template import Template
 from constructs_optim.templates.text import TextRenderer
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Series = Sequence[float | None]
 _PSEUDO_PARAMETERS = {
     "AWS::AccountId": "111122223333",
     "AWS::Partition": "aws",
@@ -22,111 +36,103 @@ _PSEUDO_PARAMETERS = {
     "AWS::StackId": "stack",
     "AWS::URLSuffix": "amazonaws.com",
 }
+_RANGE = re.compile(r"-PT?(\d+)([MHDW])")
+_SECONDS = {"M": 60, "H": 3600, "D": 86_400, "W": 604_800}
+_STATISTICS = {"p90": 1.6, "p99": 2.4, "Maximum": 1.2, "Minimum": 0.5, "SampleCount": 0.03}
+_MOST_POINTS = 180
+# Any fixed day: a preview of the same app is the same picture.
+_NOON = dt.datetime(2026, 1, 15, 12, tzinfo=dt.UTC)
+_PERIOD = re.compile(r"PERIOD\(\w+\)")
+_DIVIDED = re.compile(r"([a-z]\w*) / (\d+)")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$")
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+_COLUMN_INCHES, _ROW_INCHES, _TOP, _DPI = 0.62, 0.42, 0.55, 80
+_INK, _FAINT, _GRID, _PAGE = "#16191f", "#687078", "#e3e6e8", "#f2f3f3"
 
 
 class PreviewError(ValueError):
-    """There is nothing to preview, or it cannot be read: the text says what, and what would work."""
+    """There is nothing to preview, or it cannot be read; the message names the fix."""
 
 
 @dataclass(frozen=True)
-class DashboardPreview:
-    """A dashboard of a template, with readable names where a deployment's will stand.
+class Dashboard:
+    """A dashboard of a template, with readable names in place of what only a deployment knows.
 
-    Attributes:
-        stack: the template's name.
-        logical_id: the dashboard's logical id in it.
-        start: how far it looks back, as ``-PT3H``.
-        widgets: its widgets, as a dashboard's body holds them.
-        placeholders: what each placeholder stands for here.
+    ``start`` is how far it looks back, as ``-PT3H``; ``widgets`` have positions and are as in a dashboard's body.
     """
 
     stack: str
     logical_id: str
     start: str
     widgets: tuple[dict[str, Any], ...]
-    placeholders: Mapping[str, str]
 
     @property
     def name(self) -> str:
         """For files: stack and logical id without its hash."""
         return f"{self.stack}-{readable_id(self.logical_id)}"
 
+    @property
+    def graphs(self) -> list[Mapping[str, Any]]:
+        """The properties of its metric widgets."""
+        return [widget["properties"] for widget in self.widgets if widget["type"] == "metric"]
 
-def dashboards_of(
-    assembly: Path, *, stack: str | None = None, dashboard: str | None = None, values: Mapping[str, str] | None = None
-) -> list[DashboardPreview]:
-    """The dashboards of a synthesized app, those of nested assemblies and stacks included.
 
-    Args:
-        assembly: the folder that ``cdk synth`` wrote.
-        stack: only that stack's. Default: all.
-        dashboard: only that one, by its logical id, with or without the hash. Default: all.
-        values: the values of placeholders. Default: names made of logical ids.
+def dashboards_of(assembly: Path, *, stack: str | None = None, dashboard: str | None = None) -> list[Dashboard]:
+    """The dashboards of a synthesized app, with those of nested assemblies and stacks.
+
+    ``stack`` and ``dashboard`` (a logical id, with or without the hash) choose among them.
 
     Raises:
         PreviewError: where there is no app or no such dashboard, or a template that cannot be read.
     """
-    templates = sorted(assembly.glob("**/*.template.json")) if assembly.is_dir() else []
-    if not templates:
+    paths = sorted(assembly.glob("**/*.template.json")) if assembly.is_dir() else []
+    if not paths:
         raise PreviewError(f"{assembly} has no synthesized templates: run `cdk synth` first, or name its output folder")
-    found = [one for path in templates for one in _of_template(path, dict(values or {}))]
-    if not found:
+    dashboards = [each for path in paths for each in _of_template(path)]
+    if not dashboards:
         raise PreviewError(f"the templates of {assembly} have no dashboard ({DASHBOARD})")
     chosen = [
-        one
-        for one in found
-        if stack in (None, one.stack) and dashboard in (None, one.logical_id, readable_id(one.logical_id))
+        each
+        for each in dashboards
+        if stack in (None, each.stack) and dashboard in (None, each.logical_id, readable_id(each.logical_id))
     ]
     if not chosen:
-        there = ", ".join(f"{one.stack} {one.logical_id}" for one in found)
-        raise PreviewError(f"there is no such dashboard in {assembly}; there are: {there}")
+        names = ", ".join(f"{each.stack} {each.logical_id}" for each in dashboards)
+        raise PreviewError(f"there is no such dashboard in {assembly}; there are: {names}")
     return chosen
 
 
-def _of_template(path: Path, values: Mapping[str, str]) -> Iterator[DashboardPreview]:
+def _of_template(path: Path) -> Iterator[Dashboard]:
     try:
         template = Template(json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
         raise PreviewError(f"{path} is no template: {error}") from None
     stack = path.name.removesuffix(".template.json").removesuffix(".nested")
     for resource in template.of_type(DASHBOARD):
-        names = _ReadableNames(template, values)
         try:
-            body = json.loads(names.text(resource.properties["DashboardBody"]))
+            body = json.loads(_ReadableNames(template).text(resource.properties["DashboardBody"]))
         except ValueError as error:
             raise PreviewError(f"the body of {stack} {resource.logical_id} is no JSON: {error}") from None
         widgets = tuple(_positioned(body.get("widgets", [])))
-        yield DashboardPreview(stack, resource.logical_id, body.get("start", "-PT3H"), widgets, names.used)
+        yield Dashboard(stack, resource.logical_id, body.get("start", "-PT3H"), widgets)
 
 
 class _ReadableNames(TextRenderer):
-    """Writes a readable name for what only a deployment knows, and records each."""
+    """Renders a readable name for what only a deployment knows."""
 
-    def __init__(self, template: Template, values: Mapping[str, str]) -> None:
-        self._parameters, self._values = template.section("Parameters"), values
-        self.used: dict[str, str] = {}
+    def __init__(self, template: Template) -> None:
+        self._parameters = template.section("Parameters")
 
     def reference(self, reference: Reference) -> str:
-        """The value that was given for it, or a name made of its logical id."""
+        """A parameter's default, or a name made of the logical id."""
         name = reference.target
         default = as_object(self._parameters.get(name)).get("Default")
-        text = str(self._values.get(name) or _PSEUDO_PARAMETERS.get(name) or default or readable_id(name))
-        self.used.setdefault(name, text)
-        return text
-
-    def variable(self, name: str, value: Any) -> str:
-        """The value that was given for it, or its own."""
-        self.used[name] = self._values.get(name) or self.text(value)
-        return self.used[name]
-
-    def imported(self, name: Any) -> str:
-        """The export without the stack before it."""
-        return self.text(name).rpartition(":")[2]
+        return str(_PSEUDO_PARAMETERS.get(name) or default or readable_id(name))
 
     def data(self, value: Any) -> str:
         """The name of what a function such as ``Fn::Select`` takes its value from."""
-        named = (one for one in references(value, pseudo_parameters=True) if not one.target.startswith("Mappings."))
-        reference = next(named, None)
+        sources = (one for one in references(value, pseudo_parameters=True) if not one.target.startswith("Mappings."))
+        reference = next(sources, None)
         return self.reference(reference) if reference is not None else "unknown"
 
 
@@ -141,3 +147,204 @@ def _positioned(widgets: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             x, y, row = 0, y + row, 0
         yield {**widget, "x": x, "y": y, "width": width, "height": height}
         x, row = x + width, max(row, height)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of a graph, with its rendering properties."""
+
+    namespace: str
+    name: str
+    dimensions: tuple[tuple[str, str], ...]
+    statistic: str
+    rendering: Mapping[str, Any] = field(hash=False)
+
+
+def _rows(properties: Mapping[str, Any]) -> Iterator[Metric | Mapping[str, Any]]:
+    """The ``metrics`` of a graph: metrics, and the properties of expressions; ``.`` repeats the row before."""
+    previous: list[Any] = []
+    for entry in properties.get("metrics", []):
+        rendering = entry[-1] if isinstance(entry[-1], dict) else {}
+        parts = [part for part in entry if not isinstance(part, dict)]
+        if not parts:
+            yield rendering
+            continue
+        previous = parts = [previous[index] if part == "." else part for index, part in enumerate(parts)]
+        dimensions = tuple(zip(parts[2::2], parts[3::2], strict=True))
+        statistic = rendering.get("stat") or properties.get("stat") or "Average"
+        yield Metric(parts[0], parts[1], dimensions, statistic, rendering)
+
+
+class SampleMetrics:
+    """Made-up values, always the same for the same metric."""
+
+    def __init__(self, dashboard: Dashboard, units: Mapping[tuple[str, str], str]) -> None:
+        """Choose the times; ``units`` are the published units by namespace and metric name."""
+        self._units = units
+        marks = [time for properties in dashboard.graphs for time in _deployments(properties)]
+        end = max(marks) + dt.timedelta(hours=1) if marks else _NOON
+        matched = _RANGE.fullmatch(dashboard.start)
+        seconds = int(matched[1]) * _SECONDS[matched[2]] if matched else 3 * 3600
+        self.period_seconds = max(60, math.ceil(seconds / _MOST_POINTS / 60) * 60)
+        count = seconds // self.period_seconds + 1
+        self.times = [end - dt.timedelta(seconds=self.period_seconds) * (count - 1 - index) for index in range(count)]
+
+    def values(self, metric: Metric, *, scale: float = 1) -> Series:
+        """Values in the metric's unit; ``scale``: how many GPUs or vCPUs a percentage is added up over."""
+        noise = random.Random(f"{metric.namespace} {metric.name} {metric.dimensions}")  # noqa: S311 - a picture
+        unit = self._units.get((metric.namespace, metric.name), "Count")
+        typical = {"Microseconds": 1.5e6, "Milliseconds": 400.0, "Percent": 60 * scale, "Count/Second": 800.0}
+        highest = typical.get(unit, 4.0 if "Concurren" in metric.name else 90.0) * noise.uniform(0.8, 1.2)
+        highest *= _STATISTICS.get(metric.statistic, 1.0)
+        if (concurrency := dict(metric.dimensions).get("Concurrency")) is not None:
+            return [float(concurrency) if metric.name == "Concurrency" else highest] * len(self.times)
+        shift = noise.random()
+        waves = (math.sin(2 * math.pi * (index / len(self.times) + shift)) for index in range(len(self.times)))
+        if "Error" in metric.name:
+            return [float(noise.random() < 0.04) for _ in self.times]
+        return [highest * (0.8 + 0.25 * wave * noise.gauss(1, 0.04)) for wave in waves]
+
+
+def lines_of(properties: Mapping[str, Any], metrics: SampleMetrics) -> dict[str, Series | str]:
+    """The lines of a graph by their labels; the reason as text where an expression cannot be calculated here."""
+    rows = [*_rows(properties)]
+    scales = {
+        matched[1]: float(matched[2])
+        for row in rows
+        if not isinstance(row, Metric) and (matched := _DIVIDED.fullmatch(str(row.get("expression", ""))))
+    }
+    series: dict[str, Series] = {}
+    lines: dict[str, Series | str] = {}
+    for row in sorted(rows, key=lambda row: not isinstance(row, Metric)):
+        rendering = row.rendering if isinstance(row, Metric) else row
+        name = str(rendering.get("id", f"row{len(series)}"))
+        label = str(rendering.get("label") or (row.name if isinstance(row, Metric) else name))
+        try:
+            values = (
+                metrics.values(row, scale=scales.get(name, 1))
+                if isinstance(row, Metric)
+                else _calculated(str(row["expression"]), series, metrics)
+            )
+        except ValueError:
+            lines[label] = f"not calculated here: {rendering['expression']}"
+            continue
+        series[name] = values
+        if rendering.get("visible") is not False:
+            lines[label] = values
+    return lines
+
+
+def _calculated(expression: str, series: Mapping[str, Series], metrics: SampleMetrics) -> Series:
+    # Arithmetic and PERIOD. Source: Amazon CloudWatch user guide, "Using math expressions with CloudWatch metrics".
+    formula = _PERIOD.sub(str(metrics.period_seconds), expression)
+    points = ({name: values[index] for name, values in series.items()} for index in range(len(metrics.times)))
+    known = ({name: value for name, value in point.items() if value is not None} for point in points)
+    return [calculate(formula, point) for point in known]
+
+
+def _deployments(properties: Mapping[str, Any]) -> list[dt.datetime]:
+    """The times that are marked in a graph; others are placeholders."""
+    values = [mark["value"] for mark in properties.get("annotations", {}).get("vertical", []) if isinstance(mark, dict)]
+    return [dt.datetime.fromisoformat(value) for value in values if _TIME.match(str(value))]
+
+
+def picture(dashboard: Dashboard, metrics: SampleMetrics) -> bytes:
+    """A dashboard as a PNG."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    rows = max((widget["y"] + widget["height"] for widget in dashboard.widgets), default=1)
+    width, height = 24 * _COLUMN_INCHES, rows * _ROW_INCHES + _TOP
+    with mpl.rc_context({"font.size": 7.5, "axes.titlesize": 9, "axes.edgecolor": _GRID, "axes.labelcolor": _FAINT}):
+        figure = Figure(figsize=(width, height), dpi=_DPI, facecolor=_PAGE)
+        top = 1 - 0.3 / height
+        figure.text(0.01, top, f"{dashboard.stack} / {dashboard.logical_id}", fontsize=10, color=_FAINT)
+        figure.text(
+            0.99, top, "SAMPLE DATA: nothing was measured", fontsize=10, color="#b7410e", ha="right", weight="bold"
+        )
+        for widget in dashboard.widgets:
+            bottom = 1 - ((widget["y"] + widget["height"]) * _ROW_INCHES + _TOP) / height
+            size = widget["width"] / 24, widget["height"] * _ROW_INCHES / height
+            _draw(figure, widget, (widget["x"] / 24, bottom, *size), metrics)
+        content = io.BytesIO()
+        figure.savefig(content, format="png")
+    return content.getvalue()
+
+
+def _draw(figure: Figure, widget: Mapping[str, Any], box: tuple[float, ...], metrics: SampleMetrics) -> None:
+    left, bottom, width, height = box
+    properties = widget["properties"]
+    card = figure.add_axes((left + 0.002, bottom + 0.04 * height, width - 0.004, 0.94 * height), xticks=[], yticks=[])
+    if widget["type"] != "metric":
+        columns = int(widget["width"] * 7)
+        lines = [f"**{properties['title']}**"] if "title" in properties else []
+        lines += _text_of(widget["type"], properties)
+        for index, line in enumerate(lines[: int(widget["height"] * 2.2)]):
+            text = _LINK.sub(r"\1", line.lstrip("# ")).replace("`", "").replace("**", "")
+            shown = text if len(text) <= columns else f"{text[: columns - 1]}…"
+            weight = "bold" if line.startswith(("#", "**")) else "normal"
+            at = 1 - (0.45 * index + 0.3) / widget["height"]
+            card.text(0.3 / widget["width"], at, shown, color=_INK, weight=weight, va="center")
+        return
+    names = width * 0.42 if properties.get("view") == "bar" else 0.03
+    axes = figure.add_axes((left + names, bottom + 0.3 * height, width - names - 0.01, 0.54 * height))
+    unit = properties.get("yAxis", {}).get("left", {}).get("label", "")
+    card.set_title(f" {properties.get('title', '')}{f'  ({unit})' if unit else ''}", loc="left", y=0.89, weight="bold")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(length=0, colors=_FAINT)
+    lines = lines_of(properties, metrics)
+    drawn = {label: values for label, values in lines.items() if not isinstance(values, str)}
+    if not drawn:
+        reasons = [f"{label}: {reason}" for label, reason in lines.items() if isinstance(reason, str)]
+        axes.set(xticks=[], yticks=[])
+        axes.text(0.5, 0.5, "\n".join(reasons) or "no data", ha="center", color=_FAINT, wrap=True)
+    elif properties.get("view") == "bar":
+        known = {label: [value for value in values if value is not None] for label, values in drawn.items()}
+        bars = axes.barh([*known], [sum(values) / len(values) for values in known.values()])
+        axes.bar_label(bars, fmt="%.3g", padding=2)
+        axes.invert_yaxis()
+        axes.margins(x=0.2)
+    else:
+        _draw_lines(axes, properties, drawn, metrics)
+
+
+def _draw_lines(axes: Axes, properties: Mapping[str, Any], lines: Mapping[str, Series], metrics: SampleMetrics) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+    from matplotlib.ticker import EngFormatter
+
+    times = [float(at) for at in date2num(metrics.times)]
+    gaps = {label: [math.nan if value is None else value for value in values] for label, values in lines.items()}
+    if properties.get("stacked"):
+        axes.stackplot(
+            times,
+            *([0 if math.isnan(value) else value for value in values] for values in gaps.values()),
+            labels=[*gaps],
+        )
+    else:
+        for label, values in gaps.items():
+            axes.plot(times, values, linewidth=1.3, label=label)
+    for mark in properties.get("annotations", {}).get("horizontal", []):
+        axes.axhline(float(mark["value"]), color=_FAINT, linewidth=0.9, linestyle="--")
+        axes.text(times[0], float(mark["value"]), f" {mark.get('label', '')}", fontsize=6.5, color=_FAINT, va="bottom")
+    for time in _deployments(properties):
+        axes.axvline(float(date2num(time)), color="#9467bd", linewidth=1)
+    limits = properties.get("yAxis", {}).get("left", {})
+    axes.set(xlim=(times[0], times[-1]), ylim=(limits.get("min", 0), limits.get("max")))
+    axes.grid(axis="y", color=_GRID, linewidth=0.7)
+    locator = AutoDateLocator(minticks=2, maxticks=6)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))
+    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.14), ncols=3, frameon=False, labelcolor=_FAINT, handlelength=1)
+
+
+def _text_of(kind: str, properties: Mapping[str, Any]) -> list[str]:
+    match kind:
+        case "text":
+            return [line for line in properties["markdown"].splitlines() if line.strip()]
+        case "log":
+            return [part.strip() for part in properties["query"].replace("\n", " ").split("|")]
+        case "alarm":
+            return [f"● {str(arn).rpartition(':alarm:')[2]}" for arn in properties.get("alarms", [])]
+        case _:
+            return ["drawn in CloudWatch only"]

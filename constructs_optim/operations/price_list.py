@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from constructs_optim.runtime.evaluation.price_terms import hourly_prices
+from constructs_optim.runtime.evaluation.price_list import hourly_prices
 
 API_REGION = "us-east-1"
 """The Query API has endpoints in few regions; each knows the prices of all."""

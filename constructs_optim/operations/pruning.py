@@ -22,10 +22,10 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from constructs_optim.runtime.concurrency import in_threads
 from constructs_optim.runtime.errors import DeploymentError, code_of
 from constructs_optim.runtime.store.artifact_integrity import attempt_of
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Owner
+from constructs_optim.runtime.store.json_records import in_threads
 from constructs_optim.runtime.store.owner_records import OwnerRecords, UnreadableRecord
 
 from .artifacts import REQUESTS_AT_ONCE, Artifact, ArtifactInventory

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from constructs_optim.runtime.jobs.source import hub_content
-from constructs_optim.runtime.requests.properties import HubSource
+from constructs_optim.runtime.jobs.hub_document import hub_content
 
 PUBLIC_HUB = "SageMakerPublicHub"
 _MILLISECONDS = {"s": 1000.0, "sec": 1000.0, "seconds": 1000.0, "ms": 1.0, "milliseconds": 1.0}
@@ -66,8 +65,7 @@ def published_model(sagemaker: Any, model_id: str, version: str | None = None) -
         DeploymentError: where the hub has no such model or version.
         botocore.exceptions.ClientError: where the account may not ask.
     """
-    source = HubSource(hub_name=PUBLIC_HUB, model_id=model_id, version=version, accept_eula=False)
-    text, found = hub_content(source, sagemaker)
+    text, found = hub_content(sagemaker, PUBLIC_HUB, model_id, version)
     return PublishedModel(found, *published(text))
 
 

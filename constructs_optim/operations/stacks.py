@@ -9,8 +9,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from constructs_optim.runtime.concurrency import in_threads
 from constructs_optim.runtime.store.artifact_store import Owner
+from constructs_optim.runtime.store.json_records import in_threads
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def _an_endpoint_is_within_the_monthly_ceiling(policy: PlatformPolicy, template:
                 "Properties.ProductionVariants",
                 IN_THE_REASON,
                 f"{' + '.join(terms)} cost ${cost:,.0f} a month, and the policy allows ${ceiling:,.0f}",
-                "a lower max_capacity in auto_scale(...) or max_instance_count, or a cheaper instance type",
+                "a lower max_capacity in auto_scale(...) or variant.max_instance_count, or a cheaper instance type",
             )
 
 

@@ -76,7 +76,7 @@ def _an_alarm_has_an_action(policy: PlatformPolicy, template: Template) -> Itera
                 f"Properties.{serving.name_property}",
                 IN_THE_REASON,
                 f"{_without_action(len(watching))}, so nobody is notified when it fails",
-                "alarm_actions=[SnsAction(topic)], or alarms of your own with actions",
+                "monitoring=MonitoringOptions(alarm_actions=[SnsAction(topic)]), or alarms of your own with actions",
             )
 
 

@@ -60,7 +60,7 @@ def _traffic_passes_a_vpc(policy: PlatformPolicy, template: Template) -> Iterato
                 ".".join(("Properties", *path)),
                 resource.get(*path),
                 "it reaches the network outside of any VPC of yours",
-                "vpc=..., with vpc_subnets and security_groups where need be",
+                "network=NetworkOptions(vpc=...), with vpc_subnets and security_groups where need be",
             )
 
 
@@ -80,7 +80,7 @@ def _models_are_isolated(policy: PlatformPolicy, template: Template) -> Iterator
                 "Properties.EnableNetworkIsolation",
                 isolated,
                 "the container may reach the network",
-                "network_isolation=True, and techniques whose containers need no network",
+                "network=NetworkOptions(isolation=True), and techniques whose containers need no network",
             )
 
 

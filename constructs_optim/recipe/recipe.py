@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeGuard
 
@@ -23,6 +23,8 @@ class Recipe:
     region: Any = None
     environment: Any = None
     max_runtime_seconds: Any = None
+    containers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The recorded images, by requirement (:class:`constructs_optim.recipe.lock.Lock`)."""
 
     @cached_property
     def model_row(self) -> models.ModelRow | None:
@@ -85,8 +87,12 @@ class Recipe:
 
     @cached_property
     def image(self) -> images.ImageRow | None:
-        """The preferred image that has what every technique needs, in the recipe's region."""
-        return images.select(self.capabilities, self.region if isinstance(self.region, str) else None)
+        """The recorded image, or the preferred one, that has what every technique needs, in the recipe's region."""
+        return self.image_for(self.capabilities)[1]
+
+    def image_for(self, capabilities: Collection[str]) -> tuple[str, images.ImageRow | None]:
+        """An image that is capable of that, with the name that it is recorded by."""
+        return images.choose(capabilities, self.region if isinstance(self.region, str) else None, self.containers)
 
     @cached_property
     def tensor_parallel_variable(self) -> str:

@@ -80,7 +80,8 @@ class Settings(BaseModel):
 
     @classmethod
     def _violation(cls, problem: Mapping[str, Any]) -> Violation:
-        parts = [str(part) for part in problem["loc"] if str(part) not in _TYPES and not str(part)[:1].isupper()]
+        kinds = _TYPES | {kind.__name__ for kind in Settings.__subclasses__()}
+        parts = [str(part) for part in problem["loc"] if str(part) not in kinds]
         path = ".".join(parts)
         value, reason = problem["input"], f"{cls.called()} does not take this {path.partition('.')[0]}"
         match problem["type"]:

@@ -1,4 +1,4 @@
-"""What handlers share: clients of AWS, and an answer for CloudFormation, whatever happens."""
+"""Runs a custom resource's handler, and responds to CloudFormation whatever happens."""
 
 from __future__ import annotations
 
@@ -6,107 +6,28 @@ import os
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar
 
-import boto3
-import botocore.session
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from .cloudformation import Event, respond
-from .errors import DeploymentError, code_of, message_of
-from .requests.properties import is_artifact_key
-from .store.owner_records import (
-    BEGUN,
-    CARRIED_OUT,
-    LEAVING,
-    Owner,
-    OwnerRecord,
-    Superseded,
-)
+from .cloudformation import Event, not_created, respond
+from .errors import DeploymentError, Superseded, code_of, message_of
 from .telemetry import log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
-    from mypy_boto3_cloudformation.client import CloudFormationClient
-    from mypy_boto3_cloudwatch.client import CloudWatchClient
-    from mypy_boto3_s3.client import S3Client
-    from mypy_boto3_sagemaker.client import SageMakerClient
-    from mypy_boto3_stepfunctions.client import SFNClient
-
-_NOT_CREATED = "not-created-"
-
-# Standard retries back off over throttling and 5xx; eight attempts stay well below a function's timeout.
-CLIENT = Config(retries={"mode": "standard", "max_attempts": 8}, connect_timeout=5, read_timeout=20)
 
 T = TypeVar("T")
 
 
-@overload
-def client(name: Literal["cloudformation"]) -> CloudFormationClient: ...
-@overload
-def client(name: Literal["cloudwatch"]) -> CloudWatchClient: ...
-@overload
-def client(name: Literal["s3"]) -> S3Client: ...
-@overload
-def client(name: Literal["sagemaker"]) -> SageMakerClient: ...
-@overload
-def client(name: Literal["stepfunctions"]) -> SFNClient: ...
-def client(name: str) -> object:
-    """boto3's client of a service, as patient as handlers are."""
-    if boto3.DEFAULT_SESSION is None:
-        boto3.setup_default_session(botocore_session=_knowing_newest_operations())
-    return boto3.client(name, config=CLIENT)
-
-
-def _knowing_newest_operations() -> botocore.session.Session:
-    """A session that knows SageMaker's newest operations, whichever boto3 the Lambda runtime brings.
-
-    botocore adds what it finds in "sdk-extras" to its own model of a service (botocore/loaders.py); boto3 adds its own
-    folder to the same list.
-    """
-    made = botocore.session.get_session()
-    made.get_component("data_loader").search_paths.append(str(Path(__file__).with_name("botocore_data")))
-    return made
-
-
-def not_created(request: str) -> str:
-    """The physical id of a resource whose creation by ``request`` failed: it tells what its deletion is about."""
-    return f"{_NOT_CREATED}{request}"
-
-
-def failed_request(physical_id: object) -> str | None:
-    """The request whose failed creation :func:`not_created` gave ``physical_id``; None for any other id."""
-    if not isinstance(physical_id, str) or not physical_id.startswith(_NOT_CREATED):
-        return None
-    return physical_id.removeprefix(_NOT_CREATED)
-
-
-def deleted_artifacts(record: OwnerRecord, physical_id: object) -> set[str]:
-    """The artifacts that the deletion of ``physical_id`` gives up.
-
-    With a key for an id these are that one and what is left from requests that died; the key of a request that was
-    carried out stays, for it may be the replacement of the one that is deleted. Any other id is that of a creation:
-    one that failed, whose request the id tells, or one whose answer never arrived. What an earlier request was giving
-    up goes in any case.
-    """
-    leaving = record.keys_in(LEAVING)
-    if is_artifact_key(physical_id):
-        return {str(physical_id)} | record.keys_in(BEGUN) | leaving
-    request = failed_request(physical_id)
-    unanswered = record.keys_in(BEGUN, CARRIED_OUT)
-    return {key for key in unanswered if request in (None, record.keys[key].request)} | leaving
-
-
-def answer(
+def handle(
     event: Event,
     context: LambdaContext,
     *,
     ensure: Callable[[Event], tuple[str, dict[str, str]]],
     delete: Callable[[Event], None],
 ) -> None:
-    """Carry the event out and tell CloudFormation.
+    """Run the handler of a request and send its response to CloudFormation, whatever happens.
 
     Args:
         event: the custom resource event.
@@ -197,7 +118,7 @@ def _explained(error: ClientError | BotoCoreError, event: Event) -> str:
     store = event["ResourceProperties"].get("Bucket")
     if next_step == _PERMISSIONS and store:
         # S3 tells those of another account nothing but "Access Denied".
-        account = Owner(event["StackId"], event["LogicalResourceId"]).account
+        account = event["StackId"].split(":")[4]
         next_step += (
             f". If the store {store} is another account's, that one has to share it with this one, {account} "
             "(ArtifactStore.share_with_account)"

@@ -16,6 +16,10 @@ class InvalidEvent(DeploymentError):
     """What reached the handler does not have the form it must have."""
 
 
+class Superseded(DeploymentError):
+    """CloudFormation has sent a later request for the same resource: this one's time is over."""
+
+
 def code_of(error: ClientError) -> str:
     """The code that AWS answered with, such as ``NoSuchBucket``; empty where it gave none."""
     return error.response.get("Error", {}).get("Code", "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from constructs_optim_local.authorization import (
+from constructs_optim_local.access.authorization import (
     Permission,
     Refused,
     Roles,

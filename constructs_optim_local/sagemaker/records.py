@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from constructs_optim_local.api_error import ApiError
+from constructs_optim_local.api.error import ApiError
 
 Record = dict[str, Any]
 

@@ -10,30 +10,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from constructs_optim_local.alarms import Alarms, NoAlarms
-from constructs_optim_local.api_error import ApiError, validation_error
-from constructs_optim_local.api_model import ApiModel
-from constructs_optim_local.authorization import Roles, Unchecked
-from constructs_optim_local.call_log import CallLog
+from constructs_optim_local.access.authorization import Roles, Unchecked
+from constructs_optim_local.api.call_log import CallLog
+from constructs_optim_local.api.error import ApiError, validation_error
+from constructs_optim_local.api.model import ApiModel
+from constructs_optim_local.cloudformation.regional_types import resource_types
+from constructs_optim_local.cloudwatch.alarms import Alarms, NoAlarms
 from constructs_optim_local.faults import Faults
-from constructs_optim_local.regional_types import resource_types
 
-from .benchmark_jobs import BenchmarkJobs
-from .deployments import Pace
-from .endpoints import Endpoints
+from .benchmarks.benchmark_jobs import BenchmarkJobs
+from .benchmarks.recommendation_jobs import RecommendationJobs
 from .execution import ExecutionRoles
-from .hosting import Hosting
+from .hosting.components import InferenceComponents
+from .hosting.deployments import Pace
+from .hosting.endpoints import Endpoints
+from .hosting.invocations import Answer, Invocation, Invocations
+from .hosting.models import Hosting
+from .hosting.performance import Performances
+from .hosting.served_models import ServedModels
 from .hub import Hub
-from .inference_components import InferenceComponents
-from .invocations import Answer, Invocation, Invocations
 from .objects import ObjectsOf
-from .optimization_jobs import JobDurations, OptimizationJobs
-from .performance import Performances
-from .recommendation_jobs import RecommendationJobs
+from .optimization.jobs import JobDurations, OptimizationJobs
 from .records import Record, Scope
-from .served_models import ServedModels
-from .training_jobs import TrainingJobs
-from .training_settings import TrainingSettings
+from .training.jobs import TrainingJobs
+from .training.telemetry import TrainingSettings
 
 _AI_OPERATIONS = re.compile("AI(BenchmarkJob|RecommendationJob|WorkloadConfig)s?$")
 _AI_TYPE = "AWS::SageMaker::AIWorkloadConfig"

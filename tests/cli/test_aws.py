@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from constructs_optim.cli.aws import Account, errors_explained
 from constructs_optim.cli.main import app
 from constructs_optim.cli.presentation import description, owner_name, print_fields, print_table, say
-from constructs_optim.explanation.words import duration
+from constructs_optim.explanation.formatting import duration
 from constructs_optim.runtime.store.artifact_store import Owner
 
 

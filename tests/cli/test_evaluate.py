@@ -60,10 +60,8 @@ def result_of(folder: Path, side: str = "endpoint") -> EvaluationResult:
 
 def test_a_server_is_evaluated_at_each_concurrency(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    price = ("--instance-price-per-hour", 3.6, "--discount", 0.25)
-    ran = run(
-        "--url", server.url, "--prompts", prompts, "--concurrency", "4,1", "--requests", 8, "--output", out, *price
-    )
+    target = f"{server.url},instance-price-per-hour=3.6,discount=0.25"
+    ran = run(target, "--prompts", prompts, "--concurrency", "4,1", "--requests", 8, "--output", out)
     assert ran.exit_code == 0, ran.output
     result = result_of(out)
     assert [level.concurrency for level in result.levels] == [1, 4]
@@ -92,9 +90,8 @@ def test_an_endpoint_is_compared_with_its_baseline(
     server: ModelServer, baseline: ModelServer, prompts: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    labels = ("--label", "optimized", "--compare-label", "baseline")
-    levels = ("--concurrency", "1,2", "--requests", 4, "--output", out)
-    ran = run("--url", server.url, "--compare", baseline.url, "--prompts", prompts, *labels, *levels)
+    sides = (f"{server.url},label=optimized", "--compare", f"{baseline.url},label=baseline")
+    ran = run(*sides, "--prompts", prompts, "--concurrency", "1,2", "--requests", 4, "--output", out)
     assert ran.exit_code == 0, ran.output
     assert "3 of 4 prompts got the same answer from both." in ran.output
     compared = json.loads((out / "comparison.json").read_text())
@@ -115,7 +112,7 @@ def test_faults_of_all_kinds_are_reported_under_their_metrics(server: ModelServe
     prompts.write_text("\n".join(json.dumps({"prompt": kind}) for kind in kinds))
     out = tmp_path / "out"
     ran = run(
-        *("--url", server.url, "--prompts", prompts, "--output", out),
+        *(server.url, "--prompts", prompts, "--output", out),
         *("--concurrency", 2, "--requests", 12, "--timeout", 0.3),
     )
     assert ran.exit_code == 0, ran.output
@@ -130,7 +127,7 @@ def test_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest(
 ) -> None:
     out = tmp_path / "out"
     server.timing.first_token = 0.1
-    command = [sys.executable, "-c", "from constructs_optim.cli import main; main()", "evaluate", "--url", server.url]
+    command = [sys.executable, "-c", "from constructs_optim.cli import main; main()", "evaluate", server.url]
     command += ["--prompts", str(prompts), "--concurrency", "1,2", "--requests", "24", "--output", str(out)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -166,7 +163,7 @@ def test_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest(
 
 def test_a_killed_evaluation_can_be_resumed_as_well(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    asked = ("--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 6, "--output", out)
+    asked = (server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 6, "--output", out)
     assert run(*asked).exit_code == 0
     requests = out / "endpoint" / "requests-1.jsonl"
     lines = requests.read_text().splitlines(keepends=True)
@@ -183,7 +180,7 @@ def test_a_killed_evaluation_can_be_resumed_as_well(server: ModelServer, prompts
 def test_a_kill_loses_no_request_that_had_ended(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     server.timing.first_token = 0.1
-    command = [sys.executable, "-c", "from constructs_optim.cli import main; main()", "evaluate", "--url", server.url]
+    command = [sys.executable, "-c", "from constructs_optim.cli import main; main()", "evaluate", server.url]
     command += ["--prompts", str(prompts), "--concurrency", "1", "--requests", "200", "--output", str(out)]
     process = subprocess.Popen(
         command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -205,7 +202,7 @@ def test_an_evaluation_of_which_nothing_was_answered_says_so_by_its_status(
 ) -> None:
     server.timing.breaks_after = 1
     ran = run(
-        *("--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 4, "--warm-up", 0),
+        *(server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 4, "--warm-up", 0),
         *("--output", tmp_path / "out"),
     )
     assert ran.exit_code == 3, ran.output
@@ -216,7 +213,7 @@ def test_more_failures_than_allowed_say_so_by_their_status(server: ModelServer, 
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt": "fine"}\n{"prompt": "also fine"}\n{"prompt": "fault:500"}\n{"prompt": "good"}\n')
     out = tmp_path / "out"
-    asked = ("--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 4, "--output", out)
+    asked = (server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 4, "--output", out)
     ran = run(*asked, "--max-error-rate", 0.2)
     assert ran.exit_code == 5, ran.output
     assert "failed 25.0% of the requests at concurrency 1, and --max-error-rate allows 20.0%" in ran.output
@@ -229,8 +226,8 @@ def test_an_answer_that_is_not_streamed_is_told_of(server: ModelServer, tmp_path
     prompts.write_text('{"prompt": "bend:whole"}')
     out = tmp_path / "out"
     ran = run(
-        *("--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2, "--output", out),
-        *("--instance-price-per-hour", 1),
+        *(f"{server.url},instance-price-per-hour=1", "--prompts", prompts),
+        *("--concurrency", 1, "--requests", 2, "--output", out),
     )
     assert ran.exit_code == 0, ran.output
     said = " ".join(ran.output.split())
@@ -242,9 +239,7 @@ def test_an_answer_that_is_not_streamed_is_told_of(server: ModelServer, tmp_path
 def test_a_wrong_count_of_tokens_is_told_of(server: ModelServer, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt": "bend:uncounted"}')
-    ran = run(
-        "--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2, "--output", tmp_path / "o"
-    )
+    ran = run(server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2, "--output", tmp_path / "o")
     assert ran.exit_code == 0, ran.output
     assert "the server counted no tokens in 2 answers that have text" in " ".join(ran.output.split())
 
@@ -254,7 +249,7 @@ def test_without_prompts_they_are_made_up_at_the_length_of_a_usual_load(server: 
     (tmp_path / "model").mkdir()
     tokenizer = tokenizer_of_words(tmp_path / "model")
     ran = run(
-        *("--url", server.url, "--concurrency", 4, "--requests", 40, "--output", out, "--tokenizer", tokenizer),
+        *(f"{server.url},tokenizer={tokenizer}", "--concurrency", 4, "--requests", 40, "--output", out),
     )
     assert ran.exit_code == 0, ran.output
     (level,) = result_of(out).levels
@@ -269,13 +264,35 @@ def test_without_prompts_they_are_made_up_at_the_length_of_a_usual_load(server: 
 def test_each_side_has_its_discount(server: ModelServer, baseline: ModelServer, prompts: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     ran = run(
-        *("--url", server.url, "--compare", baseline.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2),
-        *("--output", out, "--instance-price-per-hour", 7.09, "--compare-instance-price-per-hour", 37.688),
-        *("--discount", 0.36, "--compare-discount", 0.4),
+        *(f"{server.url},instance-price-per-hour=7.09,discount=0.36", "--prompts", prompts),
+        *("--compare", f"{baseline.url},instance-price-per-hour=37.688,discount=0.4"),
+        *("--concurrency", 1, "--requests", 2, "--output", out),
     )
     assert ran.exit_code == 0, ran.output
     prices = [result_of(out, side).price for side in ("baseline", "optimized")]
     assert [price.discount for price in prices if price] == [0.4, 0.36]
+
+
+def test_a_side_may_be_written_as_json(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    side = {"url": server.url, "label": "small, quantized", "instance-price-per-hour": 2}
+    ran = run(json.dumps(side), "--prompts", prompts, "--concurrency", 1, "--requests", 2, "--output", out)
+    assert ran.exit_code == 0, ran.output
+    assert result_of(out).subject.label == "small, quantized"
+
+
+def test_a_baseline_has_the_settings_of_what_is_evaluated_where_it_names_no_others(
+    server: ModelServer, baseline: ModelServer, prompts: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    ran = run(
+        *(f"{server.url},model=one,discount=0.2,instance-price-per-hour=1", "--compare", baseline.url),
+        *("--prompts", prompts, "--concurrency", 1, "--requests", 2, "--output", out),
+    )
+    assert ran.exit_code == 0, ran.output
+    compared = result_of(out, "baseline")
+    assert (compared.subject.model, compared.price) == ("one", None), "what it costs is not shared"
+    assert baseline.timing.bodies[-1]["body"]["model"] == "one"
 
 
 def test_the_table_is_readable_at_80_columns(
@@ -283,8 +300,8 @@ def test_the_table_is_readable_at_80_columns(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     ran = run(
-        *("--url", server.url, "--compare", baseline.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2),
-        *("--output", tmp_path / "out", "--instance-price-per-hour", 7.09, "--compare-instance-price-per-hour", 37.688),
+        *(f"{server.url},instance-price-per-hour=7.09", "--prompts", prompts, "--concurrency", 1, "--requests", 2),
+        *("--compare", f"{baseline.url},instance-price-per-hour=37.688", "--output", tmp_path / "out"),
     )
     lines = ran.output.splitlines()
     table = [line for line in lines if line.startswith(("┃", "│", "┏", "└"))]
@@ -299,7 +316,7 @@ def test_an_endpoint_that_is_gone_is_told_of_and_nothing_is_lost(
 ) -> None:
     out = tmp_path / "out"
     server.timing.breaks_after = 10
-    ran = run("--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 200, "--output", out)
+    ran = run(server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 200, "--output", out)
     assert ran.exit_code == 4, ran.output
     assert "the last 23 requests all failed: status 500 ModelError asked for 500." in ran.output
     result = result_of(out)
@@ -311,29 +328,33 @@ def test_an_endpoint_that_is_gone_is_told_of_and_nothing_is_lost(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "give one of --endpoint-name and --url"),
-        (("--url", "http://x", "--endpoint-name", "x"), "give one of --endpoint-name and --url"),
-        (("--url", "http://x", "--compare-discount", 0.5), "give it with --compare"),
-        (("--url", "http://x", "--concurrency", "1,x"), "use whole numbers from 1"),
-        (("--url", "http://x", "--concurrency", "0"), "use whole numbers from 1"),
-        (("--url", "http://x", "--requests", 5, "--seconds", 5), "give one of --requests and --seconds"),
-        (("--url", "http://x", "--parameter", "top_p"), "use NAME=VALUE"),
-        (("--url", "http://x", "--compare-label", "b"), "give it with --compare"),
+        ((), "name a TARGET, or give --resume"),
+        (("http://x,varaint=a",), "'varaint=a' is no setting; there are variant=, inference-component="),
+        (("http://x,variant",), "'variant' is no setting"),
+        (("http://x,discount=1",), "TARGET: discount: Input should be less than 1"),
+        (("http://x", "--compare", "http://y,discount=much"), "--compare: discount: Input should be a valid number"),
+        (("{",), "is no JSON"),
+        (('{"label": "x"}',), "name an endpoint (endpoint_name) or a server (url)"),
+        (('{"url": "http://x", "endpoint_name": "x"}',), "name an endpoint (endpoint_name) or a server (url)"),
+        (("http://x", "--concurrency", "1,x"), "use whole numbers from 1"),
+        (("http://x", "--concurrency", "0"), "use whole numbers from 1"),
+        (("http://x", "--requests", 5, "--seconds", 5), "give one of --requests and --seconds"),
+        (("http://x", "--parameter", "top_p"), "use NAME=VALUE"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: tuple[Any, ...], said: str) -> None:
     ran = run(*arguments)
     assert ran.exit_code == 2
-    assert said in ran.output
+    assert said in " ".join(ran.output.split())
 
 
 def test_faulty_prompts_are_refused_before_anything_is_sent(server: ModelServer, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt": "fine"}\n{}\n[]\n')
-    ran = run("--url", server.url, "--prompts", prompts, "--output", tmp_path / "out")
+    ran = run(server.url, "--prompts", prompts, "--output", tmp_path / "out")
     assert ran.exit_code == 2
     assert "line 2: has none of prompt, messages and inputs" in ran.output
-    assert "line 3: is no JSON object but a list" in ran.output
+    assert "line 3: Input should be an object" in ran.output
     assert server.timing.requests == 0
     assert not (tmp_path / "out").exists()
 
@@ -341,7 +362,7 @@ def test_faulty_prompts_are_refused_before_anything_is_sent(server: ModelServer,
 def test_a_server_that_answers_nothing_that_can_be_measured_is_told_of(server: ModelServer, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt": "fault:500"}')
-    ran = run("--url", server.url, "--prompts", prompts, "--output", tmp_path / "out")
+    ran = run(server.url, "--prompts", prompts, "--output", tmp_path / "out")
     assert ran.exit_code == 2
     assert "gives no answer that can be measured" in ran.output
     assert "openai: server_error: status 500 ModelError asked for 500" in ran.output
@@ -349,7 +370,6 @@ def test_a_server_that_answers_nothing_that_can_be_measured_is_told_of(server: M
 
 def test_a_folder_with_an_evaluation_is_not_written_over(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
     asked = (
-        "--url",
         server.url,
         "--prompts",
         prompts,
@@ -369,7 +389,7 @@ def test_a_folder_with_an_evaluation_is_not_written_over(server: ModelServer, pr
 
 def test_parameters_reach_the_model_as_they_are_meant(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
     ran = run(
-        *("--url", server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 1, "--output", tmp_path / "out"),
+        *(server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 1, "--output", tmp_path / "out"),
         *("--parameter", "ignore_eos=true", "--parameter", "stop=END", "--temperature", 0.5, "--max-tokens", 5),
     )
     assert ran.exit_code == 0, ran.output
@@ -391,11 +411,8 @@ def test_a_sagemaker_endpoint_is_described_and_measured(
     endpoint: Served, server: ModelServer, prompts: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    price = ("--instance-price-per-hour", 7.09)
-    ran = run(
-        *("--endpoint-name", endpoint.name, "--prompts", prompts, "--output", out),
-        *("--concurrency", 2, "--requests", 4, *price),
-    )
+    target = f"{endpoint.name},instance-price-per-hour=7.09"
+    ran = run(target, "--prompts", prompts, "--output", out, "--concurrency", 2, "--requests", 4)
     assert ran.exit_code == 0, ran.output
     result = result_of(out)
     assert result.subject.endpoint_name == endpoint.name
@@ -406,7 +423,7 @@ def test_a_sagemaker_endpoint_is_described_and_measured(
 
 
 def test_an_endpoint_that_is_not_there_is_told_of(endpoint: Served, prompts: Path, tmp_path: Path) -> None:
-    ran = run("--endpoint-name", "nowhere", "--prompts", prompts, "--output", tmp_path / "out")
+    ran = run("nowhere", "--prompts", prompts, "--output", tmp_path / "out")
     assert ran.exit_code == 2
     assert "Could not find endpoint" in ran.output
 
@@ -416,11 +433,11 @@ def test_of_an_endpoint_with_components_one_has_to_be_chosen(
 ) -> None:
     served = Served.by_components(cloud, least_instances=1)
     component = served.component()
-    asked = ("--endpoint-name", served.name, "--prompts", prompts, "--concurrency", 1, "--requests", 1)
-    refused = run(*asked, "--output", tmp_path / "out")
+    asked = ("--prompts", prompts, "--concurrency", 1, "--requests", 1)
+    refused = run(served.name, *asked, "--output", tmp_path / "out")
     assert refused.exit_code == 2
-    assert "choose one with --inference-component" in refused.output
-    ran = run(*asked, "--inference-component", component, "--output", tmp_path / "chosen")
+    assert f"choose one with {served.name},inference-component=NAME" in refused.output
+    ran = run(f"{served.name},inference-component={component}", *asked, "--output", tmp_path / "chosen")
     assert ran.exit_code == 0, ran.output
     assert result_of(tmp_path / "chosen").subject.inference_component_name == component
     assert server.timing.bodies[-1]["headers"]["x-amzn-sagemaker-inference-component"] == component
@@ -450,8 +467,8 @@ def test_an_artifact_is_known_and_its_own_tokenizer_counts(
     )
     out = tmp_path / "out"
     ran = run(
-        *("--endpoint-name", name, "--prompts", prompts, "--concurrency", 1, "--requests", 4, "--output", out),
-        *("--instance-price-per-hour", 1.5),
+        *(f"{name},instance-price-per-hour=1.5", "--prompts", prompts),
+        *("--concurrency", 1, "--requests", 4, "--output", out),
     )
     assert ran.exit_code == 0, ran.output
     result = result_of(out)
@@ -464,6 +481,6 @@ def test_an_artifact_is_known_and_its_own_tokenizer_counts(
 
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    ran = run("--url", "http://127.0.0.1:1/v1")
+    ran = run("http://127.0.0.1:1/v1")
     assert ran.exit_code == 2
     assert 'pip install "constructs-optim[evaluate]"' in ran.output

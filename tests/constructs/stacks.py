@@ -23,9 +23,12 @@ from constructs_optim import (
     DataCapture,
     FineTune,
     IArtifactStore,
+    JobOptions,
     Medusa,
     Model,
     ModelRecommendation,
+    MonitoringOptions,
+    NetworkOptions,
     Observability,
     OptimizationJob,
     OptimizedEndpoint,
@@ -38,6 +41,7 @@ from constructs_optim import (
     SpeculativeDecoding,
     TrainingCompute,
     UpdatePolicy,
+    VariantOptions,
     Workload,
 )
 
@@ -187,7 +191,7 @@ def _my_vpc(scope: Stack) -> ec2.IVpc:
 
 
 def _in_a_vpc(scope: Stack) -> None:
-    endpoint(scope, vpc=_my_vpc(scope))
+    endpoint(scope, network=NetworkOptions(vpc=_my_vpc(scope)))
 
 
 def _own_role(scope: Stack) -> None:
@@ -202,7 +206,7 @@ def _imported_role(scope: Stack) -> None:
 def _job_alone(scope: Stack) -> None:
     OptimizationJob(
         scope, "Job", model=llama(), techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge",
-        timeout=Duration.hours(2),
+        jobs=JobOptions(timeout=Duration.hours(2)),
     )  # fmt: skip
 
 
@@ -246,7 +250,7 @@ def _medusa(scope: Stack) -> None:
         ],
         artifact_store=ArtifactStore(scope, "Artifacts", encryption_key=key),
         instance_type="ml.g5.4xlarge",
-        vpc=_my_vpc(scope),
+        network=NetworkOptions(vpc=_my_vpc(scope)),
     )
 
 
@@ -311,20 +315,26 @@ def _captured_and_reserved(scope: Stack) -> None:
     topic = sns.Topic.from_topic_arn(scope, "Pages", "arn:aws:sns:us-west-2:111122223333:pages")
     endpoint(
         scope,
-        alarm_actions=[SnsAction(topic)],
-        capacity_reservation=CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"),
-        container_startup_timeout=Duration.minutes(20),
+        monitoring=MonitoringOptions(
+            alarm_actions=[SnsAction(topic)],
+            instance_price_per_hour=7.09,
+            observability=Observability(frequency_seconds=10, enhanced=True, detailed=True),
+        ),
+        variant=VariantOptions(
+            capacity_reservation=CapacityReservation(
+                arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
+            ),
+            container_startup_timeout=Duration.minutes(20),
+            inference_ami_version="al2-ami-sagemaker-inference-gpu-3-1",
+            initial_instance_count=2,
+            instance_provision_timeout=Duration.minutes(30),
+            model_data_download_timeout=Duration.minutes(30),
+            routing=Routing.prefix_aware(),
+        ),
         data_capture=DataCapture(bucket, sampling_percentage=10),
         endpoint_name="chat-llama-70b",
-        inference_ami_version="al2-ami-sagemaker-inference-gpu-3-1",
-        initial_instance_count=2,
-        instance_price_per_hour=7.09,
-        instance_provision_timeout=Duration.minutes(30),
-        model_data_download_timeout=Duration.minutes(30),
-        network_isolation=False,
-        observability=Observability(frequency_seconds=10, enhanced=True, detailed=True),
+        network=NetworkOptions(isolation=False),
         removal_policy=RemovalPolicy.RETAIN,
-        routing=Routing.prefix_aware(),
         update_policy=UpdatePolicy.canary(percent=50, bake_time=Duration.minutes(5)),
     )
 
@@ -341,7 +351,7 @@ def _queued(scope: Stack) -> None:
             bucket, max_concurrent_invocations_per_instance=4, error_topic=topic, encryption_key=key
         ),
         update_policy=UpdatePolicy.rolling(instances=1),
-        initial_instance_count=2,
+        variant=VariantOptions(initial_instance_count=2),
     )
 
 
@@ -354,7 +364,7 @@ def _evaluated(scope: Stack) -> None:
         token_secret_arn=secret,
     )
     store = ArtifactStore(scope, "Artifacts", encryption_key=kms.Key(scope, "Key", enable_key_rotation=True))
-    endpoint(scope, vpc=_my_vpc(scope), artifact_store=store).evaluate(
+    endpoint(scope, network=NetworkOptions(vpc=_my_vpc(scope)), artifact_store=store).evaluate(
         workload=workload, schedule="rate(1 day)", discount=0.3
     ).require(p99_ttft_ms=500, max_regression=0.05, quality=QualityRequirement(prompts="s3://prompts/gate.jsonl"))
     component = endpoint(scope, "AsComponent", inference_component=True)

@@ -17,7 +17,15 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match, Template
 from constructs import Construct
 
-from constructs_optim import IOptimizedEndpoint, Model, OptimizedEndpoint, Pool, Quantization, SpeculativeDecoding
+from constructs_optim import (
+    IOptimizedEndpoint,
+    Model,
+    NetworkOptions,
+    OptimizedEndpoint,
+    Pool,
+    Quantization,
+    SpeculativeDecoding,
+)
 
 from .stacks import ENVIRONMENT, endpoint, llama, resource, resources, stack, template_of
 
@@ -137,7 +145,7 @@ def test_an_endpoint_in_a_vpc_is_connectable() -> None:
         scope, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
     )
     database = ec2.SecurityGroup(scope, "Database", vpc=vpc)
-    made = endpoint(scope, vpc=vpc)
+    made = endpoint(scope, network=NetworkOptions(vpc=vpc))
     database.connections.allow_from(made, ec2.Port.tcp(5432))
     ingress = resource(template_of(scope), "AWS::EC2::SecurityGroupIngress")
     assert ingress["FromPort"] == 5432

@@ -14,6 +14,7 @@ from constructs_optim import (
     AlarmSettings,
     EndpointDashboard,
     EvaluatedModel,
+    MonitoringOptions,
     Quantization,
     ServedModel,
     Sharding,
@@ -213,7 +214,7 @@ def test_an_endpoint_that_scales_shows_its_limits() -> None:
 
 def test_the_latency_that_raises_an_alarm_is_drawn_among_the_latencies() -> None:
     scope = stack()
-    endpoint(scope, alarms=Alarms(latency=AlarmSettings(threshold=20)))
+    endpoint(scope, monitoring=MonitoringOptions(alarms=Alarms(latency=AlarmSettings(threshold=20))))
     ((body, _),) = bodies(template_of(scope))
     (latency,) = [graph for graph in graphs(body) if graph["title"] == "Model latency"]
     (mark,) = latency["annotations"]["horizontal"]

@@ -11,6 +11,7 @@ from aws_cdk import aws_s3 as s3
 
 from constructs_optim import (
     AsyncInference,
+    MonitoringOptions,
     OptimizedEndpoint,
     Pool,
     QualityRequirement,
@@ -93,7 +94,7 @@ def test_a_changed_requirement_or_recipe_is_waited_for_anew_and_nothing_else_is(
     assert condition([Quantization.awq(group_size=64)], 500) != before
     assert condition([Quantization.awq()], 500, environment={"OPTION_MAX_ROLLING_BATCH_SIZE": "1"}) != before
     assert condition([Quantization.awq()], 500, instance_type="ml.g5.48xlarge") != before
-    assert condition([Quantization.awq()], 500, discount=0.3) == before
+    assert condition([Quantization.awq()], 500, monitoring=MonitoringOptions(discount=0.3)) == before
 
 
 def test_a_workload_that_changes_is_another_configuration() -> None:

@@ -4,6 +4,7 @@ a violation with a rule's id.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -26,6 +27,9 @@ from constructs_optim import (
     AsyncInference,
     CapacityReservation,
     DataCapture,
+    JobOptions,
+    MonitoringOptions,
+    NetworkOptions,
     Observability,
     OptimizedEndpoint,
     Pool,
@@ -33,9 +37,10 @@ from constructs_optim import (
     RecipeError,
     Routing,
     UpdatePolicy,
+    VariantOptions,
 )
-from constructs_optim_local.api_error import ApiError
-from constructs_optim_local.api_model import ApiModel
+from constructs_optim_local.api.error import ApiError
+from constructs_optim_local.api.model import ApiModel
 
 from .stacks import endpoint, resource, resources, stack, template_of
 
@@ -73,54 +78,74 @@ _IN_A_STACK = 30
 # What is given when a prop is switched on. A prop that this table lacks is found by a test below.
 ON: dict[str, Callable[[Stack], Props]] = {
     "adapters": lambda _: {"adapters": Adapters()},
-    "alarm_actions": lambda _: {"alarm_actions": ()},
-    "alarms": lambda _: {"alarms": Alarms.none()},
+    "monitoring.alarm_actions": lambda _: {"monitoring.alarm_actions": ()},
+    "monitoring.alarms": lambda _: {"monitoring.alarms": Alarms.none()},
     "async_inference": lambda scope: {"async_inference": AsyncInference(_bucket(scope, "Answers"))},
-    "capacity_reservation": lambda _: {"capacity_reservation": CapacityReservation(arn=_RESERVATION)},
-    "container_startup_timeout": lambda _: {"container_startup_timeout": Duration.minutes(20)},
+    "variant.capacity_reservation": lambda _: {"variant.capacity_reservation": CapacityReservation(arn=_RESERVATION)},
+    "variant.container_startup_timeout": lambda _: {"variant.container_startup_timeout": Duration.minutes(20)},
     "data_capture": lambda scope: {"data_capture": DataCapture(_bucket(scope), sampling_percentage=10)},
-    "discount": lambda _: {"discount": 0.2},
+    "monitoring.discount": lambda _: {"monitoring.discount": 0.2},
     "encryption_key": lambda scope: {"encryption_key": kms.Key.from_key_arn(scope, "Key", _KEY)},
     # Filled in for each case: no two endpoints of a stack have one name.
     "endpoint_name": lambda _: {"endpoint_name": "chat-llama-70b-{}"},
     "environment": lambda _: {"environment": {"OPTION_MAX_MODEL_LEN": "8192"}},
-    "inference_ami_version": lambda _: {"inference_ami_version": "al2-ami-sagemaker-inference-gpu-3-1"},
+    "variant.inference_ami_version": lambda _: {"variant.inference_ami_version": "al2-ami-sagemaker-inference-gpu-3-1"},
     "inference_component": lambda _: {"inference_component": True},
-    "initial_instance_count": lambda _: {"initial_instance_count": 2},
+    "variant.initial_instance_count": lambda _: {"variant.initial_instance_count": 2},
     "instance_pools": lambda _: {"instance_pools": _POOLS, "instance_type": None, "techniques": None},
-    "instance_price_per_hour": lambda _: {"instance_price_per_hour": 7.09},
-    "instance_provision_timeout": lambda _: {"instance_provision_timeout": Duration.minutes(30)},
-    "job_role": lambda scope: {
-        "job_role": iam.Role(scope, "JobRole", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
+    "monitoring.instance_price_per_hour": lambda _: {"monitoring.instance_price_per_hour": 7.09},
+    "variant.instance_provision_timeout": lambda _: {"variant.instance_provision_timeout": Duration.minutes(30)},
+    "jobs.role": lambda scope: {
+        "jobs.role": iam.Role(scope, "JobRole", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
     },
-    "max_instance_count": lambda _: {"max_instance_count": 4},
-    "max_runtime": lambda _: {"max_runtime": Duration.hours(2)},
-    "min_instance_count": lambda _: {"min_instance_count": 1},
-    "model_data_download_timeout": lambda _: {"model_data_download_timeout": Duration.minutes(30)},
-    "network_isolation": lambda _: {"network_isolation": False},
-    "observability": lambda _: {"observability": Observability(frequency_seconds=10, enhanced=True, detailed=True)},
-    "ok_actions": lambda _: {"ok_actions": ()},
+    "variant.max_instance_count": lambda _: {"variant.max_instance_count": 4},
+    "jobs.max_runtime": lambda _: {"jobs.max_runtime": Duration.hours(2)},
+    "variant.min_instance_count": lambda _: {"variant.min_instance_count": 1},
+    "variant.model_data_download_timeout": lambda _: {"variant.model_data_download_timeout": Duration.minutes(30)},
+    "network.isolation": lambda _: {"network.isolation": False},
+    "monitoring.observability": lambda _: {
+        "monitoring.observability": Observability(frequency_seconds=10, enhanced=True, detailed=True)
+    },
+    "monitoring.ok_actions": lambda _: {"monitoring.ok_actions": ()},
     "removal_policy": lambda _: {"removal_policy": RemovalPolicy.RETAIN},
     "role": lambda scope: {"role": iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))},
-    "rollback_alarms": lambda scope: {"rollback_alarms": [_alarm(scope)]},
-    "routing": lambda _: {"routing": Routing.prefix_aware()},
-    "timeout": lambda _: {"timeout": Duration.hours(2)},
-    "update_policy": lambda _: {"update_policy": UpdatePolicy.rolling(), "initial_instance_count": 2},
-    "variant_name": lambda _: {"variant_name": "main"},
-    "volume_size": lambda _: {"volume_size": Size.gibibytes(256)},
-    "vpc": lambda scope: {"vpc": _vpc(scope)},
+    "variant.routing": lambda _: {"variant.routing": Routing.prefix_aware()},
+    "jobs.timeout": lambda _: {"jobs.timeout": Duration.hours(2)},
+    "update_policy": lambda scope: {
+        "update_policy": UpdatePolicy.rolling(rollback_alarms=[_alarm(scope)]),
+        "variant.initial_instance_count": 2,
+    },
+    "variant.name": lambda _: {"variant.name": "main"},
+    "variant.volume_size": lambda _: {"variant.volume_size": Size.gibibytes(256)},
+    "network.vpc": lambda scope: {"network.vpc": _vpc(scope)},
 }
 # What an endpoint cannot be without, and what goes with others only.
 _ALWAYS_OR_WITH_OTHERS = {
-    "scope", "id", "model", "techniques", "instance_type", "artifact_key", "artifact_store", "vpc_subnets",
-    "security_groups",
+    "scope", "id", "model", "techniques", "instance_type", "artifact_key", "artifact_store",
+    "network.vpc_subnets", "network.security_groups",
 }  # fmt: skip
+_GROUPS: dict[str, type[Any]] = {
+    "variant": VariantOptions,
+    "jobs": JobOptions,
+    "monitoring": MonitoringOptions,
+    "network": NetworkOptions,
+}
 _TYPES = {
     "AWS::SageMaker::EndpointConfig": "CreateEndpointConfig",
     "AWS::SageMaker::Endpoint": "CreateEndpoint",
     "AWS::SageMaker::InferenceComponent": "CreateInferenceComponent",
     "AWS::SageMaker::Model": "CreateModel",
 }
+
+
+def grouped(props: Props) -> Props:
+    """Keyword arguments of an endpoint: ``variant.name`` is the ``name`` of its VariantOptions."""
+    arguments: Props = {name: value for name, value in props.items() if "." not in name}
+    for group, options in _GROUPS.items():
+        own = {name.partition(".")[2]: value for name, value in props.items() if name.startswith(f"{group}.")}
+        if own:
+            arguments[group] = options(**own)
+    return arguments
 
 
 def _switched_on(combinations: list[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -135,7 +160,7 @@ def _switched_on(combinations: list[tuple[str, ...]]) -> Iterator[tuple[tuple[st
                 props = {key: value for name in names for key, value in given[name].items()}
                 if "endpoint_name" in props:
                     props["endpoint_name"] = props["endpoint_name"].format(number)
-                endpoint(scope, case, **props)
+                endpoint(scope, case, **grouped(props))
                 declared[case] = names
             except RecipeError as error:
                 yield names, [violation.rule for violation in error.violations]
@@ -212,7 +237,9 @@ def _refused_by_cfn_lint(found: Iterable[dict[str, Any]]) -> list[str]:
 
 def test_the_table_has_every_prop() -> None:
     props = set(OptimizedEndpoint.__init__.__annotations__) - {"return"}
-    assert props - _ALWAYS_OR_WITH_OTHERS == set(ON)
+    fields = {f"{group}.{field.name}" for group, options in _GROUPS.items() for field in dataclasses.fields(options)}
+    assert (props - set(_GROUPS)) | fields == set(ON) | _ALWAYS_OR_WITH_OTHERS
+    assert len(props - {"scope", "id"}) <= 20
 
 
 @pytest.mark.exhaustive
@@ -235,12 +262,12 @@ def test_every_prop_alone_and_in_pairs_is_deployable_or_breaks_a_rule() -> None:
     assert all(re.fullmatch(r"OPT\d{3}", rule) for rules in refused.values() for rule in rules)
     assert [names for names in refused if len(names) == 1] == [
         ("encryption_key",),
-        ("max_instance_count",),
-        ("min_instance_count",),
-        ("volume_size",),
+        ("variant.max_instance_count",),
+        ("variant.min_instance_count",),
+        ("variant.volume_size",),
     ]
     assert refused["async_inference", "inference_component"] == ["OPT105"]
-    assert refused["capacity_reservation", "instance_pools"] == ["OPT109"]
+    assert refused["variant.capacity_reservation", "instance_pools"] == ["OPT109"]
 
 
 def test_what_the_test_of_all_props_stands_on_would_find_something() -> None:
@@ -264,7 +291,12 @@ def test_capture_lets_the_execution_role_write_below_its_prefix_only() -> None:
 def test_statements_for_a_role_of_the_users_own_have_ids_of_their_own() -> None:
     scope = stack()
     role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
-    endpoint(scope, role=role, rollback_alarms=[_alarm(scope)], data_capture=DataCapture(_bucket(scope)))
+    endpoint(
+        scope,
+        role=role,
+        update_policy=UpdatePolicy.all_at_once(rollback_alarms=[_alarm(scope)]),
+        data_capture=DataCapture(_bucket(scope)),
+    )
     policies = resources(template_of(scope), "AWS::IAM::Policy")
     ids = [[statement["Sid"] for statement in policy["PolicyDocument"]["Statement"]] for policy in policies]
     shared, apart = sorted(ids, key=len, reverse=True)
@@ -297,7 +329,7 @@ def test_volumes_without_disks_are_encrypted_with_the_key_and_have_the_size_that
         techniques=[_neuron()],
         instance_type="ml.inf2.48xlarge",
         encryption_key=kms.Key.from_key_arn(scope, "Key", _KEY),
-        volume_size=Size.gibibytes(256),
+        variant=VariantOptions(volume_size=Size.gibibytes(256)),
     )
     config = resource(template_of(scope), "AWS::SageMaker::EndpointConfig")
     assert config["KmsKeyId"] == _KEY
@@ -327,14 +359,19 @@ def test_what_has_no_prop_is_reached_through_the_resource_itself() -> None:
 
 def test_violations_of_recipe_and_hosting_come_together() -> None:
     with pytest.raises(RecipeError) as caught:
-        endpoint(stack(), instance_type="ml.g5.12xlage", initial_instance_count=0, endpoint_name="a b")
+        endpoint(
+            stack(),
+            instance_type="ml.g5.12xlage",
+            variant=VariantOptions(initial_instance_count=0),
+            endpoint_name="a b",
+        )
     assert [violation.rule for violation in caught.value.violations] == ["OPT010", "OPT100", "OPT101"]
 
 
 def test_a_refused_endpoint_leaves_nothing_behind() -> None:
     scope = stack()
     with pytest.raises(RecipeError):
-        endpoint(scope, initial_instance_count=0)
+        endpoint(scope, variant=VariantOptions(initial_instance_count=0))
     assert scope.node.try_find_child("Llama70B") is None
 
 

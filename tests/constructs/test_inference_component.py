@@ -15,6 +15,7 @@ from aws_cdk import aws_iam as iam
 from constructs_optim import (
     Adapters,
     Model,
+    NetworkOptions,
     OptimizedEndpoint,
     Pool,
     Quantization,
@@ -22,6 +23,7 @@ from constructs_optim import (
     Sharding,
     SpeculativeDecoding,
     UpdatePolicy,
+    VariantOptions,
 )
 
 from .stacks import endpoint, llama, resource, resources, stack, template_of
@@ -131,7 +133,7 @@ def test_an_instance_stays_for_the_component_that_stays() -> None:
 
 
 def test_copies_that_do_not_fit_are_refused_when_they_are_declared() -> None:
-    made = shared(max_instance_count=1)
+    made = shared(variant=VariantOptions(max_instance_count=1))
     made.add_component("One", model=llama(), techniques=[Quantization.awq()])
     with pytest.raises(RecipeError) as caught:
         made.add_component("Two", model=small(), techniques=[SMALL])
@@ -141,7 +143,7 @@ def test_copies_that_do_not_fit_are_refused_when_they_are_declared() -> None:
 
 
 def test_scaling_beyond_the_instances_is_refused_when_it_is_declared() -> None:
-    made = shared(max_instance_count=1)
+    made = shared(variant=VariantOptions(max_instance_count=1))
     component = made.add_component("One", model=small(), techniques=[SMALL])
     with pytest.raises(RecipeError) as caught:
         component.auto_scale(max_capacity=5)
@@ -237,7 +239,7 @@ def test_pools_of_a_component_are_those_of_its_endpoint() -> None:
 
 
 def test_copies_are_replaced_in_the_batches_of_a_rolling_policy() -> None:
-    made = shared(update_policy=UpdatePolicy.rolling(percent=50), initial_instance_count=2)
+    made = shared(update_policy=UpdatePolicy.rolling(percent=50), variant=VariantOptions(initial_instance_count=2))
     made.add_component("Small", model=small(), techniques=[SMALL])
     policy = resource(template_of(made.stack), COMPONENT)["DeploymentConfig"]["RollingUpdatePolicy"]  # type: ignore[arg-type]
     assert policy == {"MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50}, "WaitIntervalInSeconds": 600}
@@ -266,7 +268,7 @@ def test_the_endpoint_of_components_is_in_the_vpc_itself_and_as_isolated_as_its_
     vpc = ec2.Vpc.from_vpc_attributes(
         scope, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
     )
-    endpoint(scope, inference_component=True, vpc=vpc)
+    endpoint(scope, inference_component=True, network=NetworkOptions(vpc=vpc))
     template = template_of(scope)
     config, model = (resource(template, f"AWS::SageMaker::{name}") for name in ("EndpointConfig", "Model"))
     assert config["VpcConfig"] == model["VpcConfig"]
@@ -284,9 +286,9 @@ def test_the_endpoint_of_added_components_is_as_isolated_as_their_models() -> No
 def test_models_that_need_the_network_and_models_that_are_cut_off_from_it_are_not_served_together() -> None:
     made = shared()
     made.add_component("One", model=small(), techniques=[SMALL])
-    with pytest.raises(ValueError, match=r"add_component\('Two'\): .*network_isolation=False"):
+    with pytest.raises(ValueError, match=r"add_component\('Two'\): .*NetworkOptions\(isolation=False"):
         made.add_component("Two", model=small(), techniques=[SMALL, Sharding.fast_load()])
-    together = shared(network_isolation=False)
+    together = shared(network=NetworkOptions(isolation=False))
     together.add_component("One", model=small(), techniques=[SMALL])
     together.add_component("Two", model=small(), techniques=[SMALL, Sharding.fast_load()])
     template = template_of(Stack.of(together))
@@ -295,7 +297,7 @@ def test_models_that_need_the_network_and_models_that_are_cut_off_from_it_are_no
 
 
 def test_more_instances_to_start_with_than_the_copies_take_are_within_the_managed_range() -> None:
-    made = shared(initial_instance_count=5)
+    made = shared(variant=VariantOptions(initial_instance_count=5))
     made.add_component("One", model=small(), techniques=[SMALL]).auto_scale(min_capacity=0, max_capacity=1)
     variant = variant_of(made)
     assert variant["InitialInstanceCount"] == variant["ManagedInstanceScaling"]["MaxInstanceCount"] == 5
@@ -332,7 +334,7 @@ def test_no_more_than_ten_alarms_roll_a_component_back_those_that_were_given_fir
     scope = stack()
     arn = "arn:aws:cloudwatch:us-west-2:111122223333:alarm:mine-"
     given = [cloudwatch.Alarm.from_alarm_arn(scope, f"Mine{number}", f"{arn}{number}") for number in range(9)]
-    endpoint(scope, inference_component=True, rollback_alarms=given)
+    endpoint(scope, inference_component=True, update_policy=UpdatePolicy.all_at_once(rollback_alarms=given))
     template = template_of(scope)
     for name in ("Endpoint", "InferenceComponent"):
         config = resource(template, f"AWS::SageMaker::{name}")["DeploymentConfig"]

@@ -16,11 +16,15 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.aws_cloudwatch_actions import SnsAction
 
 from constructs_optim import (
+    Alarms,
     ArtifactStore,
     AsyncInference,
     DataCapture,
+    JobOptions,
     Model,
     ModelRecommendation,
+    MonitoringOptions,
+    NetworkOptions,
     OptimizationJob,
     OptimizedArtifact,
     OptimizedEndpoint,
@@ -28,6 +32,7 @@ from constructs_optim import (
     Quantization,
     RecipeError,
     UpdatePolicy,
+    VariantOptions,
 )
 from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
 from constructs_optim.recipe.rules import all_rules
@@ -36,20 +41,30 @@ from .stacks import endpoint, llama, resource, resources, stack, template_of
 
 # What is given for an argument, where the violation is, and what is said of it.
 WRONG: list[tuple[dict[str, Any], str, str]] = [
-    ({"max_runtime": 36000}, "max_runtime", "Duration.seconds(36000)"),
-    ({"timeout": "2 hours"}, "timeout", "Duration.seconds(600)"),
-    ({"container_startup_timeout": 600}, "container_startup_timeout", "a Duration"),
-    ({"volume_size": 512}, "volume_size", "Size.gibibytes(512)"),
+    ({"jobs": JobOptions(max_runtime=36000)}, "jobs.max_runtime", "Duration.seconds(36000)"),
+    ({"jobs": JobOptions(timeout="2 hours")}, "jobs.timeout", "Duration.seconds(600)"),
+    ({"variant": VariantOptions(container_startup_timeout=600)}, "variant.container_startup_timeout", "a Duration"),
+    ({"variant": VariantOptions(volume_size=512)}, "variant.volume_size", "Size.gibibytes(512)"),
     ({"artifact_store": "artifacts"}, "artifact_store", "from_bucket_name(stack, \"Store\", 'artifacts')"),
     ({"role": "arn:aws:iam::1:role/x"}, "role", "iam.Role.from_role_arn(stack, \"Role\", 'arn:aws:iam::1:role/x')"),
     ({"encryption_key": "alias/mine"}, "encryption_key", "kms.Key.from_key_arn"),
-    ({"vpc": "vpc-123"}, "vpc", "vpc_id='vpc-123'"),
-    ({"security_groups": ["sg-1"]}, "security_groups[0]", "from_security_group_id(stack, \"Group\", 'sg-1')"),
-    ({"security_groups": "sg-1"}, "security_groups", "a list"),
-    ({"alarm_actions": ["arn:aws:sns:us-west-2:1:t"]}, "alarm_actions[0]", "'arn:aws:sns:us-west-2:1:t'"),
-    ({"rollback_alarms": ["checkout"]}, "rollback_alarms[0]", "a cloudwatch.IAlarm"),
-    ({"rollback_alarms": 3}, "rollback_alarms", "a list"),
-    ({"alarms": 3}, "alarms", "Alarms(latency="),
+    ({"network": NetworkOptions(vpc="vpc-123")}, "network.vpc", "vpc_id='vpc-123'"),
+    (
+        {"network": NetworkOptions(security_groups=["sg-1"])},
+        "network.security_groups[0]",
+        "from_security_group_id(stack, \"Group\", 'sg-1')",
+    ),
+    ({"network": NetworkOptions(security_groups="sg-1")}, "network.security_groups", "a list"),
+    (
+        {"monitoring": MonitoringOptions(alarm_actions=["arn:aws:sns:us-west-2:1:t"])},
+        "monitoring.alarm_actions[0]",
+        "'arn:aws:sns:us-west-2:1:t'",
+    ),
+    ({"monitoring": MonitoringOptions(alarms=3)}, "monitoring.alarms", "Alarms(latency="),
+    ({"variant": {"initial_instance_count": 2}}, "variant", "VariantOptions(initial_instance_count=2)"),
+    ({"jobs": Duration.hours(2)}, "jobs", "JobOptions(timeout=Duration.hours(2))"),
+    ({"monitoring": Alarms()}, "monitoring", "MonitoringOptions(alarm_actions="),
+    ({"network": "vpc-123"}, "network", "NetworkOptions(vpc=vpc)"),
     ({"removal_policy": "retain"}, "removal_policy", "RemovalPolicy.RETAIN"),
     ({"data_capture": True}, "data_capture", "DataCapture(bucket)"),
     ({"async_inference": True}, "async_inference", "AsyncInference(bucket)"),
@@ -87,7 +102,7 @@ def test_arguments_of_another_kind_are_reported_with_all_that_is_wrong_with_the_
             chat,
             instance_type="ml.g5.12xlage",
             techniques=[Quantization.awq(), Quantization.awq()],
-            max_runtime=3600,
+            jobs=JobOptions(max_runtime=3600),
             endpoint_name="my_chat",
         )
     assert [violation.rule for violation in caught.value.violations] == ["OPT090", "OPT010", "OPT022", "OPT100"]
@@ -125,6 +140,12 @@ def test_what_the_cdk_and_this_library_make_is_of_its_kind() -> None:
         (lambda: UpdatePolicy.all_at_once(bake_time=600), "update_policy.bake_time", "Duration.seconds(600)"),
         (lambda: UpdatePolicy.canary(termination_wait=60), "update_policy.termination_wait", "Duration.seconds(60)"),
         (lambda: UpdatePolicy.rolling(timeout="1h"), "update_policy.timeout", "Duration.seconds(600)"),
+        (
+            lambda: UpdatePolicy.linear(rollback_alarms=["checkout"]),
+            "update_policy.rollback_alarms[0]",
+            "from_alarm_arn",
+        ),
+        (lambda: UpdatePolicy.canary(rollback_alarms=3), "update_policy.rollback_alarms", "rollback_alarms=["),
         (lambda: DataCapture("captures"), "data_capture.bucket", "'captures'"),
         (lambda: AsyncInference("answers"), "async_inference.bucket", "'answers'"),
         (lambda: ArtifactStore.from_bucket("artifacts"), "bucket", "'artifacts'"),
@@ -156,9 +177,9 @@ def test_a_job_refuses_other_kinds_before_it_adds_anything() -> None:
     with pytest.raises(RecipeError) as caught:
         OptimizationJob(
             scope, "Job", model=llama(), techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge",
-            timeout=7200, vpc="vpc-1",
+            jobs=JobOptions(timeout=7200), network=NetworkOptions(vpc="vpc-1"),
         )  # fmt: skip
-    assert [violation.location for violation in caught.value.violations] == ["timeout", "vpc"]
+    assert [violation.location for violation in caught.value.violations] == ["jobs.timeout", "network.vpc"]
     assert not scope.node.children
     with pytest.raises(RecipeError) as caught:
         OptimizationJob(
@@ -231,8 +252,8 @@ def test_a_technique_that_there_is_not_names_those_there_are(name: str, told: st
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"alarms": False}, "what works: Alarms.none()"),
-        ({"initial_instance_count": "2"}, "a count is a number, and this is text"),
+        ({"monitoring": MonitoringOptions(alarms=False)}, "what works: Alarms.none()"),
+        ({"variant": VariantOptions(initial_instance_count="2")}, "a count is a number, and this is text"),
         ({"techniques": None}, "OPT020 techniques = none"),
     ],
 )

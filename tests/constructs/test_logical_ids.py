@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from constructs_optim import (
     FineTune,
     Medusa,
     Model,
+    MonitoringOptions,
     OptimizedEndpoint,
     Quantization,
     RecipeError,
@@ -24,7 +26,7 @@ from constructs_optim import (
 from constructs_optim.recipe.techniques import Technique
 
 from .stacks import ENVIRONMENT, STACKS, endpoint, llama
-from .test_endpoint_options import ON
+from .test_endpoint_options import ON, grouped
 
 _MISTRAL = Model.s3("s3://models/mistral/7b")
 # The same endpoint with what may become of its recipe.
@@ -57,7 +59,7 @@ def _evaluated(scope: Stack) -> None:
 
 
 def _all_alarms(scope: Stack) -> None:
-    endpoint(scope, alarms=Alarms(failed_job=False))
+    endpoint(scope, monitoring=MonitoringOptions(alarms=Alarms(failed_job=False)))
 
 
 def _cases() -> dict[str, Callable[[Stack], object]]:
@@ -67,7 +69,7 @@ def _cases() -> dict[str, Callable[[Stack], object]]:
             scope, model=model or llama(), techniques=techniques
         )
     for name, given in ON.items():
-        cases[f"option_{name}"] = lambda scope, given=given: endpoint(scope, **given(scope))
+        cases[f"option_{name}"] = lambda scope, given=given: endpoint(scope, **grouped(given(scope)))
     for build in (_scaled, _scaled_component, _evaluated, _all_alarms):
         cases[f"declared{build.__name__}"] = build
     cases["of_components"] = lambda scope: OptimizedEndpoint(
@@ -81,7 +83,7 @@ def _types_by_logical_id(folder: Path) -> dict[str, dict[str, list[str]]]:
     app = App(outdir=str(folder))
     declared: list[str] = []
     for name, build in _cases().items():
-        scope = Stack(app, name.replace("_", "-"), env=ENVIRONMENT)
+        scope = Stack(app, re.sub("[_.]", "-", name), env=ENVIRONMENT)
         try:
             build(scope)
             declared.append(scope.stack_name)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aws_cdk import App, CfnOutput, Duration, Environment, Stack
 
-from constructs_optim import Model, OptimizationJob, Quantization
+from constructs_optim import JobOptions, Model, OptimizationJob, Quantization
 
 from .stacks import llama, resource, resources, stack, template_of
 
@@ -74,12 +74,15 @@ def test_a_deployment_may_go_on_without_waiting() -> None:
 
 def test_a_wait_longer_than_cloudformations_is_refused_with_a_way_out() -> None:
     with pytest.raises(ValueError, match="wait=False"):
-        job(stack(), timeout=Duration.hours(13))
+        job(stack(), jobs=JobOptions(timeout=Duration.hours(13)))
 
 
 def test_timeout_and_max_runtime_are_passed_on_in_seconds() -> None:
     scope = stack()
-    job(scope, timeout=Duration.hours(2), max_runtime=Duration.minutes(90))
+    job(
+        scope,
+        jobs=JobOptions(timeout=Duration.hours(2), max_runtime=Duration.minutes(90)),
+    )
     template = template_of(scope)
     assert resource(template, "AWS::CloudFormation::WaitCondition")["Timeout"] == "7200"
     request = resource(template, "Custom::OptimizationJob")["Request"]
@@ -90,7 +93,7 @@ def test_another_timeout_is_another_condition_for_none_can_be_updated() -> None:
     names = []
     for timeout in (None, Duration.hours(12), Duration.hours(2)):
         scope = stack()
-        job(scope, timeout=timeout)
+        job(scope, jobs=JobOptions(timeout=timeout))
         found = template_of(scope)["Resources"]
         names.append({name for name in found if found[name]["Type"].startswith("AWS::CloudFormation::Wait")})
     assert names[0] == names[1]

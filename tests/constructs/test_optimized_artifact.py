@@ -12,6 +12,7 @@ from aws_cdk import aws_s3 as s3
 from constructs_optim import (
     ArtifactStore,
     IArtifactStore,
+    JobOptions,
     Model,
     OptimizationJob,
     OptimizedArtifact,
@@ -287,8 +288,8 @@ def test_a_key_without_the_store_that_has_the_artifact_is_refused() -> None:
 
 @pytest.mark.parametrize("unused", ["max_runtime", "timeout"])
 def test_what_only_a_job_could_use_is_refused(unused: str) -> None:
-    with pytest.raises(ValueError, match=f"nothing is waited for: leave {unused} out"):
-        by_key(stack(), artifact_key="a" * 64, **{unused: Duration.hours(1)})
+    with pytest.raises(ValueError, match=rf"nothing is waited for: leave jobs\.{unused} out"):
+        by_key(stack(), artifact_key="a" * 64, jobs=JobOptions(**{unused: Duration.hours(1)}))
 
 
 def test_a_read_only_store_is_refused_where_a_job_would_write_to_it() -> None:

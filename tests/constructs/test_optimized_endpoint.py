@@ -12,13 +12,16 @@ from aws_cdk import aws_iam as iam
 from constructs_optim import (
     ArtifactStore,
     Compilation,
+    JobOptions,
     Model,
+    NetworkOptions,
     OptimizedEndpoint,
     PreOptimized,
     Quantization,
     RecipeError,
     Sharding,
     SpeculativeDecoding,
+    VariantOptions,
 )
 
 from .stacks import LLAMA_70B, endpoint, llama, resource, resources, stack, template_of
@@ -44,7 +47,7 @@ def test_an_endpoint_serves_the_artifact_behind_the_condition_that_waits_for_it(
 
 def test_a_model_in_s3_has_an_hour_to_be_downloaded_and_loaded() -> None:
     scope = stack()
-    endpoint(scope, model=Model.s3("s3://models/llama/70b"), initial_instance_count=2)
+    endpoint(scope, model=Model.s3("s3://models/llama/70b"), variant=VariantOptions(initial_instance_count=2))
     (variant,) = resource(template_of(scope), "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
     assert variant["ModelDataDownloadTimeoutInSeconds"] == 3600
     assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == 3600
@@ -65,7 +68,7 @@ def test_a_model_of_the_hub_has_the_time_that_its_document_says() -> None:
 def test_an_endpoint_is_named_after_its_place_unless_it_is_given_a_name() -> None:
     scope = stack()
     endpoint(scope, "Unnamed")
-    endpoint(scope, "Named", endpoint_name="chat", variant_name="main")
+    endpoint(scope, "Named", endpoint_name="chat", variant=VariantOptions(name="main"))
     template = template_of(scope)
     unnamed, named = [properties["EndpointName"] for properties in resources(template, "AWS::SageMaker::Endpoint")]
     assert re.fullmatch(r"chat-unnamed-[0-9a-f]{8}", unnamed)
@@ -90,10 +93,10 @@ def test_a_changed_recipe_changes_the_ids_of_handle_and_condition_and_nothing_el
 @pytest.mark.parametrize(
     "given",
     [
-        {"initial_instance_count": 3},
+        {"variant": VariantOptions(initial_instance_count=3)},
         {"endpoint_name": "chat"},
         {"environment": {"OPTION_MAX_MODEL_LEN": "4096"}},
-        {"max_runtime": Duration.hours(3)},
+        {"jobs": JobOptions(max_runtime=Duration.hours(3))},
     ],
 )
 def test_what_does_not_make_another_artifact_leaves_handle_and_condition(given: dict[str, Any]) -> None:
@@ -150,9 +153,11 @@ def test_a_vpc_reaches_job_and_model() -> None:
     group = ec2.SecurityGroup(scope, "Group", vpc=vpc)
     endpoint(
         scope,
-        vpc=vpc,
-        vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
-        security_groups=[group],
+        network=NetworkOptions(
+            vpc=vpc,
+            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+            security_groups=[group],
+        ),
     )
     template = template_of(scope)
     model = resource(template, "AWS::SageMaker::Model")["VpcConfig"]
@@ -164,7 +169,7 @@ def test_a_vpc_reaches_job_and_model() -> None:
 
 def test_subnets_without_their_vpc_are_refused() -> None:
     with pytest.raises(ValueError, match="pass vpc as well"):
-        endpoint(stack(), vpc_subnets=ec2.SubnetSelection(one_per_az=True))
+        endpoint(stack(), network=NetworkOptions(vpc_subnets=ec2.SubnetSelection(one_per_az=True)))
 
 
 def test_tokens_are_taken_for_source_role_and_network() -> None:
@@ -184,7 +189,7 @@ def test_tokens_are_taken_for_source_role_and_network() -> None:
         scope,
         model=Model.s3(given("ModelUri")),
         role=iam.Role.from_role_arn(scope, "Role", given("RoleArn"), mutable=False),
-        vpc=vpc,
+        network=NetworkOptions(vpc=vpc),
     )
     template = template_of(scope)
     job = resource(template, "Custom::OptimizationJob")
@@ -233,7 +238,7 @@ def test_a_stack_without_a_region_finds_its_registry_by_mapping() -> None:
 
 BAD: dict[str, Any] = {
     "model": Model.jumpstart("meta-textgeneration-lama-3-70b-instruct"),
-    "techniques": [Quantization.awq(group_size=100)],
+    "techniques": [Quantization.awq(), Quantization.awq()],
     "instance_type": "ml.m5.xlarge",
 }
 
@@ -242,7 +247,7 @@ def test_bad_input_is_refused_with_every_violation_before_any_resource_is_made()
     scope = stack()
     with pytest.raises(RecipeError) as caught:
         OptimizedEndpoint(scope, "Bad", **BAD)
-    assert [violation.rule for violation in caught.value.violations] == ["OPT002", "OPT011", "OPT021"]
+    assert [violation.rule for violation in caught.value.violations] == ["OPT002", "OPT011", "OPT022"]
     assert LLAMA_70B in str(caught.value)
     assert template_of(scope).get("Resources", {}) == {}
 
@@ -405,5 +410,5 @@ def test_a_chain_is_waited_for() -> None:
 def test_a_job_of_more_than_28_days_is_refused_before_anything_is_declared() -> None:
     scope = stack()
     with pytest.raises(RecipeError, match="28 days"):
-        endpoint(scope, max_runtime=Duration.days(29))
+        endpoint(scope, jobs=JobOptions(max_runtime=Duration.days(29)))
     assert scope.node.children == []

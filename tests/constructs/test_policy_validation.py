@@ -25,6 +25,7 @@ from constructs import Construct
 
 from constructs_optim import (
     Model,
+    NetworkOptions,
     OptimizationJob,
     OptimizedEndpoint,
     PlatformPolicy,
@@ -249,7 +250,7 @@ def test_a_drafts_licence_is_validated_like_its_models(app: App) -> None:
 
 def test_an_endpoint_in_a_vpc_has_the_network_that_is_required(app: App) -> None:
     stack = stack_of(app)
-    endpoint(stack, vpc=ec2.Vpc(stack, "Vpc", max_azs=2))
+    endpoint(stack, network=NetworkOptions(vpc=ec2.Vpc(stack, "Vpc", max_azs=2)))
     assert findings(app, PlatformPolicy(vpc_required=True)) == set()
 
 

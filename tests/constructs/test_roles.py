@@ -21,11 +21,13 @@ from constructs_optim import (
     AsyncInference,
     DataCapture,
     FineTune,
+    JobOptions,
     Model,
     ModelRecommendation,
     OptimizationJob,
     OptimizedEndpoint,
     Quantization,
+    UpdatePolicy,
     Workload,
 )
 from constructs_optim.constructs.stack.permissions import Statement
@@ -131,7 +133,7 @@ def test_a_role_that_is_given_is_that_of_models_and_jobs_and_a_job_role_that_of_
     sagemaker = iam.ServicePrincipal("sagemaker.amazonaws.com")
     both, jobs = (iam.Role(scope, name, assumed_by=sagemaker) for name in ("Both", "Jobs"))
     endpoint(scope, "One", role=both)
-    endpoint(scope, "Two", role=both, job_role=jobs)
+    endpoint(scope, "Two", role=both, jobs=JobOptions(role=jobs))
     template = template_of(scope)
     of_jobs = [r["RoleArn"]["Fn::GetAtt"][0][:4] for r in resources(template, "Custom::OptimizationJob")]
     of_models = [r["ExecutionRoleArn"]["Fn::GetAtt"][0][:4] for r in resources(template, "AWS::SageMaker::Model")]
@@ -146,7 +148,7 @@ def test_a_model_waits_until_the_role_that_was_given_may_read_it() -> None:
     scope = stack()
     sagemaker = iam.ServicePrincipal("sagemaker.amazonaws.com")
     both, jobs = (iam.Role(scope, name, assumed_by=sagemaker) for name in ("Both", "Jobs"))
-    endpoint(scope, role=both, job_role=jobs)
+    endpoint(scope, role=both, jobs=JobOptions(role=jobs))
     template = template_of(scope)
     policies = {
         r["Properties"]["Roles"][0]["Ref"][:4]: name
@@ -246,7 +248,7 @@ def test_an_endpoint_may_be_rolled_back_by_an_alarm_about_another_of_the_same_ro
     options = {"role": iam.Role(scope, "Role", assumed_by=sagemaker)} if is_given else {}
     first = endpoint(scope, "First", **options)
     alarm = cloudwatch.Alarm(scope, "Slow", metric=first.metric_model_latency(), threshold=1, evaluation_periods=1)
-    endpoint(scope, "Second", rollback_alarms=[alarm], **options)
+    endpoint(scope, "Second", update_policy=UpdatePolicy.all_at_once(rollback_alarms=[alarm]), **options)
     # Template refuses a template whose resources wait for each other.
     template = template_of(scope)
     (watching,) = [
@@ -271,7 +273,7 @@ def test_rollback_alarms_that_a_role_has_no_room_for_are_refused() -> None:
         for number in range(10)
     ]
     for number in range(5):
-        endpoint(scope, f"Endpoint{number}", rollback_alarms=alarms)
+        endpoint(scope, f"Endpoint{number}", update_policy=UpdatePolicy.all_at_once(rollback_alarms=alarms))
     entries = [entry for child in scope.node.find_all() for entry in child.node.metadata]
     errors = [str(entry.data) for entry in entries if entry.type == "aws:cdk:error"]
     assert "has room for 5240: declare some of the endpoints in another stack" in errors[0]

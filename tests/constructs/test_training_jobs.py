@@ -15,8 +15,10 @@ from aws_cdk.assertions import Template
 from constructs_optim import (
     ArtifactStore,
     FineTune,
+    JobOptions,
     Medusa,
     Model,
+    NetworkOptions,
     OptimizationJob,
     OptimizedEndpoint,
     Quantization,
@@ -175,7 +177,7 @@ def test_a_fine_tuning_is_usable_alone() -> None:
         model=MISTRAL,
         techniques=[FineTune(training_data=DATA)],
         instance_type="ml.g5.12xlarge",
-        max_runtime=Duration.hours(3),
+        jobs=JobOptions(max_runtime=Duration.hours(3)),
         wait=False,
     )
     made = resource(template_of(scope), "Custom::TrainingJob")
@@ -190,7 +192,7 @@ def test_a_job_in_a_vpc_is_told_its_network() -> None:
     vpc = ec2.Vpc.from_vpc_attributes(
         scope, "Vpc", vpc_id="vpc-1", availability_zones=["us-west-2a"], private_subnet_ids=["subnet-11111111"]
     )
-    endpoint(scope, vpc=vpc)
+    endpoint(scope, network=NetworkOptions(vpc=vpc))
     request = resource(template_of(scope), "Custom::TrainingJob")["Request"]
     assert request["VpcConfig"]["Subnets"] == ["subnet-11111111"]
 

@@ -13,6 +13,7 @@ from aws_cdk import aws_s3 as s3
 from constructs_optim import (
     ArtifactStore,
     Model,
+    NetworkOptions,
     OptimizationJob,
     OptimizedEndpoint,
     Quantization,
@@ -42,7 +43,7 @@ def every_kind(stack: Stack) -> None:
         private_subnet_ids=["subnet-11111111"],
     )
     group = ec2.SecurityGroup.from_security_group_id(stack, "Group", "sg-11111111")
-    in_vpc = {"vpc": vpc, "security_groups": [group]}
+    in_vpc = {"network": NetworkOptions(vpc=vpc, security_groups=[group])}
     quantized, mine = Quantization.awq(), Model.s3(f"s3://{MODELS}/mine/")
     heads = SpeculativeDecoding.eagle(training_data=f"s3://{MODELS}/prompts/")
     own_draft = SpeculativeDecoding.custom_draft(f"s3://{MODELS}/draft/")

@@ -6,7 +6,7 @@ from typing import Any
 
 from aws_cdk import RemovalPolicy, Stack
 
-from constructs_optim import Adapters, ArtifactStore, Model, OptimizedEndpoint, Pool, Quantization
+from constructs_optim import Adapters, ArtifactStore, Model, OptimizedEndpoint, Pool, Quantization, VariantOptions
 
 MODELS = "models-of-hosting"
 
@@ -54,7 +54,11 @@ def components(group_size: int) -> Any:
 
     def build(scope: Stack) -> None:
         endpoint = OptimizedEndpoint(
-            scope, "Shared", instance_type="ml.g5.12xlarge", artifact_store=_store(scope), max_instance_count=2
+            scope,
+            "Shared",
+            instance_type="ml.g5.12xlarge",
+            artifact_store=_store(scope),
+            variant=VariantOptions(max_instance_count=2),
         )
         chat = endpoint.add_component(
             "Chat",

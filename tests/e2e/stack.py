@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from constructs_optim.constructs.stack.lock_file import LOCK_FILE_CONTEXT
+from constructs_optim.recipe.lock import LOCK_FILE
 from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
 CHECKOUT = Path(__file__).parent.parent.parent
@@ -23,7 +25,8 @@ _SETTINGS = ("bucket", "group_size", "ignored_layers", "max_capacity", "model_ur
 class DeployedStack:
     """A stack of ``endpoint_app.py`` or ``techniques_app.py`` with its settings, of one of the examples, or of ``app``.
 
-    ``settings``: environment variables that ``app`` reads.
+    ``settings``: environment variables that ``app`` reads. ``assembly``: a cloud assembly that was synthesized before,
+    instead of an app.
     """
 
     cloud: LocalCloud
@@ -40,6 +43,7 @@ class DeployedStack:
     app: str = ""
     settings: dict[str, str] = field(default_factory=dict[str, str])
     account: str = ACCOUNT
+    assembly: Path | None = None
     _clients: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     def changed(self, **settings: Any) -> DeployedStack:
@@ -57,14 +61,16 @@ class DeployedStack:
         }
         app_name = self.app or ("techniques_app.py" if self.endpoints else "endpoint_app.py")
         app_file = Path(__file__).with_name(app_name)
+        context = {LOCK_FILE_CONTEXT: str(self.output / LOCK_FILE), **self.context}
+        program = f"{sys.executable} {CHECKOUT / 'examples' / self.example if self.example else app_file}"
         return subprocess.Popen(
             [
                 str(CDK),
                 command,
                 *(() if command == "bootstrap" else (self.name,)),
                 "--app",
-                f"{sys.executable} {CHECKOUT / 'examples' / self.example if self.example else app_file}",
-                *(text for name, value in self.context.items() for text in ("--context", f"{name}={value}")),
+                program if self.assembly is None else str(self.assembly),
+                *(text for name, value in context.items() for text in ("--context", f"{name}={value}")),
                 "--output",
                 # One CLI at a time reads an assembly, and some tests run two.
                 tempfile.mkdtemp(prefix=self.name.replace("/", "-"), dir=self.output),

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from constructs_optim.evaluator.formats import ChatFormat, Format, Generation
-from constructs_optim.evaluator.load import Load, Segment, Sender
+from constructs_optim.evaluator.connection import Target, UrlTarget
+from constructs_optim.evaluator.load import MeasuredLevel, Record, Segment, Sender
+from constructs_optim.evaluator.options import Generation, Load
 from constructs_optim.evaluator.prompts import Prompt
-from constructs_optim.evaluator.records import Record
-from constructs_optim.evaluator.targets import Target, UrlTarget
+from constructs_optim.evaluator.streaming import CHAT, Format
 
 from .timing_server import Timing, serve
 
@@ -47,16 +47,17 @@ def server() -> Iterator[ModelServer]:
 
 
 def asked(*texts: str) -> list[Prompt]:
-    return [Prompt(messages=({"role": "user", "content": text},)) for text in texts]
+    return [Prompt(prompt=text) for text in texts]
 
 
 def sender(target: Target | ModelServer, prompts: list[Prompt], written: Format | None = None) -> Sender:
     target = UrlTarget(target.url, model="timed") if isinstance(target, ModelServer) else target
-    return Sender(target, written or ChatFormat(), prompts, Generation(max_tokens=TOKENS))
+    return Sender(target, written or CHAT, prompts, Generation(max_tokens=TOKENS))
 
 
 def sent(to: Sender, load: Load) -> tuple[list[Record], Segment]:
     """What came of a load."""
-    records: list[Record] = []
-    segment = asyncio.run(to.run(load, records.append))
-    return records, segment
+    level = MeasuredLevel()
+    asyncio.run(to.run(load, level))
+    (segment,) = level.segments
+    return level.records, segment

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import datetime as dt
 
-from constructs_optim.evaluator.comparison import answers, changes, comparison_data
+from constructs_optim.evaluator.comparison import compare_completions, compare_metrics, comparison_data
+from constructs_optim.evaluator.load import Record
 from constructs_optim.evaluator.prompts import Prompt
-from constructs_optim.evaluator.records import Record
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 from constructs_optim.recipe.evaluation.result import (
     EvaluationResult,
@@ -43,7 +43,7 @@ def test_each_metric_is_better_worse_or_the_same() -> None:
         "client_invocation_errors": 2.0,
     }
     rates = {"output_tokens_per_second": 50.0}, {"output_tokens_per_second": 25.0}
-    found = changes(result("a", _8=before | rates[0], _64=before), result("b", _1=after, _8=after | rates[1]))
+    found = compare_metrics(result("a", _8=before | rates[0], _64=before), result("b", _1=after, _8=after | rates[1]))
     assert list(found) == [8], "only what both have"
     assert {change.name: (change.change, change.verdict) for change in found[8]} == {
         "concurrency": (0, ""),
@@ -56,7 +56,7 @@ def test_each_metric_is_better_worse_or_the_same() -> None:
 
 def test_the_same_answers_are_the_same() -> None:
     both = said((0, "yes"), (1, "no"))
-    found = answers(asked("a", "b"), both, both)
+    found = compare_completions(asked("a", "b"), both, both)
     assert (found.compared, found.identical, found.similarity, found.differences) == (2, 2, 1.0, ())
 
 
@@ -64,7 +64,7 @@ def test_other_answers_are_shown_the_most_different_first() -> None:
     prompts = asked("a", "b", "c", "d")
     before = said((0, "one two three four"), (1, "yes it is"), (2, "same"), (3, "only here"))
     after = said((0, "one two three five"), (1, "no"), (2, "same"))
-    found = answers(prompts, before, after)
+    found = compare_completions(prompts, before, after)
     assert (found.compared, found.identical) == (3, 1)
     assert [(each.prompt, each.asked, each.similarity) for each in found.differences] == [(1, "b", 0.0), (0, "a", 0.75)]
     assert found.similarity == (1 + 0.75 + 0) / 3
@@ -73,18 +73,20 @@ def test_other_answers_are_shown_the_most_different_first() -> None:
 
 def test_it_is_known_whether_a_side_agrees_with_itself() -> None:
     wavering = said((0, "yes"), (0, "no"), (1, "x"), (1, "x"))
-    found = answers(asked("a", "b"), wavering, said((0, "yes")))
+    found = compare_completions(asked("a", "b"), wavering, said((0, "yes")))
     assert found.repeated == {"baseline": 2, "optimized": 0}
     assert found.consistent == {"baseline": 1, "optimized": 0}
 
 
 def test_answers_that_failed_are_not_compared() -> None:
-    found = answers(asked("a"), said((0, "yes")), said((0, "ye"), error=ErrorKind.CUT_STREAM))
+    found = compare_completions(asked("a"), said((0, "yes")), said((0, "ye"), error=ErrorKind.CUT_STREAM))
     assert (found.compared, found.similarity) == (0, None)
 
 
 def test_references_are_looked_for_in_the_answers() -> None:
     prompts = [Prompt(inputs="2 + 2?", reference="4"), Prompt(inputs="3 + 3?", reference=" 6 "), Prompt(inputs="?")]
-    found = answers(prompts, said((0, "It is 4."), (1, "It is 6."), (2, "Yes")), said((0, "It is 4."), (1, "Five")))
+    found = compare_completions(
+        prompts, said((0, "It is 4."), (1, "It is 6."), (2, "Yes")), said((0, "It is 4."), (1, "Five"))
+    )
     assert found.reference == {"baseline": 1.0, "optimized": 0.5}
-    assert answers(asked("a"), said((0, "x")), said((0, "x"))).reference == {}
+    assert compare_completions(asked("a"), said((0, "x")), said((0, "x"))).reference == {}

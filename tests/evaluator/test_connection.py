@@ -14,10 +14,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from constructs_optim.evaluator.errors import EvaluationError
-from constructs_optim.evaluator.load import Load
-from constructs_optim.evaluator.proxies import Proxy, proxy_for
-from constructs_optim.evaluator.targets import UrlTarget
+from constructs_optim.evaluator.connection import UrlTarget, proxy_for
+from constructs_optim.evaluator.options import EvaluationError, Load
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
 from .conftest import ModelServer, asked, sender, sent
@@ -134,7 +132,9 @@ def test_a_proxy_that_refuses_is_told_of(secure: ModelServer, monkeypatch: pytes
 def test_a_proxy_can_be_gone_around(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://proxy:3128")
     monkeypatch.setenv("no_proxy", "runtime.local")
-    assert proxy_for("https", "elsewhere") == Proxy("proxy", 3128)
+    proxy = proxy_for("https", "elsewhere")
+    assert proxy is not None
+    assert (proxy.hostname, proxy.port) == ("proxy", 3128)
     assert proxy_for("https", "runtime.local") is None
     monkeypatch.setenv("https_proxy", "socks5://proxy:1080")
     with pytest.raises(EvaluationError, match="only http:// proxies are supported"):

@@ -7,15 +7,12 @@ from collections import Counter
 
 import pytest
 
-from constructs_optim.evaluator.connection import Connection, Exchange
-from constructs_optim.evaluator.errors import EvaluationError
-from constructs_optim.evaluator.evaluation import understood_format
-from constructs_optim.evaluator.formats import ChatFormat, FormatName, TokenFormat
-from constructs_optim.evaluator.load import Load, Segment, prompt_order
+from constructs_optim.evaluator.connection import Connection, Exchange, UrlTarget
+from constructs_optim.evaluator.load import MeasuredLevel, Record, Segment, prompt_order
+from constructs_optim.evaluator.options import EvaluationError, Load
 from constructs_optim.evaluator.prompts import Prompt
-from constructs_optim.evaluator.records import Record
-from constructs_optim.evaluator.targets import UrlTarget
-from constructs_optim.evaluator.tokens import count
+from constructs_optim.evaluator.streaming import CHAT, LMI, Format
+from constructs_optim.evaluator.tokens import count_tokens
 from constructs_optim.recipe.evaluation.calculation import ErrorKind, errors_by_kind, summarize
 
 from .conftest import FIRST_TOKEN, TOKENS, ModelServer, asked, sender, sent
@@ -107,7 +104,7 @@ def on_one_connection(server: ModelServer, idle_seconds: float, prompt: str = "a
     async def twice() -> Exchange:
         to = sender(server, asked(prompt))
         connection = Connection(to.target.server)
-        request = await to.target.request(to.format.body(to.prompts[0], to.generation, None), to.format)
+        request = await to.write(to.prompts[0])
         await connection.send(request, 5)
         await asyncio.sleep(idle_seconds)
         server.timing.closes_next = True
@@ -142,7 +139,7 @@ def test_what_servers_send_beside_an_answer_does_not_spoil_it(server: ModelServe
 
 def test_an_answer_that_arrives_whole_has_no_inter_token_latency(server: ModelServer) -> None:
     records, _ = sent(sender(server, asked("bend:whole")), Load(concurrency=1, requests=2, warm_up=0))
-    count(records, asked("bend:whole"), None, chat=True)
+    count_tokens(records, asked("bend:whole"), None, chat=True)
     metrics = summarize([record.request for record in records], 1, 1)
     assert metrics["output_tokens"] == TOKENS
     assert "time_to_first_token_p50" in metrics
@@ -163,7 +160,7 @@ def test_tokens_of_the_first_piece_are_not_timed(server: ModelServer) -> None:
 
     prompts = asked("bend:first")
     records, _ = sent(sender(server, prompts), Load(concurrency=1, requests=1, warm_up=0))
-    count(records, prompts, Words(), chat=True)  # pyright: ignore[reportArgumentType]
+    count_tokens(records, prompts, Words(), chat=True)  # pyright: ignore[reportArgumentType]
     assert records[0].first_tokens == TOKENS // 2
     # The next token after half of them comes when that half would have been said: 35 ms a token, and not 20.
     assert (records[0].request.inter_token_latency or 0) > 25
@@ -171,7 +168,7 @@ def test_tokens_of_the_first_piece_are_not_timed(server: ModelServer) -> None:
 
 def test_a_count_of_nothing_is_not_taken_for_an_empty_answer(server: ModelServer) -> None:
     records, _ = sent(sender(server, asked("bend:uncounted")), Load(concurrency=1, requests=1, warm_up=0))
-    count(records, asked("bend:uncounted"), None, chat=True)
+    count_tokens(records, asked("bend:uncounted"), None, chat=True)
     metrics = summarize([record.request for record in records], 1, 1)
     assert metrics["empty_inference_response"] == 0
     assert metrics["client_latency_p50"] > 0
@@ -203,19 +200,16 @@ def test_an_interruption_keeps_what_was_answered_and_forgets_the_rest(server: Mo
     server.timing.tokens = 5
 
     async def interrupted() -> tuple[list[Record], Segment]:
-        records: list[Record] = []
-        segment = Segment()
+        level = MeasuredLevel()
         running = asyncio.create_task(
-            sender(server, asked("a", "fault:hang")).run(
-                Load(concurrency=2, requests=50, warm_up=0), records.append, segment=segment
-            )
+            sender(server, asked("a", "fault:hang")).run(Load(concurrency=2, requests=50, warm_up=0), level)
         )
-        while not records:
+        while not level.records:
             await asyncio.sleep(0.01)
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running
-        return records, segment
+        return level.records, level.segments[0]
 
     records, segment = asyncio.run(interrupted())
     assert not segment.complete
@@ -235,7 +229,7 @@ def test_both_sides_of_a_comparison_are_asked_in_the_same_order_and_each_concurr
 def test_what_is_gone_on_with_asks_what_was_not_answered_yet() -> None:
     order = prompt_order(4, 8)
     whole = [next(order) for _ in range(8)]
-    rest = prompt_order(4, 8, already=[whole[1], whole[2], whole[5]])
+    rest = prompt_order(4, 8, answered=[whole[1], whole[2], whole[5]])
     missing = [next(rest) for _ in range(5)]
     assert sorted([*missing, whole[1], whole[2], whole[5]]) == sorted(whole)
 
@@ -247,15 +241,15 @@ def test_tokens_that_come_together_are_counted_one_by_one(server: ModelServer) -
 
 
 def test_the_format_that_a_server_understands_is_found_out(server: ModelServer) -> None:
-    async def found(prompts: list, *formats: object) -> str:
+    def found(prompts: list[Prompt], *formats: Format) -> Format:
         to = sender(server, prompts)
-        return (await understood_format(to, formats, prompts, 1)).name  # pyright: ignore[reportArgumentType]
+        asyncio.run(to.choose_format(formats, 1))
+        return to.format
 
-    lmi = TokenFormat(FormatName.LMI)
-    assert asyncio.run(found(asked("fault:500", "a"), ChatFormat(), lmi)) == "openai", "one prompt may be at fault"
-    assert asyncio.run(found(asked("a"), lmi, ChatFormat())) == "lmi"
+    assert found(asked("fault:500", "a"), CHAT, LMI) is CHAT, "one prompt may be at fault"
+    assert found(asked("a"), LMI, CHAT) is LMI
     with pytest.raises(EvaluationError, match=r"openai: empty: .*\n.*lmi: empty"):
-        asyncio.run(found(asked("fault:empty"), ChatFormat(), lmi))
+        found(asked("fault:empty"), CHAT, LMI)
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:80", "ftp://host/", "http://", "http://host:port/", "http://a:b@host/"])

@@ -41,7 +41,7 @@ def proxy(url: str) -> Iterator[FaultyProxy]:
 
 def evaluated(out: Path, url: str, model: Path, prompts: list[str], *arguments: str) -> list[EvaluationResult]:
     (out / "prompts.jsonl").write_text("\n".join(json.dumps({"prompt": prompt}) for prompt in prompts))
-    command = ["evaluate", "--url", url, "--model", str(model), "--prompts", str(out / "prompts.jsonl")]
+    command = ["evaluate", f"{url},model={model},tokenizer={model}", "--prompts", str(out / "prompts.jsonl")]
     command += ["--output", str(out / "results"), "--max-tokens", str(TOKENS), *arguments]
     ran = CliRunner().invoke(app, command)
     assert ran.exit_code == 0, ran.output
@@ -57,7 +57,7 @@ def records(out: Path) -> list[dict]:
 def test_a_real_server_is_measured_and_its_tokens_are_counted_as_it_counts_them(
     url: str, model: Path, tmp_path: Path
 ) -> None:
-    limits = ("--concurrency", "2", "--requests", "6", "--tokenizer", str(model))
+    limits = ("--concurrency", "2", "--requests", "6")
     (result,) = evaluated(tmp_path, url, model, ["Hello there!", "What is a token?", "Why?"], *limits)
     (level,) = result.levels
     assert (level.metrics["client_invocations"], level.errors) == (6, {})
@@ -81,7 +81,7 @@ def test_faults_between_it_and_a_real_server_are_counted_and_end_nothing(
     proxy: FaultyProxy, model: Path, tmp_path: Path
 ) -> None:
     prompts = ["Hello!", *(f"fault:{name}" for name in ("503", "hang", "empty", "malformed", "cut"))]
-    limits = ("--concurrency", "2", "--requests", "12", "--timeout", "3", "--warm-up", "0", "--tokenizer", str(model))
+    limits = ("--concurrency", "2", "--requests", "12", "--timeout", "3", "--warm-up", "0")
     (result,) = evaluated(tmp_path, f"http://127.0.0.1:{proxy.port}/v1", model, prompts, *limits)
     (level,) = result.levels
     assert level.errors == {"timeout": 2, "server_error": 2, "cut_stream": 2, "malformed_response": 2}

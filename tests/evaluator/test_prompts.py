@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from constructs_optim.evaluator.errors import EvaluationError
-from constructs_optim.evaluator.prompts import Prompt, digest, read_prompts
+from constructs_optim.evaluator.options import EvaluationError
+from constructs_optim.evaluator.prompts import Message, Prompt, digest, read_prompts
 
 
 def written(folder: Path, *lines: str) -> Path:
@@ -34,18 +34,18 @@ def test_prompts_are_text_or_chats_or_what_the_model_gets(tmp_path: Path) -> Non
 
 def test_all_faulty_lines_are_told_of_at_once(tmp_path: Path) -> None:
     faulty = {
-        "{": "is no JSON",
-        "[]": "is no JSON object but a list",
-        "{}": "has none of prompt, messages and inputs",
-        '{"prompt": "a", "inputs": "b"}': "has prompt and inputs; one of them is needed",
-        '{"prompt": 1}': "prompt is a number, and text is needed",
-        '{"prompt": " "}': "prompt is empty",
-        '{"messages": []}': "messages is no list of messages",
-        '{"messages": [{"role": "user"}]}': "messages[0] has no role and content",
-        '{"prompt": "a", "promt": "b"}': "has promt, which means nothing here",
-        '{"prompt": "a", "reference": 1}': "reference is a number",
-        '{"prompt": "a", "max_tokens": true}': "max_tokens is True, and a whole number from 1 is needed",
-        '{"prompt": "a", "max_tokens": 0}': "max_tokens is 0",
+        "{": "Invalid JSON",
+        "[]": "Input should be an object",
+        "{}": "has none of prompt, messages and inputs; one is needed",
+        '{"prompt": "a", "inputs": "b"}': "has prompt and inputs; one is needed",
+        '{"prompt": 1}': "prompt: Input should be a valid string",
+        '{"prompt": " "}': "prompt: the text is empty",
+        '{"messages": []}': "messages: Tuple should have at least 1 item",
+        '{"messages": [{"role": "user"}]}': "messages.0.content: Field required",
+        '{"prompt": "a", "promt": "b"}': "promt: Extra inputs are not permitted",
+        '{"prompt": "a", "reference": 1}': "reference: Input should be a valid string",
+        '{"prompt": "a", "max_tokens": true}': "max_tokens: Input should be a valid integer",
+        '{"prompt": "a", "max_tokens": 0}': "max_tokens: Input should be greater than 0",
     }
     path = written(tmp_path, '{"prompt": "fine"}', *faulty)
     with pytest.raises(EvaluationError) as refused:
@@ -78,5 +78,5 @@ def test_a_file_that_is_not_there_or_no_text_is_told_of(tmp_path: Path) -> None:
 
 def test_the_same_prompts_have_the_same_digest_and_others_another(tmp_path: Path) -> None:
     one = read_prompts(written(tmp_path, '{"prompt": "a", "max_tokens": 3}'))
-    assert digest(one) == digest([Prompt(messages=({"role": "user", "content": "a"},), max_tokens=3)])
-    assert digest(one) != digest([Prompt(messages=({"role": "user", "content": "a"},))])
+    assert digest(one) == digest([Prompt(messages=(Message(role="user", content="a"),), max_tokens=3)])
+    assert digest(one) != digest([Prompt(messages=(Message(role="user", content="a"),))])

@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from constructs_optim.evaluator import report_plots
-from constructs_optim.evaluator.evaluation import level
-from constructs_optim.evaluator.load import Segment
-from constructs_optim.evaluator.outputs import REPORT, write_outputs
-from constructs_optim.evaluator.records import Record
-from constructs_optim.evaluator.run_directory import MeasuredLevel, RunDirectory
+from constructs_optim.evaluator.evaluation import summarize_level
+from constructs_optim.evaluator.load import MeasuredLevel, Record, Segment
+from constructs_optim.evaluator.report import PLOT_STYLE, REPORT, draw_figure, write_report
+from constructs_optim.evaluator.run_directory import RunDirectory
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 from constructs_optim.recipe.evaluation.result import (
     EvaluationResult,
@@ -57,8 +55,8 @@ def test_a_legend_lies_over_no_curve_and_within_the_plot(labels: tuple[str, ...]
         axes.set_xlabel("concurrency")
         return True
 
-    with mpl.rc_context(report_plots._STYLE):
-        figure = report_plots._figure("Time to first token", draw)
+    with mpl.rc_context(fname=PLOT_STYLE):
+        figure = draw_figure("Time to first token", draw)
         assert figure is not None
         renderer = FigureCanvasAgg(figure).get_renderer()
         figure.draw(renderer)
@@ -70,13 +68,6 @@ def test_a_legend_lies_over_no_curve_and_within_the_plot(labels: tuple[str, ...]
         assert box.x0 >= 0
         assert box.x1 <= figure.bbox.width
         assert box.y0 >= 0
-
-
-class MadeSide:
-    """What ``evaluation.level`` wants of a side."""
-
-    def __init__(self, price: Price | None) -> None:
-        self.price = price
 
 
 def made(
@@ -99,9 +90,8 @@ def made(
                 record.error = ErrorKind.SERVER_ERROR
             measured.records.append(record)
         measured.segments.append(Segment(complete=True, lag_p99=1.0))
-        (directory.path / name).mkdir(exist_ok=True)
-        directory.rewritten(name, users, measured)
-        levels.append(level(MadeSide(price), users, measured))  # pyright: ignore[reportArgumentType]
+        directory.rewrite(name, users, measured)
+        levels.append(summarize_level(price, users, measured))
     result = EvaluationResult(
         subject=Subject(label=f"{name} <i>", endpoint_name="chat", instance_type="ml.g5.12xlarge", instance_count=1),
         workload=Workload(prompts=3, requests=None, parameters={"max_tokens": 256}, tokens_counted_by="server"),
@@ -119,7 +109,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = RunDirectory(tmp_path_factory.mktemp("compared"))
     price = Price(instance_price_per_hour=7.09, source="AWS Price List, us-west-2")
     sides = [made(directory, "baseline", speed=1, price=price), made(directory, "optimized", speed=1.9, price=price)]
-    write_outputs(directory, sides, PROMPTS)
+    write_report(directory, sides, PROMPTS)
     return directory.path
 
 
@@ -155,7 +145,7 @@ def test_the_same_measurements_give_the_same_report(compared: Path, tmp_path: Pa
     again = RunDirectory(tmp_path)
     price = Price(instance_price_per_hour=7.09, source="AWS Price List, us-west-2")
     sides = [made(again, "baseline", speed=1, price=price), made(again, "optimized", speed=1.9, price=price)]
-    write_outputs(again, sides, PROMPTS)
+    write_report(again, sides, PROMPTS)
     for name in (REPORT, "levels.csv", "comparison.json", "baseline.json"):
         assert (tmp_path / name).read_bytes() == (compared / name).read_bytes()
 
@@ -194,7 +184,7 @@ def test_a_real_browser_shows_the_whole_report(compared: Path) -> None:
 
 def test_without_prices_the_report_says_why(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
-    write_outputs(directory, [made(directory, "endpoint", speed=1)], PROMPTS)
+    write_report(directory, [made(directory, "endpoint", speed=1)], PROMPTS)
     page = (tmp_path / REPORT).read_text(encoding="utf-8")
     assert "There are no prices: state one." in page
     assert 'alt="Price"' not in page

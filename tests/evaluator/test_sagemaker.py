@@ -9,15 +9,12 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from constructs_optim.evaluator.errors import EvaluationError
-from constructs_optim.evaluator.formats import ChatFormat, Format, FormatName, TokenFormat
-from constructs_optim.evaluator.load import Load
-from constructs_optim.evaluator.targets import SageMakerTarget
+from constructs_optim.evaluator.connection import SageMakerTarget
+from constructs_optim.evaluator.options import EvaluationError, Load
+from constructs_optim.evaluator.streaming import CHAT, LMI, Format
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
 from .conftest import TOKENS, ModelServer, asked, sender, sent
-
-LMI = TokenFormat(FormatName.LMI)
 
 
 @pytest.fixture
@@ -35,7 +32,7 @@ def test_the_timing_server_frames_as_boto3_expects(server: ModelServer, session:
     assert [json.loads(line)["token"]["text"] for line in stream.splitlines()] == [f"w{n} " for n in range(TOKENS)]
 
 
-@pytest.mark.parametrize("written", [ChatFormat(), LMI])
+@pytest.mark.parametrize("written", [CHAT, LMI])
 def test_an_endpoint_is_measured_by_its_response_stream(
     server: ModelServer, session: boto3.Session, written: Format
 ) -> None:
@@ -62,7 +59,7 @@ def test_a_request_is_signed_as_botocore_signs(server: ModelServer, session: bot
     # The service calculates the signature anew, from what it was sent.
     signed = {name: headers[name] for name in parts["SignedHeaders"].split(";")}
     assert {"content-type", "host", "x-amz-date", "x-amzn-sagemaker-target-variant"} <= signed.keys()
-    body = ChatFormat().body(asked("Grüße")[0], sender(target, []).generation, None)
+    body = CHAT.body(asked("Grüße")[0], sender(target, []).generation, None)
     request = AWSRequest("POST", f"http://{headers['host']}{server.timing.bodies[0]['path']}", signed, body)
     request.context["timestamp"] = headers["x-amz-date"]
     auth = SigV4Auth(Credentials("AKIDEXAMPLE", "secret", "token"), "sagemaker", "us-west-2")
@@ -117,6 +114,6 @@ def test_credentials_that_are_about_to_expire_are_renewed(server: ModelServer, s
 
     target = SageMakerTarget(session, "chat")
     target._credentials = RefreshableCredentials.create_from_metadata(metadata(1), renew, "test")
-    request = asyncio.run(target.request(b"{}", ChatFormat()))
+    request = asyncio.run(target.request(b"{}", CHAT.path))
     assert b"Credential=AKID1/" in request
     assert len(renewed) == 1

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from constructs_optim.evaluator.errors import EvaluationError
+from constructs_optim.evaluator.load import Record
+from constructs_optim.evaluator.options import EvaluationError
 from constructs_optim.evaluator.prompts import Prompt
-from constructs_optim.evaluator.records import Record
-from constructs_optim.evaluator.tokens import ModelTokenizer, count
+from constructs_optim.evaluator.tokens import ModelTokenizer, count_tokens
 
 from .conftest import asked
 
@@ -56,7 +56,7 @@ def test_a_model_without_a_template_reads_the_text(tmp_path: Path) -> None:
 
 def test_the_tokenizer_counts_instead_of_the_server_and_cuts_nothing_off(tmp_path: Path) -> None:
     records = [record(0, "one two three two one two"), record(0, "two three", reasoning="one ")]
-    count(records, asked("one"), ModelTokenizer.load(str(model(tmp_path))), chat=True)
+    count_tokens(records, asked("one"), ModelTokenizer.load(str(model(tmp_path))), chat=True)
     assert [(each.input_tokens, each.output_tokens, each.tokenizer_failed) for each in records] == [
         (5, 6, False),
         (5, 3, False),
@@ -65,15 +65,15 @@ def test_the_tokenizer_counts_instead_of_the_server_and_cuts_nothing_off(tmp_pat
 
 def test_without_a_tokenizer_the_servers_counts_are_taken() -> None:
     records = [record(0, "one two")]
-    count(records, asked("one"), None, chat=True)
+    count_tokens(records, asked("one"), None, chat=True)
     assert (records[0].input_tokens, records[0].output_tokens) == (70, 80)
 
 
 def test_what_the_tokenizer_cannot_parse_is_counted_and_ends_nothing(tmp_path: Path) -> None:
-    prompts = [*asked("one"), Prompt(messages=({"role": "tool", "content": "one"},))]
+    prompts = [*asked("one"), Prompt.model_validate({"messages": [{"role": "tool", "content": "one"}]})]
     half_a_character = json.loads('"one \\ud83d"')
     records = [record(0, half_a_character), record(1, "one"), record(0, "one")]
-    count(records, prompts, ModelTokenizer.load(str(model(tmp_path))), chat=True)
+    count_tokens(records, prompts, ModelTokenizer.load(str(model(tmp_path))), chat=True)
     assert [each.tokenizer_failed for each in records] == [True, True, False]
     assert records[0].output_tokens is None
     assert records[0].request.is_empty
@@ -112,5 +112,5 @@ def test_a_template_that_is_none_is_told_of(tmp_path: Path) -> None:
 def test_a_template_can_do_nothing_but_write(tmp_path: Path) -> None:
     tokenizer = ModelTokenizer.load(str(model(tmp_path, template="{{ ''.__class__.__mro__ }}")))
     records = [record(0, "one")]
-    count(records, asked("one"), tokenizer, chat=True)
+    count_tokens(records, asked("one"), tokenizer, chat=True)
     assert records[0].tokenizer_failed

@@ -6,32 +6,43 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.explanation.capacity import Capacity, capacities, monthly_cost
-from constructs_optim.explanation.hosted_endpoints import HostedEndpoint, hosted_endpoints
-from constructs_optim.explanation.update_policies import Strategy, update_policy
-from constructs_optim.explanation.words import duration, money
+from constructs_optim.explanation.endpoints import (
+    Endpoint,
+    capacities,
+    describe_capacity,
+    describe_policy,
+    describe_rollback,
+    endpoints_in,
+    monthly_cost,
+    update_policy,
+)
+from constructs_optim.explanation.formatting import duration, money
+from constructs_optim.explanation.report import Capacity, Strategy
 from constructs_optim.templates.template import Resource, Template
 
 from .templates import chat, resource, scaled, serving, template
 
 
-def endpoint(**resources: Any) -> HostedEndpoint:
-    (found,) = hosted_endpoints(template(**resources))
+def endpoint(**resources: Any) -> Endpoint:
+    (found,) = endpoints_in(template(**resources))
     return found
 
 
-def variant(**properties: Any) -> HostedEndpoint:
+def variant(**properties: Any) -> Endpoint:
     return endpoint(**serving(**properties))
 
 
 def test_an_endpoint_that_is_not_scaled_has_its_initial_instances() -> None:
     (found,) = capacities(variant(InitialInstanceCount="3"))
-    assert (found.range, found.words) == ((3, 3), "3 instances of ml.g5.12xlarge (not scaled)")
+    assert ((found.least, found.most), describe_capacity(found)) == (
+        (3, 3),
+        "3 instances of ml.g5.12xlarge (not scaled)",
+    )
 
 
 def test_scaling_sets_the_range() -> None:
     (found,) = capacities(endpoint(**chat(Target=scaled(0, 4))))
-    assert found.words == "0 to 4 instances of ml.g5.12xlarge (scaling)"
+    assert describe_capacity(found) == "0 to 4 instances of ml.g5.12xlarge (scaling)"
 
 
 def test_schedules_widen_the_range_and_are_named() -> None:
@@ -40,42 +51,49 @@ def test_schedules_widen_the_range_and_are_named() -> None:
         {"ScheduledActionName": "Rush", "ScalableTargetAction": {"MaxCapacity": 9}},
     ]
     (found,) = capacities(endpoint(**chat(Target=scaled(2, 4, ScheduledActions=actions))))
-    assert found.words == "0 to 9 instances of ml.g5.12xlarge (scaling, with the schedules Night, Rush)"
+    assert describe_capacity(found) == "0 to 9 instances of ml.g5.12xlarge (scaling, with the schedules Night, Rush)"
 
 
 def test_instances_of_components_are_in_the_managed_range() -> None:
     managed = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": 2}
     (found,) = capacities(variant(ManagedInstanceScaling=managed))
-    assert found.range == (0, 2)
+    assert (found.least, found.most) == (0, 2)
 
 
 def test_a_number_that_is_known_at_deployment_is_said_to_be() -> None:
     (found,) = capacities(endpoint(**chat(Target=scaled(1, {"Ref": "Most"}))))
-    assert found.range == (1, None)
-    assert found.words.startswith("1 to a number known at deployment instances")
+    assert (found.least, found.most) == (1, None)
+    assert describe_capacity(found).startswith("1 to a number known at deployment instances")
     assert monthly_cost([found], {"ml.g5.12xlarge": 1.0}).most is None
 
 
 def test_a_month_has_730_hours() -> None:
-    cost = monthly_cost([Capacity(("ml.g5.12xlarge",), 1, 4, "scaling")], {"ml.g5.12xlarge": 7.09})
+    cost = monthly_cost(
+        [Capacity(instance_types=("ml.g5.12xlarge",), least=1, most=4, reason="scaling")], {"ml.g5.12xlarge": 7.09}
+    )
     assert (round(cost.least or 0, 2), round(cost.most or 0, 2)) == (5175.7, 20702.8)
 
 
 def test_pools_cost_between_the_cheapest_and_the_dearest_type() -> None:
     pools = [{"InstanceType": "ml.p5.48xlarge", "Priority": 1}, {"InstanceType": "ml.g5.12xlarge", "Priority": 2}]
     (found,) = capacities(variant(InstancePools=pools, InstanceType=None, InitialInstanceCount=2))
-    assert found.types == ("ml.p5.48xlarge", "ml.g5.12xlarge")
+    assert found.instance_types == ("ml.p5.48xlarge", "ml.g5.12xlarge")
     cost = monthly_cost([found], {"ml.p5.48xlarge": 60.0, "ml.g5.12xlarge": 7.0})
     assert (cost.least, cost.most) == (2 * 7 * 730, 2 * 60 * 730)
 
 
 def test_a_price_that_is_missing_is_named_and_not_made_up() -> None:
-    cost = monthly_cost([Capacity(("ml.p5.48xlarge", "ml.g5.12xlarge"), 1, 2, "scaling")], {"ml.g5.12xlarge": 7.0})
+    cost = monthly_cost(
+        [Capacity(instance_types=("ml.p5.48xlarge", "ml.g5.12xlarge"), least=1, most=2, reason="scaling")],
+        {"ml.g5.12xlarge": 7.0},
+    )
     assert (cost.least, cost.most, cost.unpriced) == (None, None, ("ml.p5.48xlarge",))
 
 
 def test_no_instances_cost_nothing_whatever_one_would() -> None:
-    assert monthly_cost([Capacity(("ml.g5.12xlarge",), 0, 2, "scaling")], {}).least == 0
+    assert (
+        monthly_cost([Capacity(instance_types=("ml.g5.12xlarge",), least=0, most=2, reason="scaling")], {}).least == 0
+    )
 
 
 @pytest.mark.parametrize(("dollars", "said"), [(0, "$0"), (7.09, "$7.09"), (70.9, "$70.90"), (5175.7, "$5,176")])
@@ -97,12 +115,12 @@ ALARMS = {"Alarms": [{"AlarmName": {"Ref": "Errors"}}, {"AlarmName": "latency"}]
     [
         (
             {"RollingUpdatePolicy": {"MaximumBatchSize": CAPACITY, "WaitIntervalInSeconds": 600}},
-            Strategy.rolling,
+            "rolling",
             "a rolling update in batches of 25 %, each watched for 10 min",
         ),
         (
             {"RollingUpdatePolicy": {"MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}},
-            Strategy.rolling,
+            "rolling",
             "a rolling update in batches of 1 instance",
         ),
         (
@@ -112,7 +130,7 @@ ALARMS = {"Alarms": [{"AlarmName": {"Ref": "Errors"}}, {"AlarmName": "latency"}]
                     "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0},
                 }
             },
-            Strategy.all_at_once,
+            "all_at_once",
             "blue/green, all at once: a second fleet of the same size takes all traffic; the old fleet stays for 10 "
             "min after that",
         ),
@@ -126,7 +144,7 @@ ALARMS = {"Alarms": [{"AlarmName": {"Ref": "Errors"}}, {"AlarmName": "latency"}]
                     }
                 }
             },
-            Strategy.canary,
+            "canary",
             "blue/green, canary: a second fleet takes 50 % first, is watched for 90 s, and then the rest",
         ),
         (
@@ -139,12 +157,12 @@ ALARMS = {"Alarms": [{"AlarmName": {"Ref": "Errors"}}, {"AlarmName": "latency"}]
                     }
                 }
             },
-            Strategy.linear,
+            "linear",
             "blue/green, linear: a second fleet takes the traffic in steps of 25 %, each watched for 1 h",
         ),
         (
             None,
-            Strategy.all_at_once,
+            "all_at_once",
             "blue/green, all at once: a second fleet of the same size takes all traffic",
         ),
     ],
@@ -162,8 +180,8 @@ def test_the_way_an_endpoint_moves_is_told_in_words(
         }
     )
     found = update_policy(made, Resource("Endpoint", made.content["Resources"]["Endpoint"]))
-    assert (found.strategy, found.words) == (strategy, words)
+    assert (found.strategy, describe_policy(found)) == (strategy, words)
     if config is not None:
-        assert found.rollback_words == "Any of the alarms chat-errors or latency rolls it back."
+        assert describe_rollback(found) == "Any of the alarms chat-errors or latency rolls it back."
     else:
-        assert found.rollback_words == "No alarm rolls it back."
+        assert describe_rollback(found) == "No alarm rolls it back."

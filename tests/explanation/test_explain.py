@@ -12,8 +12,16 @@ import pytest
 from aws_cdk import App, Duration, NestedStack, Stack, Stage
 from aws_cdk import aws_s3 as s3
 
-from constructs_optim import Model, OptimizedEndpoint, Quantization, Sharding, SpeculativeDecoding, UpdatePolicy
-from constructs_optim.cli.explanation_text import ExplanationText
+from constructs_optim import (
+    Model,
+    OptimizedEndpoint,
+    Quantization,
+    Sharding,
+    SpeculativeDecoding,
+    UpdatePolicy,
+    VariantOptions,
+)
+from constructs_optim.cli.explanation.text import print_explanation
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.evidence import Prices, StackEvidence, StoreContents
 from constructs_optim.explanation.explain import explain
@@ -103,13 +111,17 @@ def with_a_draft(scope: Stack) -> None:
 
 
 def of_components(scope: Stack) -> None:
-    shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.12xlarge", max_instance_count=2)
+    shared = OptimizedEndpoint(
+        scope, "Shared", instance_type="ml.g5.12xlarge", variant=VariantOptions(max_instance_count=2)
+    )
     awq = Quantization.awq(tensor_parallel_degree=2)
     shared.add_component("Assistant", model=Model.s3("s3://models/assistant/"), techniques=[awq])
 
 
 def of_two_components(scope: Stack) -> None:
-    shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.12xlarge", max_instance_count=3)
+    shared = OptimizedEndpoint(
+        scope, "Shared", instance_type="ml.g5.12xlarge", variant=VariantOptions(max_instance_count=3)
+    )
     awq = Quantization.awq(tensor_parallel_degree=2)
     shared.add_component("Assistant", model=Model.s3("s3://models/assistant-2/"), techniques=[awq])
     night = shared.add_component("Night", model=Model.s3("s3://models/night/"), techniques=[awq])
@@ -256,7 +268,7 @@ def test_without_anything_to_compare_with_it_is_a_first_deployment(synthesis: Sy
     assert (found.change, report.against) == ("new", None)
     assert "compared with nothing" in report.notes[0]
     assert "is created, with its config and 1 model." in said(report, "replacement")
-    assert "Later changes move it over by blue/green, all at once" in said(report, "update")
+    assert "Later changes update it by blue/green, all at once" in said(report, "update")
     assert "<details><summary>Statements</summary>" in markdown(report)
 
 
@@ -370,7 +382,7 @@ def test_a_draft_that_comes_or_goes_replaces_the_model_by_one_of_another_type(
     assert expected in said(report, "replacement").splitlines()
     assert expected in json.dumps(report.model_dump(mode="json"))
     assert expected in markdown(report)
-    ExplanationText(report, permissions=False).print()
+    print_explanation(report, permissions=False)
     assert expected in re.sub(r"[\s│]+", " ", capsys.readouterr().out)
 
 

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from botocore.exceptions import ClientError
 
 from constructs_optim import (
     ArtifactStore,
+    JobOptions,
     Model,
     OptimizationJob,
     OptimizedArtifact,
@@ -33,7 +34,7 @@ from constructs_optim import (
     UpdatePolicy,
 )
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.ministack_bridge import ACCOUNT
+from constructs_optim_local.ministack.application import ACCOUNT
 
 STORE, MODELS = "faults-artifacts", "faults-models"
 FUNCTION_SECONDS, ANSWER_SECONDS, WAIT_SECONDS = 60, 130, 90
@@ -94,7 +95,7 @@ def _template(name: str, group_size: int) -> str:
         "artifact_store": ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Store", _ANY_STORE)),
     }
     if kind.longest_runtime is not None:
-        given["max_runtime"] = Duration.seconds(kind.longest_runtime)
+        given["jobs"] = JobOptions(max_runtime=Duration.seconds(kind.longest_runtime))
     quantization = Quantization.awq(group_size=group_size)
     if kind.refers:
         OptimizedArtifact(stack, "Llama", techniques=[quantization], artifact_key=_ANY_KEY, **given)
@@ -111,8 +112,10 @@ def _template(name: str, group_size: int) -> str:
         )
         made.auto_scale(max_capacity=2)
     else:
-        wait = {"timeout": Duration.seconds(kind.wait_seconds)} if kind.waits else {"wait": False}
-        OptimizationJob(stack, "Llama", techniques=[quantization], **given, **wait)
+        if kind.waits:
+            jobs = given.pop("jobs", JobOptions())
+            given["jobs"] = replace(jobs, timeout=Duration.seconds(kind.wait_seconds))
+        OptimizationJob(stack, "Llama", techniques=[quantization], wait=kind.waits, **given)
     resources = Template.from_stack(stack).to_json()["Resources"]
     for resource in resources.values():
         properties = resource.get("Properties", {})

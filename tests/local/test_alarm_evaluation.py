@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim_local.alarm_evaluation import evaluated, problems
-from constructs_optim_local.metric_math import MathError, evaluate
-from constructs_optim_local.scaling_decisions import due_after, stepped, tracked
+from constructs_optim_local.autoscaling.decisions import due_after, stepped, tracked
+from constructs_optim_local.cloudwatch.evaluation import evaluated, problems
+from constructs_optim_local.cloudwatch.metric_math import MathError, evaluate
 
 NOW = 6_000.0
 # The periods that end with the one before NOW's, oldest first.

@@ -12,7 +12,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.runtime.custom_resource import CLIENT
+from constructs_optim.runtime.aws import CLIENT
 from constructs_optim.runtime.handlers import artifact_handler
 from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Owner, artifact_key

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud, LocalCloudError
-from constructs_optim_local.sagemaker.workload_spec import BadWorkload, parsed
+from constructs_optim_local.sagemaker.benchmarks.workload_spec import BadWorkload, parsed
 
 from .conftest import ROLE, until
 from .test_hosting import IMAGE, make_config, settled

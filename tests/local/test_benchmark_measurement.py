@@ -13,13 +13,13 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constructs_optim_local.sagemaker.aiperf_export import aggregated, files, percentile
-from constructs_optim_local.sagemaker.benchmark_measurement import Measurement, measured
-from constructs_optim_local.sagemaker.concurrency_search import ConcurrencySearch
-from constructs_optim_local.sagemaker.performance import Performance, Served
+from constructs_optim_local.sagemaker.benchmarks.aiperf_export import aggregated, files, percentile
+from constructs_optim_local.sagemaker.benchmarks.concurrency_search import ConcurrencySearch
+from constructs_optim_local.sagemaker.benchmarks.measurement import Measurement, measured
+from constructs_optim_local.sagemaker.benchmarks.workload_spec import Workload, parsed
+from constructs_optim_local.sagemaker.hosting.performance import Performance, Served
 from constructs_optim_local.sagemaker.records import now
-from constructs_optim_local.sagemaker.workload_spec import Workload, parsed
-from constructs_optim_local.sagemaker_runtime import event_message
+from constructs_optim_local.sagemaker.runtime import event_message
 
 HERE = Served("here", "ml.g5.12xlarge", ("here",))
 

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from constructs_optim_local.cloud import LocalCloud, LocalCloudError
-from constructs_optim_local.ministack_bridge import TESTED_VERSION, UntestedMinistack, check_version
 
 from ..processes import listening_addresses, marked, none_left
 from .conftest import until
@@ -100,15 +99,6 @@ def test_it_can_be_stopped_twice_and_started_again() -> None:
 def test_a_taken_port_is_an_error_and_not_a_wait() -> None:
     with LocalCloud() as first, pytest.raises(LocalCloudError, match=str(first.port)):
         LocalCloud(port=first.port).start()
-
-
-def test_it_does_not_start_on_another_ministack_than_it_was_built_on() -> None:
-    with pytest.raises(UntestedMinistack, match=f"ministack=={TESTED_VERSION}"):
-        check_version("1.5.32")
-
-
-def test_the_installed_ministack_is_the_one_it_was_built_on() -> None:
-    check_version()
 
 
 def test_an_unknown_path_of_its_own_interface_is_refused(cloud: LocalCloud) -> None:

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.regional_types import resource_types
+from constructs_optim_local.cloudformation.regional_types import resource_types
 
 from .conftest import BUCKET, ROLE, until
 from .test_resource_types import Stack

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim_local.sagemaker.deployments import (
+from constructs_optim_local.sagemaker.hosting.deployments import (
     Deployment,
     Pace,
     Stage,

@@ -17,9 +17,9 @@ import pytest
 from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.handlers import evaluation_handler, evaluation_watcher
-from constructs_optim.runtime.requests.evaluation_properties import parse_evaluation_request
-from constructs_optim.runtime.store.evaluation_records import EvaluationRecords
-from constructs_optim.runtime.store.run_records import run_job_name
+from constructs_optim.runtime.requests.evaluation_properties import EvaluationRequest
+from constructs_optim.runtime.requests.fields import validate
+from constructs_optim.runtime.store.run_records import EvaluationRecords, run_job_name
 from constructs_optim_local.cloud import LocalCloud
 
 from ..lambda_context import LambdaContext
@@ -60,7 +60,7 @@ class Evaluation:
 
     @property
     def records(self) -> EvaluationRecords:
-        key = parse_evaluation_request(self.request).key(ACCOUNT, REGION)
+        key = validate(EvaluationRequest, self.request).key(ACCOUNT, REGION)
         return EvaluationRecords(self.cloud.client("s3"), BUCKET, None, key)
 
     @property

@@ -24,8 +24,8 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
+from constructs_optim_local.access.credentials import ACCOUNT
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.credentials import ACCOUNT
 
 from .conftest import BUCKET
 

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from constructs_optim.recipe.catalog import instances
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.sagemaker.fleets import hardware
+from constructs_optim_local.sagemaker.hosting.fleets import hardware
 
 from .conftest import ROLE, until
 from .test_endpoint_updates import make_alarm, trip, watching

@@ -12,8 +12,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.handler_calls import MARK
-from constructs_optim_local.sagemaker.invocations import text_for
+from constructs_optim_local.sagemaker.hosting.invocations import text_for
+from constructs_optim_local.server.handler_calls import MARK
 
 from .conftest import until
 from .test_benchmark_jobs import serve

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.sagemaker.fleets import hardware
+from constructs_optim_local.sagemaker.hosting.fleets import hardware
 
 SERVICE = "AmazonSageMaker"
 

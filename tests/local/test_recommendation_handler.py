@@ -17,7 +17,7 @@ from botocore.stub import Stubber
 
 from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.handlers import recommendation_handler, recommendation_watcher
-from constructs_optim.runtime.jobs import run_control
+from constructs_optim.runtime.jobs import watching
 from constructs_optim_local.cloud import LocalCloud
 
 from ..lambda_context import LambdaContext
@@ -118,7 +118,7 @@ def asked(
 ) -> Iterator[Asked]:
     # The pauses are for permissions on their way, and for a job that another process is about to create: none here.
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
-    monkeypatch.setattr(run_control, "_COMING_SECONDS", 0)
+    monkeypatch.setattr(watching, "_COMING_SECONDS", 0)
     monkeypatch.setattr(recommendation_handler, "client", clients.get)
     cloud.inject("recommendation_never_finishes")
     clients.arm({})

@@ -12,14 +12,14 @@ import pytest
 from botocore.exceptions import ClientError
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
-from constructs_optim_local.call_log import CallLog
+from constructs_optim_local.access.credentials import OwnClients
+from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.cloudformation.operations import OPERATIONS
+from constructs_optim_local.cloudformation.provider import ResourceError, ResourceProvider, schemas
 from constructs_optim_local.faults import Faults
-from constructs_optim_local.own_clients import OwnClients
-from constructs_optim_local.resource_operations import OPERATIONS
-from constructs_optim_local.resource_provider import ResourceError, ResourceProvider, schemas
-from constructs_optim_local.s3_objects import S3Objects
 from constructs_optim_local.sagemaker.hub import Hub
+from constructs_optim_local.sagemaker.objects import S3Objects
 from constructs_optim_local.sagemaker.service import SageMaker, Timing
 
 from .conftest import ROLE, until

@@ -22,8 +22,8 @@ import constructs_optim.runtime as runtime
 from constructs_optim.recipe.catalog import layers
 from constructs_optim.runtime.handlers import job_handler, job_watcher, model_handler
 from constructs_optim.runtime.telemetry import HandlerFailed
+from constructs_optim_local.access.credentials import ACCOUNT
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.credentials import ACCOUNT
 
 from ..telemetry import Context, Said
 from .conftest import BUCKET, ROLE, until
@@ -279,7 +279,7 @@ def test_a_deployed_handler_has_powertools_and_its_lines_reach_its_log_group(clo
     folder = Path(runtime.__file__).parent
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for path in folder.glob("*.py"):
+        for path in folder.rglob("*.py"):
             archive.write(path, path.relative_to(folder.parent))
     layer = layers.powertools()
     cloud.client("lambda").create_function(

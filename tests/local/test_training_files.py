@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim_local.authorization import Unchecked
+from constructs_optim_local.access.authorization import Unchecked
 from constructs_optim_local.sagemaker.execution import ExecutionRoles
-from constructs_optim_local.sagemaker.training_files import TrainingFiles, TransferFailed
-from constructs_optim_local.sagemaker.training_host import Host
-from constructs_optim_local.sagemaker.training_job import algorithm_error
-from constructs_optim_local.sagemaker.training_metrics import TrainingMetrics
+from constructs_optim_local.sagemaker.training.files import TrainingFiles, TransferFailed
+from constructs_optim_local.sagemaker.training.host import Host
+from constructs_optim_local.sagemaker.training.job import algorithm_error
+from constructs_optim_local.sagemaker.training.telemetry import TrainingMetrics
 
 from .conftest import ROLE
 from .training import channel

@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.sagemaker.training_host import can_have_several
+from constructs_optim_local.sagemaker.training.host import can_have_several
 
 from ..processes import marked, none_left
 from .conftest import plain_client, until

@@ -10,7 +10,7 @@ import pytest
 from constructs_optim.operations.artifacts import REQUESTS_AT_ONCE, ArtifactInventory, State
 from constructs_optim.operations.pruning import Pruner
 from constructs_optim.operations.stacks import Stacks
-from constructs_optim.runtime.concurrency import CALLS_A_THREAD
+from constructs_optim.runtime.store.json_records import CALLS_A_THREAD
 
 from ..local.conftest import until
 from .memory_store import ACCOUNT, BUCKET, FILES, MemoryS3, MemoryStacks, fill

@@ -1,4 +1,4 @@
-"""The wheel and the source distribution, built once."""
+"""The wheels and the source distributions of both packages, built once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ DISTRIBUTIONS = CHECKOUT / "dist"
 
 @pytest.fixture(scope="session")
 def built() -> Path:
-    """``dist``, with the source distribution of this checkout and the wheel that is built from it."""
+    """``dist``, with the source distributions of this checkout and the wheels that are built from them."""
     shutil.rmtree(DISTRIBUTIONS, ignore_errors=True)
     run(
         UV,
         "build",
         "--quiet",
+        "--all-packages",
         "--no-build-isolation",
         "--python",
         sys.executable,
@@ -36,15 +37,29 @@ def built() -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(built: Path) -> Path:
-    """The one wheel."""
-    (found,) = built.glob("*.whl")
+    """The wheel of constructs-optim."""
+    (found,) = built.glob("constructs_optim-*.whl")
+    return found
+
+
+@pytest.fixture(scope="session")
+def local_wheel(built: Path) -> Path:
+    """The wheel of constructs-optim-local, given to installers beside the other: no index has this version yet."""
+    (found,) = built.glob("constructs_optim_local-*.whl")
     return found
 
 
 @pytest.fixture(scope="session")
 def source_distribution(built: Path) -> Path:
-    """The one source distribution."""
-    (found,) = built.glob("*.tar.gz")
+    """The source distribution of constructs-optim."""
+    (found,) = built.glob("constructs_optim-*.tar.gz")
+    return found
+
+
+@pytest.fixture(scope="session")
+def local_source_distribution(built: Path) -> Path:
+    """The source distribution of constructs-optim-local."""
+    (found,) = built.glob("constructs_optim_local-*.tar.gz")
     return found
 
 

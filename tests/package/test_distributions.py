@@ -16,6 +16,8 @@ from tests.documents import CHECKOUT
 
 from .environments import BASE
 
+LOCAL = CHECKOUT / "constructs_optim_local"
+
 
 def metadata_of(wheel: Path) -> Metadata:
     """The wheel's metadata, held to the packaging standards as an index holds it to them."""
@@ -36,6 +38,22 @@ def test_the_metadata_keeps_to_the_standards_and_says_what_an_index_shows(
     assert parse_wheel_filename(wheel.name)[:2] == parse_sdist_filename(source_distribution.name)
     versions = {f"Programming Language :: Python :: {version}" for version in ("3.11", "3.12", "3.13")}
     assert versions <= set(metadata.classifiers or ())
+
+
+def test_the_local_cloud_has_metadata_of_its_own_and_is_released_with_the_library(
+    wheel: Path, local_wheel: Path, local_source_distribution: Path
+) -> None:
+    metadata, library = metadata_of(local_wheel), metadata_of(wheel)
+    assert (metadata.name, metadata.version) == ("constructs-optim-local", library.version)
+    assert (metadata.license_expression, metadata.license_files) == ("Apache-2.0", ["LICENSE"])
+    assert (LOCAL / "LICENSE").read_bytes() == (CHECKOUT / "LICENSE").read_bytes()
+    assert metadata.description == (LOCAL / "README.md").read_text()
+    assert parse_wheel_filename(local_wheel.name)[:2] == parse_sdist_filename(local_source_distribution.name)
+    names = {each.name for each in metadata.requires_dist or ()}
+    assert {"ministack", "moto"} <= names
+    assert "constructs-optim" not in names
+    (asked,) = [each for each in library.requires_dist or () if each.name == "constructs-optim-local"]
+    assert str(asked.specifier) == f"=={metadata.version}"
 
 
 def test_without_an_extra_it_asks_for_the_cdk_pydantic_and_boto3_alone(wheel: Path) -> None:
@@ -59,15 +77,27 @@ def test_the_extras_with_commands_bring_the_command(wheel: Path) -> None:
     assert set(cli._EXTRA) >= {"rich", "typer"}
 
 
-def test_the_wheel_holds_each_file_of_the_package_and_nothing_else(wheel: Path) -> None:
+def files_of(archive: Path) -> set[str]:
+    """What a wheel installs, without its metadata."""
+    with zipfile.ZipFile(archive) as wheel:
+        return {name for name in wheel.namelist() if ".dist-info/" not in name}
+
+
+def checked_in(package: str) -> set[str]:
+    """The files of a package that git has or would take."""
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "constructs_optim"],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", package],
         cwd=CHECKOUT, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    with zipfile.ZipFile(wheel) as archive:
-        held = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert held == set(listed.stdout.split())
-    assert "constructs_optim/py.typed" in held
+    return set(listed.stdout.split())
+
+
+def test_each_wheel_holds_each_file_of_its_package_and_nothing_else(wheel: Path, local_wheel: Path) -> None:
+    assert files_of(wheel) == checked_in("constructs_optim")
+    assert "constructs_optim/py.typed" in files_of(wheel)
+    of_the_distribution = {f"{LOCAL.name}/{name}" for name in ("LICENSE", "README.md", "pyproject.toml")}
+    assert files_of(local_wheel) == checked_in(LOCAL.name) - of_the_distribution
+    assert f"{LOCAL.name}/py.typed" in files_of(local_wheel)
 
 
 def test_the_source_distribution_holds_what_is_built_read_and_tested(source_distribution: Path) -> None:

@@ -20,7 +20,7 @@ def test_the_command_works_with_its_extra_and_names_the_others(
     assert "AWQ INT4" in planned.stdout
     for command, extra in (
         (["local", "start"], "local"),
-        (["evaluate", "--endpoint-name", "chat"], "evaluate"),
+        (["evaluate", "chat"], "evaluate"),
         (["medusa", "verify", "--heads", ".", "--data", "."], "medusa"),
     ):
         told = clean.run("constructs-optim", *command, cwd=tmp_path, check=False)
@@ -29,18 +29,31 @@ def test_the_command_works_with_its_extra_and_names_the_others(
 
 
 def test_the_local_cloud_runs_and_evaluations_are_at_hand_with_their_extras(
-    wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
+    wheel: Path, local_wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
 ) -> None:
     clean = environment("3.13")
-    clean.install(f"{wheel}[local,evaluate]")
+    clean.install(f"{wheel}[local,evaluate]", local_wheel)
     ran = clean.run(
         "constructs-optim", "local", "run", "--", clean.python, "-c",
         "import boto3; print(boto3.client('sagemaker').list_endpoints()['Endpoints'])", cwd=tmp_path,
     )  # fmt: skip
     assert "[]" in ran.stdout
-    told = clean.run("constructs-optim", "evaluate", "--endpoint-name", "chat", cwd=tmp_path, check=False)
+    told = clean.run("constructs-optim", "evaluate", "chat", cwd=tmp_path, check=False)
     assert told.returncode == 2
     assert "is an extra" not in told.stderr, "what it misses now is prompts"
+
+
+def test_the_local_cloud_runs_without_the_library(
+    local_wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    clean = environment("3.12")
+    clean.install(local_wheel)
+    assert "constructs-optim" not in clean.distributions
+    program = (
+        "from constructs_optim_local.cloud import LocalCloud\n"
+        "with LocalCloud() as cloud: print(cloud.client('sagemaker').list_endpoints()['Endpoints'])"
+    )
+    assert clean.run(clean.python, "-c", program, cwd=tmp_path).stdout == "[]\n"
 
 
 def test_what_trains_can_be_installed_too(wheel: Path, tmp_path: Path) -> None:

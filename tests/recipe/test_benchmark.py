@@ -204,7 +204,7 @@ def test_throughput_is_better_the_higher_it_is_and_latency_the_lower() -> None:
 def test_the_handlers_know_every_metric_as_it_is_defined() -> None:
     kept = Path(runtime.__path__[0]) / "evaluation" / "evaluation_metrics.json"
     assert json.loads(kept.read_text()) == definitions(), (
-        "write it anew: json.dumps(definitions(), indent=1) of recipe/benchmark/aiperf.py"
+        "write it anew: json.dumps(definitions(), indent=1) of recipe/evaluation/aiperf.py"
     )
 
 

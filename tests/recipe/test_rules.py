@@ -93,6 +93,9 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT031": [{"environment": {"OPTION_MAX_MODEL_LEN": "8192"}}, {"environment": {"A": "${Token[T.1]}" + "x" * 2000}}],
     "OPT032": [{"techniques": [Quantization.awq(ignored_layers=["lm_head", "mlp.gate"])]}],
     "OPT033": [{"environment": {"OPTION_TENSOR_PARALLEL_DEGREE": "4"}}],
+    "OPT035": [
+        {"containers": {"awq": "djl-inference:0.32.0-lmi14.0.0-cu126", "fp8": "djl-inference:0.0.1"}},
+    ],
     "OPT034": [
         {"environment": {"EOS_TOKEN": "</s>", "OPTION_MAX_TOKENS": "64", "HF_TOKEN": ""}},
         {"environment": {"HF_TOKEN": "{{resolve:secretsmanager:hub}}", "API_KEY": "${Token[T.1]}"}},
@@ -195,8 +198,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT015", {"techniques": [Compilation.tensorrt_llm()], "region": "eusc-de-east-1"}, "region", "tensorrtllm"),
     ("OPT015", {"techniques": [Sharding.fast_load()], "region": "us-isof-east-1"}, "region", "a region other than"),
     ("OPT015", {**_medusa(), "region": "us-iso-east-1"}, "region", "pytorch-training"),
-    ("OPT016", {"max_runtime_seconds": 28 * 86_400 + 1}, "max_runtime", "28 days"),
-    ("OPT016", {"max_runtime_seconds": 0}, "max_runtime", "1 to"),
+    ("OPT016", {"max_runtime_seconds": 28 * 86_400 + 1}, "jobs.max_runtime", "28 days"),
+    ("OPT016", {"max_runtime_seconds": 0}, "jobs.max_runtime", "1 to"),
     ("OPT020", {"techniques": []}, "techniques", "Quantization.awq()"),
     ("OPT020", {"techniques": Quantization.awq()}, "techniques", "techniques=[Quantization.awq()]"),
     ("OPT020", {"techniques": _DRAFT}, "techniques", "techniques=[SpeculativeDecoding.sagemaker_draft()]"),
@@ -219,6 +222,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT031", {"environment": {"A": "x" * 1025}}, "environment.A", "1024"),
     ("OPT031", {"environment": {f"A{n}": "" for n in range(99)}}, "environment", "98"),
     ("OPT032", {"techniques": [Quantization.awq(ignored_layers=["x" * 257])]}, "techniques[0].ignored_layers", "256"),
+    ("OPT035", {"containers": {"awq": "djl-inference:0.0.1"}}, "containers['awq']", "no entry 'awq' in optim.lock.json"),
     ("OPT034", {"environment": {"HF_TOKEN": "mine"}}, "environment.HF_TOKEN", "a secret by its name"),
     ("OPT034", {"environment": {"HUB": f"hf_{'x' * 34}"}}, "environment.HUB", "a Hugging Face token"),
     ("OPT034", {"environment": {"KEY": f"AKIA{'A' * 16}"}}, "environment.KEY", "an AWS access key"),

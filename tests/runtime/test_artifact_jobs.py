@@ -5,20 +5,21 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import boto3
 import botocore.session
 import pytest
 from botocore.validate import ParamValidator
 
-from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.jobs.artifact_jobs import of_kind
-from constructs_optim.runtime.jobs.sagemaker_jobs import typed
+from constructs_optim.runtime.errors import DeploymentError, InvalidEvent
+from constructs_optim.runtime.jobs.artifact_jobs import KINDS
+from constructs_optim.runtime.jobs.sagemaker_jobs import SageMakerJobs, typed
 from constructs_optim.runtime.jobs.source import ResolvedSource, is_of, with_reads
-from constructs_optim.runtime.requests.properties import parse_job_properties
+from constructs_optim.runtime.requests.fields import as_delivered, validate
+from constructs_optim.runtime.requests.properties import JobProperties
 from constructs_optim.runtime.store.artifact_store import ArtifactStore
+from tests.support.properties import OPTIMIZATION, training_properties, training_requests
 
 from .conftest import BUCKET
-from .test_properties import VALID as OPTIMIZATION
-from .test_training_properties import properties
 
 KEY = "a" * 64
 OUTPUT = f"s3://store/artifacts/{KEY}/model/1/"
@@ -27,8 +28,8 @@ KMS = "arn:aws:kms:us-west-2:123456789012:key/1234"
 
 
 def request(given: dict[str, Any], kind: str) -> dict[str, Any]:
-    wanted = parse_job_properties(given)
-    made = of_kind(kind).request("optim-1", KEY, OUTPUT, wanted, SOURCE, ArtifactStore(None, "store"))
+    wanted = validate(JobProperties, given)
+    made = KINDS[kind].request("optim-1", KEY, OUTPUT, wanted, SOURCE, ArtifactStore(None, "store"))
     shape: Any = botocore.session.get_session().get_service_model("sagemaker").operation_model(f"Create{kind}")
     sent = typed(made, shape.input_shape)
     report = ParamValidator().validate(sent, shape.input_shape)
@@ -37,7 +38,7 @@ def request(given: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def test_a_training_job_reads_the_model_as_its_first_channel_with_the_licence_accepted() -> None:
-    first, *others = request(properties(ModelChannel="finetuned"), "TrainingJob")["InputDataConfig"]
+    first, *others = request(training_properties(ModelChannel="finetuned"), "TrainingJob")["InputDataConfig"]
     assert first["ChannelName"] == "finetuned"
     assert first["DataSource"]["S3DataSource"] == {
         "S3DataDistributionType": "FullyReplicated",
@@ -49,7 +50,7 @@ def test_a_training_job_reads_the_model_as_its_first_channel_with_the_licence_ac
 
 
 def test_a_training_job_writes_uncompressed_and_encrypted_and_keeps_checkpoints_for_every_attempt() -> None:
-    made = request(properties(KmsKeyArn=KMS), "TrainingJob")
+    made = request(training_properties(KmsKeyArn=KMS), "TrainingJob")
     assert made["OutputDataConfig"] == {"CompressionType": "NONE", "KmsKeyId": KMS, "S3OutputPath": OUTPUT}
     assert made["CheckpointConfig"] == {"S3Uri": f"s3://store/checkpoints/{KEY}/"}
     assert made["TensorBoardOutputConfig"]["S3OutputPath"] == f"s3://store/artifacts/{KEY}/tensorboard/"
@@ -61,9 +62,52 @@ def test_an_optimization_job_is_asked_as_ever() -> None:
     assert made["OutputConfig"] == {"S3OutputLocation": OUTPUT}
 
 
+@pytest.mark.parametrize(
+    ("kind", "member", "value"),
+    [
+        ("OptimizationJob", "MaxInstanceCount", "many"),
+        ("OptimizationJob", "OptimizationConfigs", [{"ModelQuantizationConfig": {}, "ModelShardingConfig": {}}]),
+        ("OptimizationJob", "OptimizationConfigs", [{"ModelDestructionConfig": {}}]),
+        ("OptimizationJob", "OptimizationConfigs", [{"ModelQuantizationConfig": {"OverrideEnvironment": ["A"]}}]),
+        ("OptimizationJob", "StoppingCondition", {"MaxRuntimeInSeconds": "-1"}),
+        ("OptimizationJob", "VpcConfig", {"SecurityGroupIds": ["sg-1"]}),
+        ("OptimizationJob", "HyperParameters", {"heads": "4"}),
+        ("OptimizationJob", "RoleArn", "arn:aws:iam::111122223333:role/Admin"),
+        ("OptimizationJob", "OutputConfig", {"S3OutputLocation": "s3://elsewhere/"}),
+        ("TrainingJob", "AlgorithmSpecification", {"TrainingInputMode": "File", "ContainerEntrypoint": []}),
+        ("TrainingJob", "AlgorithmSpecification", {"TrainingInputMode": "File", "ContainerArguments": "train.py"}),
+        ("TrainingJob", "EnableManagedSpotTraining", "yes"),
+        ("TrainingJob", "HyperParameters", {"a": ["b"]}),
+        ("TrainingJob", "InputDataConfig", [{"ChannelName": "training"}]),
+        ("TrainingJob", "ResourceConfig", {"InstanceCount": "many", "VolumeSizeInGB": "1"}),
+        ("TrainingJob", "OptimizationConfigs", []),
+        ("TrainingJob", "CheckpointConfig", {"S3Uri": "s3://elsewhere/"}),
+    ],
+)
+def test_a_request_that_the_api_s_model_does_not_know_is_refused_before_it_is_sent(
+    kind: str, member: str, value: Any
+) -> None:
+    given = OPTIMIZATION if kind == "OptimizationJob" else training_properties()
+    wanted = validate(JobProperties, {**given, "Request": {**given["Request"], member: value}})
+    sagemaker = boto3.client("sagemaker", region_name="us-west-2")
+    jobs = KINDS[kind]
+
+    def check() -> None:
+        made = jobs.request("optim-1", KEY, OUTPUT, wanted, SOURCE, ArtifactStore(None, "store"))
+        SageMakerJobs(sagemaker, jobs.kind).check(made)
+
+    with pytest.raises(InvalidEvent, match="Request"):
+        check()
+
+
+@pytest.mark.parametrize("planned", training_requests())
+def test_a_plan_s_training_request_is_one_of_the_api_s(planned: dict[str, Any]) -> None:
+    request(training_properties(Request=as_delivered(planned)), "TrainingJob")
+
+
 def test_a_training_job_s_artifact_is_below_its_name() -> None:
-    assert of_kind("TrainingJob").artifact_uri(OUTPUT, "optim-1") == f"{OUTPUT}optim-1/output/model/"
-    assert of_kind("OptimizationJob").artifact_uri(OUTPUT, "optim-1") == OUTPUT
+    assert KINDS["TrainingJob"].artifact_uri(OUTPUT, "optim-1") == f"{OUTPUT}optim-1/output/model/"
+    assert KINDS["OptimizationJob"].artifact_uri(OUTPUT, "optim-1") == OUTPUT
 
 
 TRAINED: dict[str, Any] = {
@@ -85,12 +129,12 @@ TRAINED: dict[str, Any] = {
     ],
 )
 def test_why_a_training_came_to_nothing_is_told(more: dict[str, Any], told: str) -> None:
-    assert told in of_kind("TrainingJob").failure({**TRAINED, **more})
+    assert told in KINDS["TrainingJob"].failure({**TRAINED, **more})
 
 
 @pytest.mark.parametrize(("status", "ended_badly"), [("Failed", True), ("Stopped", True), ("Stopping", False)])
 def test_the_statuses_of_training_jobs_are_understood(status: str, ended_badly: bool) -> None:
-    kind = of_kind("TrainingJob").kind
+    kind = KINDS["TrainingJob"].kind
     assert kind.came_to_nothing({"TrainingJobStatus": status}) is ended_badly
     assert not kind.has_completed({"TrainingJobStatus": status})
     assert kind.is_running({"TrainingJobStatus": "InProgress"})
@@ -102,14 +146,14 @@ def test_a_manifest_keeps_the_last_metrics_and_what_was_billed() -> None:
         "FinalMetricDataList": [{"MetricName": "medusa:loss", "Value": 0.25}],
         "BillableTimeInSeconds": 90,
     }
-    kept = of_kind("TrainingJob").recorded(job)
+    kept = KINDS["TrainingJob"].recorded(job)
     assert kept["metrics"] == {"medusa:loss": 0.25}
     assert kept["billable_seconds"] == 90
 
 
 def test_what_else_a_job_reads_is_part_of_its_artifact_s_identity(s3: Any) -> None:
     s3.put_object(Bucket=BUCKET, Key="train/train.jsonl", Body=b"{}")
-    wanted = parse_job_properties(properties(Reads=[{"Kind": "s3", "S3Uri": f"s3://{BUCKET}/train"}]))
+    wanted = validate(JobProperties, training_properties(Reads=[{"Kind": "s3", "S3Uri": f"s3://{BUCKET}/train"}]))
     first = with_reads(SOURCE, wanted.reads, s3)
     s3.put_object(Bucket=BUCKET, Key="train/train.jsonl", Body=b"{ }")
     second = with_reads(SOURCE, wanted.reads, s3)
@@ -119,11 +163,11 @@ def test_what_else_a_job_reads_is_part_of_its_artifact_s_identity(s3: Any) -> No
 
 
 def test_training_data_that_are_not_there_are_named(s3: Any) -> None:
-    wanted = parse_job_properties(properties(Reads=[{"Kind": "s3", "S3Uri": f"s3://{BUCKET}/none/"}]))
+    wanted = validate(JobProperties, training_properties(Reads=[{"Kind": "s3", "S3Uri": f"s3://{BUCKET}/none/"}]))
     with pytest.raises(DeploymentError, match=f"no data files under s3://{BUCKET}/none/"):
         with_reads(SOURCE, wanted.reads, s3)
 
 
 def test_an_artifact_is_known_by_its_model_whatever_else_was_read() -> None:
-    given = parse_job_properties(OPTIMIZATION)
+    given = validate(JobProperties, OPTIMIZATION)
     assert is_of(given.source, f"hub:SageMakerPublicHub/some-model@1.2.3\ns3:s3://data/train/#{KEY}")

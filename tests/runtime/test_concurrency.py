@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from constructs_optim.runtime.concurrency import CALLS_A_THREAD, in_threads
+from constructs_optim.runtime.store.json_records import CALLS_A_THREAD, in_threads
 
 THREADS = 4
 

@@ -10,14 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import InvalidEvent
-from constructs_optim.runtime.requests.evaluation_properties import (
-    Quality,
-    Subject,
-    parse_evaluation_properties,
-    parse_evaluation_request,
-)
-
-from .test_properties import _JSON, _NEAR, _places, _replaced
+from constructs_optim.runtime.requests.evaluation_properties import EvaluationProperties, EvaluationRequest, Quality
+from constructs_optim.runtime.requests.fields import validate
+from tests.support.properties import JSON, NEAR, places, replaced
 
 REQUEST: dict[str, Any] = {
     "Label": "chat",
@@ -60,25 +55,28 @@ VALID = {
 
 
 def test_a_request_is_read_with_its_types() -> None:
-    request = parse_evaluation_properties(VALID).request
-    assert request.subjects == (Subject("ml.g5.12xlarge", "a" * 64, 7.09),)
+    request = validate(EvaluationProperties, VALID).request
+    assert request.subjects[0].price_per_hour == 7.09
     assert (request.share_of_instance, request.lossless, request.discount) == (0.5, True, 0.2)
     assert request.concurrencies == (1, 8)
     assert request.vpc_config == REQUEST["VpcConfig"]
-    assert request.tags == (("team", "chat"),)
+    assert request.tags == REQUEST["Tags"]
     gate = request.gate
     assert gate is not None
     assert (gate.limits[0].at_most, gate.limits[0].at_least) == (900.0, None)
-    assert gate.compared == (("output_tokens_per_second", "output tokens/s", True),)
+    assert gate.compared[0].better == "higher"
     assert (gate.max_regression, gate.at_concurrency) == (0.1, 8)
-    assert gate.quality == Quality("prompts", "chat.jsonl", 0.9, 0.2, 64, 20)
+    assert gate.quality == Quality(
+        prompts="s3://prompts/chat.jsonl", min_identical=0.9, max_difference=0.2, max_tokens=64, most_prompts=20
+    )
+    assert (gate.quality.bucket, gate.quality.key) == ("prompts", "chat.jsonl")
 
 
 def test_a_schedules_input_is_the_same_evaluation_as_what_cloudformation_delivers() -> None:
     delivered = {**REQUEST, "Workload": {"benchmark": {"type": "aiperf"}, "parameters": {"request_count": "20"}}}
     scheduled = {**REQUEST, "Workload": {"benchmark": {"type": "aiperf"}, "parameters": {"request_count": 20}}}
     place = ("111122223333", "us-west-2")
-    assert parse_evaluation_request(delivered).key(*place) == parse_evaluation_request(scheduled).key(*place)
+    assert validate(EvaluationRequest, delivered).key(*place) == validate(EvaluationRequest, scheduled).key(*place)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +85,7 @@ def test_a_schedules_input_is_the_same_evaluation_as_what_cloudformation_deliver
         (("ModelNames",), ["chat", "_"], "ModelNames"),
         (("Subjects",), [], "Subjects"),
         (("Subjects", 0), "ml.g5.12xlarge", "Subjects"),
-        (("Subjects", 0, "ArtifactKey"), "A" * 64, r"Subjects\.ArtifactKey"),
+        (("Subjects", 0, "ArtifactKey"), "A" * 64, r"Subjects\[0\]\.ArtifactKey"),
         (("Concurrencies",), ["0"], "Concurrencies"),
         (("Dimensions",), {"Endpoint Name": "chat"}, "Dimensions"),
         (("Workload",), "aiperf", "Workload"),
@@ -106,12 +104,12 @@ def test_a_malformed_member_is_refused_by_name(place: tuple[Any, ...], value: An
         parent = parent[step]
     added = {**parent, place[-1]: value} if isinstance(parent, dict) else [value]
     with pytest.raises(InvalidEvent, match=named):
-        parse_evaluation_request(_replaced(REQUEST, place[:-1], added))
+        validate(EvaluationRequest, replaced(REQUEST, place[:-1], added))
 
 
 @given(data=st.data())
 def test_anything_in_any_place_is_read_or_refused(data: st.DataObject) -> None:
-    place = data.draw(st.sampled_from([path for path in _places(VALID) if path]))
-    properties = _replaced(VALID, place, data.draw(_JSON | _NEAR))
+    place = data.draw(st.sampled_from([path for path in places(VALID) if path]))
+    properties = replaced(VALID, place, data.draw(JSON | NEAR))
     with contextlib.suppress(InvalidEvent):
-        parse_evaluation_properties(properties).request.key("111122223333", "us-west-2")
+        validate(EvaluationProperties, properties).request.key("111122223333", "us-west-2")

@@ -9,24 +9,25 @@ import pytest
 
 from constructs_optim.recipe.evaluation.requirements import QualityRequirement
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.evaluation.endpoint_answers import answer_text, compare, read_prompts
-from constructs_optim.runtime.evaluation.gate import Answers, misses
-from constructs_optim.runtime.requests.evaluation_properties import Gate, Limit, Quality
+from constructs_optim.runtime.evaluation.completions import answer_text, read_prompts
+from constructs_optim.runtime.evaluation.gate import Answers, compare, misses
+from constructs_optim.runtime.requests.evaluation_properties import Comparison, Gate, Limit, Quality
 
-TTFT = Limit("time_to_first_token_p99", "Time to first token, p99", "ms", 500.0, None)
-THROUGHPUT = Limit("output_tokens_per_second", "Output tokens/s", "", None, 100.0)
-QUALITY = Quality("prompts", "chat.jsonl", 1.0, 0.1, 64, 10)
+TTFT = Limit(formula="time_to_first_token_p99", title="Time to first token, p99", unit="ms", at_most=500.0)
+THROUGHPUT = Limit(formula="output_tokens_per_second", title="Output tokens/s", at_least=100.0)
+QUALITY = Quality(
+    prompts="s3://prompts/chat.jsonl", min_identical=1.0, max_difference=0.1, max_tokens=64, most_prompts=10
+)
 
 
 def gate(*limits: Limit, **given: Any) -> Gate:
-    chosen = {"max_regression": None, "compared": (), "at_concurrency": None, "quality": None, **given}
-    return Gate(limits=limits, **chosen)
+    return Gate(limits=limits, **given)
 
 
 def regression(share: float) -> Gate:
     compared = (
-        ("client_latency_p90", "Client latency, p90", False),
-        ("output_tokens_per_second", "Output tokens/s", True),
+        Comparison(metric="client_latency_p90", title="Client latency, p90"),
+        Comparison(metric="output_tokens_per_second", title="Output tokens/s", better="higher"),
     )
     return gate(max_regression=share, compared=compared)
 
@@ -139,7 +140,9 @@ def test_prompts_that_cannot_be_used_are_all_named(content: bytes, told: str) ->
 def test_a_lossless_technique_passes_by_default_and_a_broken_draft_does_not(changed: int, passes: bool) -> None:
     """In bfloat16, Medusa heads changed 2 of 450 answers at most (docs/medusa.md); 2 of 50 are ten times that."""
     default = QualityRequirement(prompts="s3://prompts/chat.jsonl")
-    quality = Quality("prompts", "chat.jsonl", default.min_identical, default.max_difference, 128, 50)
+    quality = QUALITY.model_copy(
+        update={"min_identical": default.min_identical, "max_difference": default.max_difference}
+    )
     answers = Answers(
         50, 0, 50 - changed, 0.01 * changed, int(changed > 0), same_weights=True, with_what="the baseline"
     )

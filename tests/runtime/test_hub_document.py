@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.jobs.hub_document import HubDocument
-
-from .test_properties import _JSON, _places, _replaced
+from tests.support.properties import JSON, places, replaced
 
 DOCUMENT: dict[str, Any] = {
     "HostingEcrUri": "registry/base:1",
@@ -95,7 +94,7 @@ def test_a_document_without_an_image_is_refused() -> None:
 
 @given(data=st.data())
 def test_a_document_of_any_form_is_read_or_refused(data: st.DataObject) -> None:
-    text = json.dumps(_replaced(DOCUMENT, data.draw(st.sampled_from(_places(DOCUMENT))), data.draw(_JSON)))
+    text = json.dumps(replaced(DOCUMENT, data.draw(st.sampled_from(places(DOCUMENT))), data.draw(JSON)))
     configuration = data.draw(st.sampled_from([None, "lmi", "lmi-optimized"]))
     for read in (
         lambda hub: hub.model_uri,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.constructs.stack import watching_state_machine
+from constructs_optim.constructs.stack import job_runner
 from constructs_optim.runtime.jobs import watching
 from constructs_optim.runtime.jobs.watching import wait_seconds
 
@@ -23,7 +23,7 @@ def events_of_one_look() -> int:
 
     A state is entered and exited; a task that is a function is scheduled and started, and succeeds.
     """
-    states = watching_state_machine._STATES["States"]
+    states = job_runner._STATES["States"]
     return sum(5 if states[name]["Type"] == "Task" else 2 for name in ("Look", "HasEnded", "Sleep"))
 
 
@@ -35,8 +35,8 @@ def test_a_look_is_never_sooner_than_5_seconds_nor_later_than_an_hour(age: int, 
 def test_a_stack_that_waits_for_an_old_job_is_told_within_a_minute() -> None:
     began = dt.datetime.now(dt.UTC) - dt.timedelta(days=20)
     event = {"WaitHandle": "https://handle", "Deadline": int(began.timestamp()) + 21 * _DAY}
-    assert watching.look_later(event, "it", since=began, advice="")["WaitSeconds"] == 60
-    assert watching.look_later({}, "it", since=began, advice="")["WaitSeconds"] == 3600
+    assert watching.poll_later(event, "it", since=began, advice="")["WaitSeconds"] == 60
+    assert watching.poll_later({}, "it", since=began, advice="")["WaitSeconds"] == 3600
 
 
 def test_a_young_job_is_looked_at_often() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.errors import DeploymentError, Superseded
 from constructs_optim.runtime.store.owner_records import (
     ANSWERED,
     BEGUN,
@@ -14,7 +14,6 @@ from constructs_optim.runtime.store.owner_records import (
     OwnerRecord,
     OwnerRecords,
     Reference,
-    Superseded,
     UnreadableRecord,
 )
 

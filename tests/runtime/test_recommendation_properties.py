@@ -10,12 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import InvalidEvent
-from constructs_optim.runtime.requests.recommendation_properties import (
-    parse_recommendation_properties,
-    parse_recommendation_request,
-)
-
-from .test_properties import _JSON, _NEAR, _places, _replaced
+from constructs_optim.runtime.requests.fields import validate
+from constructs_optim.runtime.requests.recommendation_properties import RecommendationProperties, RecommendationRequest
+from tests.support.properties import JSON, NEAR, places, replaced
 
 REQUEST: dict[str, Any] = {
     "ModelUri": "s3://models/llama",
@@ -39,15 +36,15 @@ VALID = {
 
 
 def key(**changed: Any) -> str:
-    return parse_recommendation_request({**REQUEST, **changed}).key("111122223333", "us-west-2")
+    return validate(RecommendationRequest, {**REQUEST, **changed}).key("111122223333", "us-west-2")
 
 
 def test_a_request_is_read_with_its_types() -> None:
-    parsed = parse_recommendation_properties(VALID)
+    parsed = validate(RecommendationProperties, VALID)
     assert parsed.request.optimize_model is False
-    assert parsed.request.source.uri == "s3://models/llama/"
+    assert parsed.request.model_uri == "s3://models/llama/"
     assert parsed.wait_seconds == 3600
-    assert parsed.tags == (("team", "chat"),)
+    assert parsed.tags == VALID["Tags"]
 
 
 @pytest.mark.parametrize(
@@ -99,12 +96,12 @@ def test_whoever_asks_and_however_it_is_written_is_the_same_question(member: str
 )
 def test_a_malformed_member_is_refused_by_name(member: str, value: Any) -> None:
     with pytest.raises(InvalidEvent, match=rf"Request\.{member}"):
-        parse_recommendation_properties({**VALID, "Request": {**REQUEST, member: value}})
+        validate(RecommendationProperties, {**VALID, "Request": {**REQUEST, member: value}})
 
 
 @given(data=st.data())
 def test_anything_in_any_place_is_read_or_refused(data: st.DataObject) -> None:
-    place = data.draw(st.sampled_from([path for path in _places(VALID) if path]))
-    properties = _replaced(VALID, place, data.draw(_JSON | _NEAR))
+    place = data.draw(st.sampled_from([path for path in places(VALID) if path]))
+    properties = replaced(VALID, place, data.draw(JSON | NEAR))
     with contextlib.suppress(InvalidEvent):
-        parse_recommendation_properties(properties).request.key("111122223333", "us-west-2")
+        validate(RecommendationProperties, properties).request.key("111122223333", "us-west-2")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
+from constructs_optim.runtime.store.json_records import SCHEMA, NewerRecord
 from constructs_optim.runtime.store.owner_records import (
     ANSWERED,
     BEGUN,
@@ -22,7 +23,6 @@ from constructs_optim.runtime.store.owner_records import (
     Reference,
     UnreadableRecord,
 )
-from constructs_optim.runtime.store.record_schema import SCHEMA, NewerRecord
 
 from .conftest import BUCKET
 

@@ -13,7 +13,7 @@ import botocore.session
 import pytest
 
 import constructs_optim.runtime as runtime
-from constructs_optim.runtime import custom_resource
+from constructs_optim.runtime import aws
 from constructs_optim.runtime.jobs.sagemaker_jobs import (
     BENCHMARK,
     OPTIMIZATION,
@@ -50,7 +50,7 @@ def old_boto3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_newest_operations_can_be_called_with_an_older_boto3(old_boto3: None) -> None:
     assert not hasattr(botocore.session.get_session().create_client("sagemaker"), "create_ai_benchmark_job")
-    sagemaker = custom_resource.client("sagemaker")
+    sagemaker = aws.client("sagemaker")
     for kind in (BENCHMARK, RECOMMENDATION, OPTIMIZATION):
         for verb in ("create", "describe", "stop"):
             assert callable(SageMakerJobs(sagemaker, kind)._operation(verb.title()))

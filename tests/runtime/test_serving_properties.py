@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.runtime.jobs.artifact_jobs import of_kind
-from constructs_optim.runtime.jobs.serving_properties import remove_setting
+from constructs_optim.runtime.jobs.artifact_jobs import KINDS, remove_setting
 
 from .conftest import BUCKET
 from .test_json_records import Reticent
@@ -86,4 +85,4 @@ def test_what_another_has_written_in_the_meantime_stays(s3: Any, monkeypatch: py
     ],
 )
 def test_only_weights_that_are_quantized_and_no_more_do_without_it(configs: Any, settings: tuple[str, ...]) -> None:
-    assert of_kind("OptimizationJob").superfluous_settings({"OptimizationConfigs": configs}) == settings
+    assert KINDS["OptimizationJob"].superfluous_settings({"OptimizationConfigs": configs}) == settings

@@ -1,15 +1,16 @@
-"""The S3 bucket that keeps optimized artifacts, shared by every stack and account that is given it."""
+"""The S3 bucket of optimized artifacts, which stacks and accounts may share."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Validations
+from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Stack, Validations
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from constructs_optim.constructs.stack.stack_facts import facts_of
+from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring
 
@@ -22,7 +23,7 @@ _CHECKPOINT_DAYS = 28
 
 @runtime_checkable
 class IArtifactStore(Protocol):
-    """A place for artifacts: one of this app, or one that exists already."""
+    """A store of artifacts: one of this app, or one that exists already."""
 
     @property
     def bucket_name(self) -> str:
@@ -41,7 +42,7 @@ class IArtifactStore(Protocol):
 
     @property
     def read_only(self) -> bool:
-        """Whether artifacts of this store may be read and referred to, and none made."""
+        """Whether artifacts of this store may only be read and referred to."""
         ...
 
 
@@ -50,6 +51,13 @@ class ArtifactStore(Construct):
 
     The bucket outlives its stack unless ``removal_policy`` says otherwise: artifacts take hours to make, and other
     stacks may refer to them.
+
+    Attributes:
+        bucket: the bucket itself.
+        bucket_name: the bucket's name.
+        bucket_arn: the bucket's ARN.
+        encryption_key_arn: the ARN of the KMS key that encrypts the artifacts, or None.
+        read_only: False: this app may write to it.
     """
 
     def __init__(
@@ -81,7 +89,7 @@ class ArtifactStore(Construct):
         )
         with declaring(scope, id):
             super().__init__(scope, id)
-        self._bucket = s3.Bucket(
+        bucket = s3.Bucket(
             self,
             "Bucket",
             bucket_name=bucket_name,
@@ -110,17 +118,19 @@ class ArtifactStore(Construct):
             ],
         )
         if server_access_logs_bucket is None:
-            Validations.of(self._bucket).acknowledge(
+            Validations.of(bucket).acknowledge(
                 Acknowledgment(
                     id="AwsSolutions-S1",
                     reason="Access logs are off unless a bucket is given for them (server_access_logs_bucket): "
                     "the store's readers and writers are roles of the deployment, recorded by CloudTrail.",
                 )
             )
-        self._bucket_name = self._bucket.bucket_name
-        self._bucket_arn = self._bucket.bucket_arn
-        self._encryption_key_arn = encryption_key.key_arn if encryption_key is not None else None
-        self._sharing = StoreSharing(self, self._bucket, encryption_key, removal_policy=removal_policy)
+        self.bucket: s3.IBucket = bucket
+        self.bucket_name: str = bucket.bucket_name
+        self.bucket_arn: str = bucket.bucket_arn
+        self.encryption_key_arn: str | None = encryption_key.key_arn if encryption_key is not None else None
+        self.read_only: bool = False
+        self._sharing = StoreSharing(self, bucket, encryption_key, removal_policy=removal_policy)
 
     def share_with_account(self, account_id: str, *, read_only: bool = True) -> None:
         """Let the stacks of another account use the store.
@@ -150,31 +160,6 @@ class ArtifactStore(Construct):
         """
         self._sharing.with_organization(organization_id, read_only=read_only)
 
-    @property
-    def bucket(self) -> s3.IBucket:
-        """The bucket itself."""
-        return self._bucket
-
-    @property
-    def bucket_name(self) -> str:
-        """The bucket's name."""
-        return self._bucket_name
-
-    @property
-    def bucket_arn(self) -> str:
-        """The bucket's ARN."""
-        return self._bucket_arn
-
-    @property
-    def encryption_key_arn(self) -> str | None:
-        """The ARN of the KMS key that encrypts the artifacts, or None."""
-        return self._encryption_key_arn
-
-    @property
-    def read_only(self) -> bool:
-        """False: what the app makes it may fill."""
-        return False
-
     @staticmethod
     def from_bucket(
         bucket: s3.IBucket, *, encryption_key: kms.IKey | None = None, read_only: bool = False
@@ -194,12 +179,17 @@ class ArtifactStore(Construct):
     @staticmethod
     def default_of(scope: Construct) -> IArtifactStore:
         """The store that ``scope``'s stack gets when none is named: one for the whole stack."""
-        return facts_of(scope).child(_DEFAULT_ID, ArtifactStore, ArtifactStore)
+        return StackContext.of(scope).singleton(ArtifactStore, _declared_or_new)
 
 
+def _declared_or_new(stack: Stack) -> ArtifactStore:
+    declared = stack.node.try_find_child(_DEFAULT_ID)
+    return declared if isinstance(declared, ArtifactStore) else ArtifactStore(stack, _DEFAULT_ID)
+
+
+@dataclass(frozen=True)
 class _BucketStore:
-    def __init__(self, bucket_name: str, bucket_arn: str, encryption_key_arn: str | None, read_only: bool) -> None:
-        self.bucket_name = bucket_name
-        self.bucket_arn = bucket_arn
-        self.encryption_key_arn = encryption_key_arn
-        self.read_only = read_only
+    bucket_name: str
+    bucket_arn: str
+    encryption_key_arn: str | None
+    read_only: bool

@@ -1,4 +1,4 @@
-"""What SageMaker may do for jobs, and for the models that they yield: a role for each.
+"""The roles that SageMaker assumes for jobs, and for models, and their permissions.
 
 A job writes its output; what serves it only reads. Source of the action lists: Amazon SageMaker developer guide, "How
 to use SageMaker execution roles" (CreateModel and job permissions), narrowed to what a plan names.
@@ -15,7 +15,6 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct, DependencyGroup
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry, repositories_of
-from constructs_optim.constructs.stack.late_value import late_value
 from constructs_optim.constructs.stack.permissions import (
     INLINE_CHARACTERS,
     JOB_KEY_ACTIONS,
@@ -29,7 +28,7 @@ from constructs_optim.constructs.stack.permissions import (
     sub,
     trust_policy,
 )
-from constructs_optim.constructs.stack.stack_facts import PSEUDO, facts_of, path_of
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, late_value, path_of
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.planning.plan_data import Plan
 
@@ -52,7 +51,7 @@ _NETWORK_ACTIONS = (
 
 
 def record_keeping_statements(store: IArtifactStore) -> list[Statement]:
-    """Read below ``artifacts/`` of a store, and write claims and manifests there: what handlers do."""
+    """What handlers do: read below ``artifacts/`` of a store, and write claims and manifests there."""
     return [
         Statement(
             "Artifacts",
@@ -77,7 +76,7 @@ def reader_statements(store: IArtifactStore) -> list[Statement]:
 
 
 def _output_statements(store: IArtifactStore, *, trains: bool) -> list[Statement]:
-    """Write what jobs make: neither a claim nor a manifest, which say what is deployed."""
+    """What jobs write: models and logs, and neither a claim nor a manifest."""
     below = ("model", "tensorboard") if trains else ("model",)
     return [
         Statement("ReadArtifacts", ("s3:GetObject",), (f"{store.bucket_arn}/artifacts/*",), wildcard=_ARTIFACT_KEYS),
@@ -139,7 +138,7 @@ def job_statements(plan: Plan, store: IArtifactStore, registry: ContainerRegistr
         *_output_statements(store, trains=any(job.kind == "TrainingJob" for job in plan.jobs)),
         *(_checkpoint_statements(store) if keeps_checkpoints else ()),
         *_image_statements([job.image for job in plan.jobs], registry),
-        *telling_statements(in_vpc=in_vpc),
+        *running_statements(in_vpc=in_vpc),
     ]
 
 
@@ -154,7 +153,7 @@ def serving_statements(
         *(statement for source in plan.container.sources for statement in model_source.read_statements(source)),
         *(reader_statements(store) if serves_artifacts else ()),
         *_image_statements(images, registry),
-        *telling_statements(in_vpc=in_vpc),
+        *running_statements(in_vpc=in_vpc),
     ]
 
 
@@ -170,8 +169,8 @@ def _image_statements(images: Sequence[str | None], registry: ContainerRegistry)
     ]
 
 
-def telling_statements(*, in_vpc: bool) -> list[Statement]:
-    """What everything that SageMaker runs needs: logs and metrics, and network interfaces in a VPC."""
+def running_statements(*, in_vpc: bool) -> list[Statement]:
+    """What jobs and models need to run: logs and metrics, and network interfaces in a VPC."""
     return [
         Statement(
             "WriteLogs",
@@ -205,8 +204,8 @@ class ExecutionRole(Construct):
         self.role_arn: str = self._role.attr_arn
         self._imported: iam.IRole | None = None
         self._retained = False
-        self._apart = 0
-        self._policies_apart: list[iam.Policy] = []
+        self._separate_characters = 0
+        self._separate_policies: list[iam.Policy] = []
 
     @property
     def role(self) -> iam.IRole:
@@ -231,7 +230,7 @@ class ExecutionRole(Construct):
         if not self._retained:
             self._role.apply_removal_policy(policy)
             self._policy.apply_removal_policy(policy)
-            for apart in self._policies_apart:
+            for apart in self._separate_policies:
                 apart.apply_removal_policy(policy)
         self._retained |= policy is RemovalPolicy.RETAIN
 
@@ -240,24 +239,24 @@ class ExecutionRole(Construct):
         if self._policy.add(statements):
             self._policy.apply(self._role)
 
-    def permit_apart(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
+    def permit_separately(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
         """Add what is needed as a policy of its own, below ``scope``, for which nothing else of the role waits."""
-        policy = _policy_apart(scope, id, self.role, statements)
-        self._policies_apart.append(policy)
+        policy = _separate_policy(scope, id, self.role, statements)
+        self._separate_policies.append(policy)
         if self._retained:
             policy.apply_removal_policy(RemovalPolicy.RETAIN)
-        self._apart += characters_of(statements)
-        if self._apart > MOST_INLINE_CHARACTERS - INLINE_CHARACTERS:
+        self._separate_characters += characters_of(statements)
+        if self._separate_characters > MOST_INLINE_CHARACTERS - INLINE_CHARACTERS:
             Annotations.of(scope).add_error(
-                f"the rollback alarms of this stack's endpoints are policies of about {self._apart} characters, and "
-                f"{self.node.path} has room for {MOST_INLINE_CHARACTERS - INLINE_CHARACTERS}: declare some of the "
-                "endpoints in another stack, or give them a composite alarm each"
+                f"the rollback alarms of this stack's endpoints are policies of about {self._separate_characters} "
+                f"characters, and {self.node.path} has room for {MOST_INLINE_CHARACTERS - INLINE_CHARACTERS}: declare "
+                "some of the endpoints in another stack, or give them a composite alarm each"
             )
         return policy
 
 
-class GivenRole(Construct):
-    """A role that the user brought, with the one policy that a stack attaches to it."""
+class UserRole(Construct):
+    """A role of the user's, with the one policy that a stack attaches to it."""
 
     def __init__(self, scope: Construct, id: str, role: iam.IRole) -> None:
         super().__init__(scope, id)
@@ -265,18 +264,18 @@ class GivenRole(Construct):
         self.role_arn: str = role.role_arn
         self.policy: iam.Policy | None = None
         self._policy = PolicyBuilder()
-        self._apart = 0
+        self._separate_characters = 0
         self._is_too_long = False
 
     @staticmethod
-    def of(scope: Construct, role: iam.IRole) -> GivenRole:
+    def of(scope: Construct, role: iam.IRole) -> UserRole:
         """``role`` as all of ``scope``'s stack uses it."""
-        roles = facts_of(scope).once(_GivenRoles, lambda _: _GivenRoles())
+        roles = StackContext.of(scope).singleton(_UserRoles, lambda _: _UserRoles())
         for known in roles:
             # Of one construct, jsii makes another object each time it is asked for: function.role is not function.role.
             if path_of(known.role) == path_of(role):
                 return known
-        roles.append(GivenRole(facts_of(scope).stack, f"PermissionsOf{sha256(path_of(role))[:8]}", role))
+        roles.append(UserRole(StackContext.of(scope).stack, f"PermissionsOf{sha256(path_of(role))[:8]}", role))
         return roles[-1]
 
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
@@ -301,15 +300,15 @@ class GivenRole(Construct):
         self._policy.acknowledge(self.policy)
         self._check_length()
 
-    def permit_apart(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
+    def permit_separately(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
         """Attach what is needed as another policy, below ``scope``, for which no job and no model waits."""
-        policy = _policy_apart(scope, id, self.role, statements)
-        self._apart += characters_of(statements)
+        policy = _separate_policy(scope, id, self.role, statements)
+        self._separate_characters += characters_of(statements)
         self._check_length()
         return policy
 
     def _check_length(self) -> None:
-        characters = characters_of(self._policy.statements.values()) + self._apart
+        characters = characters_of(self._policy.statements.values()) + self._separate_characters
         if characters > MOST_INLINE_CHARACTERS and not self._is_too_long:
             self._is_too_long = True
             Annotations.of(self).add_error(
@@ -320,7 +319,7 @@ class GivenRole(Construct):
             )
 
 
-def _policy_apart(scope: Construct, id: str, role: iam.IRole, statements: Sequence[Statement]) -> iam.Policy:
+def _separate_policy(scope: Construct, id: str, role: iam.IRole, statements: Sequence[Statement]) -> iam.Policy:
     written = [iam.PolicyStatement.from_json(statement.to_json()) for statement in statements]
     policy = iam.Policy(scope, id, policy_name=_policy_name(scope, path_of(scope)), statements=written)
     role.attach_inline_policy(policy)
@@ -329,11 +328,11 @@ def _policy_apart(scope: Construct, id: str, role: iam.IRole, statements: Sequen
 
 def _policy_name(scope: Construct, of: str) -> str:
     """One that no other stack gives a policy of the same role: CloudFormation would write over it."""
-    return f"constructs-optim-{sha256(of)[:8]}-{facts_of(scope).uuid}"
+    return f"constructs-optim-{sha256(of)[:8]}-{StackContext.of(scope).uuid}"
 
 
-class _GivenRoles(list[GivenRole]):
-    """The roles that a stack's users brought."""
+class _UserRoles(list[UserRole]):
+    """The user's roles that a stack has policies for."""
 
 
 @jsii.implements(iam.IPrincipal)
@@ -375,10 +374,10 @@ class SeveralRoles:
         )
 
 
-GrantedRole = ExecutionRole | GivenRole
-"""What SageMaker assumes: a role of the stack's own, or one that the user brought."""
+GrantedRole = ExecutionRole | UserRole
+"""A role that SageMaker assumes: the stack's own, or one of the user's."""
 
 
 def granted_role(scope: Construct, role: iam.IRole | None, own: Callable[[], ExecutionRole]) -> GrantedRole:
-    """``role`` for SageMaker, or the stack's own where none is given."""
-    return own() if role is None else GivenRole.of(scope, role)
+    """``role`` for SageMaker, or the stack's own without one."""
+    return own() if role is None else UserRole.of(scope, role)

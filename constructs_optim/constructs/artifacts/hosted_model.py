@@ -1,90 +1,108 @@
-"""A model that is served: the artifact of its recipe, and the SageMaker model made of it."""
+"""A model that is served: its artifact, and the SageMaker model made of it.
+
+The model is CloudFormation's own where that can express it, and a custom resource where it cannot.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
 
-from aws_cdk import Duration
+from aws_cdk import CfnResource, Duration
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from constructs_optim.constructs.stack.custom_resource import (
+    RESPONSE_SECONDS,
+    SIGNALLED_VALUES,
+    TaggedResource,
+    drop_none,
+)
+from constructs_optim.constructs.stack.lock_file import recorded_containers
+from constructs_optim.constructs.stack.network import NetworkOptions
+from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model, Plan, Violation, violations
+from constructs_optim.recipe.planning.plan_data import HubSource
 from constructs_optim.recipe.techniques import Technique
+from constructs_optim.templates.resource_types import METADATA_KEY
 
+from . import model_source
 from .artifact_store import IArtifactStore
-from .optimization_job import OptimizationJob
+from .model_source import StartupTimeouts
+from .optimization_job import JobOptions, OptimizationJob
+from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
-from .optimized_model import DeclaredModel, optimized_model
-from .stack_plan import region_of, shown
+from .planned_recipe import add_recipe_metadata, recipe_metadata, shown
 
-if TYPE_CHECKING:
-    from aws_cdk import aws_ec2 as ec2
+# Of a pool, where there are several; the model is the same for all.
+_LOCATED_FIELDS = ("techniques", "instance_type", "environment")
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What all models of an endpoint share: store, role, network, and how their jobs run."""
+class ModelOptions:
+    """Options that all models of an endpoint share."""
 
     artifact_store: IArtifactStore | None = None
     role: iam.IRole | None = None
-    job_role: iam.IRole | None = None
-    vpc: ec2.IVpc | None = None
-    vpc_subnets: ec2.SubnetSelection | None = None
-    security_groups: Sequence[ec2.ISecurityGroup] | None = None
-    max_runtime: Duration | None = None
-    timeout: Duration | None = None
-    network_isolation: bool | None = None
+    jobs: JobOptions = field(default_factory=JobOptions)
+    network: NetworkOptions = field(default_factory=NetworkOptions)
 
 
 @dataclass(frozen=True)
 class ModelRecipe:
-    """A recipe as a user gave it; nothing in it is checked yet."""
+    """The recipe of a model as the user declared it; nothing in it is checked yet.
+
+    Attributes:
+        model: as of ``OptimizedEndpoint``, like all that follow.
+        location: what stands before its fields in violations: ``instance_pools[0].``, or nothing.
+    """
 
     model: Model
     techniques: Sequence[Technique]
     instance_type: str
     artifact_key: str | None = None
     environment: Mapping[str, str] | None = None
-    place: str = ""
-    """Where it was given, as violations name it: ``instance_pools[0].``, or nothing."""
-    fields: tuple[str, ...] = field(default=("techniques", "instance_type", "environment"))
-    """What was given at that place."""
+    location: str = ""
 
     def violations(self, scope: Construct, max_runtime: Duration | None) -> list[Violation]:
         """All rules it breaks in the region of ``scope``, with jobs that may run so long."""
-        found = violations(
+        broken = violations(
             model=self.model,
             techniques=self.techniques,
             instance_type=self.instance_type,
-            region=region_of(scope),
+            region=StackContext.of(scope).known_region,
             environment=self.environment,
             max_runtime_seconds=int(max_runtime.to_seconds()) if isinstance(max_runtime, Duration) else None,
+            containers=recorded_containers(scope),
         )
         return [
-            violation.model_copy(update={"location": self.place + violation.location})
-            if violation.location.startswith(self.fields)
+            violation.model_copy(update={"location": self.location + violation.location})
+            if violation.location.startswith(_LOCATED_FIELDS)
             else violation
-            for violation in found
+            for violation in broken
         ]
 
 
 @dataclass(frozen=True)
 class HostedModel:
-    """The artifact, and the SageMaker model that serves it."""
+    """A SageMaker model, and the artifact that it serves.
+
+    Attributes:
+        artifact: the artifact.
+        resource: the model's resource.
+        model_name: the model's name (a token).
+        startup_timeouts: how long it may take to start.
+    """
 
     artifact: OptimizationJob | OptimizedArtifact
-    model: DeclaredModel
-
-    @property
-    def model_name(self) -> str:
-        """The model's name (a token)."""
-        return self.model.name
+    resource: CfnResource
+    model_name: str
+    startup_timeouts: StartupTimeouts
 
     @property
     def plan(self) -> Plan:
-        """What the recipe came to."""
+        """The plan of its recipe."""
         return self.artifact.plan
 
     @property
@@ -94,7 +112,7 @@ class HostedModel:
 
     @property
     def evaluation_key(self) -> str:
-        """What evaluations of it are published under: the artifact's key, or that of how the model is served."""
+        """The key that its evaluations are published under: the artifact's, or that of how the model is served."""
         return self.artifact_key or self.plan.container_key
 
     @property
@@ -104,59 +122,140 @@ class HostedModel:
 
     @property
     def instance_type(self) -> str:
-        """What it is served on."""
+        """The instance type that it is served on."""
         return self.plan.instance_type
 
 
-def host(scope: Construct, recipe: ModelRecipe, around: Surroundings) -> HostedModel:
-    """Declare what makes the artifact, or refers to it, and the model.
+def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -> HostedModel:
+    """Declare the artifact, or a reference to it, and the model.
 
     Raises:
         RecipeError: with every rule the recipe breaks.
-        ValueError: when what is given does not go together.
+        ValueError: when options do not go together.
     """
-    given: dict[str, Any] = {
-        "model": recipe.model,
-        "techniques": recipe.techniques,
-        "instance_type": recipe.instance_type,
-        "environment": recipe.environment,
-        "role": around.role,
-        "vpc": around.vpc,
-        "vpc_subnets": around.vpc_subnets,
-        "security_groups": around.security_groups,
-    }
     artifact: OptimizationJob | OptimizedArtifact
+    network = replace(options.network, isolation=None)
     if recipe.artifact_key is None:
         artifact = OptimizationJob(
             scope,
             "Optimization",
-            artifact_store=around.artifact_store,
-            job_role=around.job_role,
-            max_runtime=around.max_runtime,
-            timeout=around.timeout,
-            **given,
+            model=recipe.model,
+            techniques=recipe.techniques,
+            instance_type=recipe.instance_type,
+            artifact_store=options.artifact_store,
+            environment=recipe.environment,
+            jobs=options.jobs,
+            network=network,
+            role=options.role,
         )
     else:
-        store = _store_of_reference(recipe.artifact_key, around)
         # Not under the job's id: CloudFormation does not change the type of a resource.
-        artifact = OptimizedArtifact(scope, "Artifact", artifact_key=recipe.artifact_key, artifact_store=store, **given)
-    model = optimized_model(scope, artifact, network_isolation=around.network_isolation)
-    return HostedModel(artifact, model)
+        artifact = OptimizedArtifact(
+            scope,
+            "Artifact",
+            model=recipe.model,
+            techniques=recipe.techniques,
+            instance_type=recipe.instance_type,
+            artifact_key=recipe.artifact_key,
+            artifact_store=_store_of_reference(recipe.artifact_key, options),
+            environment=recipe.environment,
+            network=network,
+            role=options.role,
+        )
+    # Two ids: CloudFormation refuses to give a logical id another type ("Update of resource type is not permitted. The
+    # new template modifies resource type of the following resources: ..."), and a recipe may gain a draft or lose it.
+    if artifact.plan.container.is_native:
+        return _native_model(scope, "Model", artifact, options.network.isolation)
+    return _custom_model(scope, "OptimizedModel", artifact, options.network.isolation)
 
 
-def _store_of_reference(artifact_key: str, around: Surroundings) -> IArtifactStore:
-    """The store of an artifact that no job makes; what only a job could use is refused."""
-    for_jobs = (("job_role", around.job_role), ("max_runtime", around.max_runtime), ("timeout", around.timeout))
-    unused = [name for name, value in for_jobs if value is not None]
+def _store_of_reference(artifact_key: str, options: ModelOptions) -> IArtifactStore:
+    """The store of an artifact that no job makes; options of jobs are refused."""
+    unused = [f"jobs.{name}" for name, value in vars(options.jobs).items() if value is not None]
     if unused:
         raise ValueError(
             f"artifact_key is {shown(artifact_key)}, and with it no job runs and nothing is waited for: leave "
             f"{' and '.join(unused)} out"
         )
-    if around.artifact_store is None:
+    if options.artifact_store is None:
         raise ValueError(
             f"artifact_key is {shown(artifact_key)}, and a store that this stack makes for itself has no artifacts: "
             "name the one that has it with artifact_store=..., for instance ArtifactStore.from_bucket(bucket, "
             "read_only=True)"
         )
-    return around.artifact_store
+    return options.artifact_store
+
+
+def _native_model(
+    scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool | None
+) -> HostedModel:
+    container, network = artifact.plan.container, artifact.network
+    model = sagemaker.CfnModel(
+        scope,
+        id,
+        enable_network_isolation=container.network_isolation if isolated is None else isolated,
+        execution_role_arn=artifact.role_arn,
+        primary_container={
+            "environment": dict(container.environment),
+            "image": artifact.image_uri,
+            "modelDataSource": {
+                "s3DataSource": {
+                    "compressionType": "None",
+                    "s3DataType": "S3Prefix",
+                    "s3Uri": artifact.model_data_uri,
+                }
+            },
+        },
+        vpc_config=network.to_property("securityGroupIds") if network is not None else None,
+    )
+    _add_metadata(model, artifact)
+    return HostedModel(artifact, model, model.attr_model_name, artifact.startup_timeouts)
+
+
+def _custom_model(
+    scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool | None
+) -> HostedModel:
+    """A ``Custom::OptimizedModel`` with the properties of the native one, to be reviewed like it.
+
+    ``AWS::SageMaker::Model`` has no additional model data sources, so a model with a draft or heads beside it is one;
+    and so is a model whose files the hub names when the stack is deployed.
+    """
+    plan, container, network = artifact.plan, artifact.plan.container, artifact.network
+    service = OptimizationService.of(scope)
+    properties = drop_none(
+        ServiceToken=service.model_service_token(plan, role_arn=artifact.role_arn),
+        ServiceTimeout=RESPONSE_SECONDS,
+        # The plan's image, not the one a job recommends: that one may ignore a draft.
+        Image=container.image,
+        Environment=container.environment,
+        InstanceType=plan.instance_type,
+        Source=model_source.properties(container.model, artifact.artifacts),
+        Channels=[
+            {"Name": channel.name, "Source": model_source.properties(channel.source, artifact.artifacts)}
+            for channel in container.channels
+        ],
+        RoleArn=artifact.role_arn,
+        EnableNetworkIsolation=container.network_isolation if isolated is None else isolated,
+        VpcConfig=network.to_property("SecurityGroupIds") if network is not None else None,
+    )
+    model = TaggedResource(scope, id, type="Custom::OptimizedModel", properties=properties, tags=container.tags)
+    _add_metadata(model, artifact)
+    of_hub = isinstance(container.model, HubSource)
+    timeouts = StartupTimeouts.of_hub(model) if of_hub else artifact.startup_timeouts
+    return HostedModel(artifact, model, model.ref, timeouts)
+
+
+def _add_metadata(model: CfnResource, artifact: OptimizationJob | OptimizedArtifact) -> None:
+    """Add metadata for reviewers and cfn-lint, and have the model wait until its role may read it."""
+    if artifact.execution_role.policy is not None:
+        model.node.add_dependency(artifact.execution_role.policy)
+    add_recipe_metadata(model, artifact.plan, artifact.artifact_key if artifact.plan.jobs else None)
+    if isinstance(artifact, OptimizationJob):
+        model.add_metadata("cfn-lint", SIGNALLED_VALUES)
+
+
+def describe_hosted(resource: CfnResource, models: Sequence[HostedModel]) -> None:
+    """Add the recipes that an endpoint, its configuration or a component serves: none without models of its own."""
+    recipes = [recipe_metadata(model.plan, model.artifact_key) for model in models]
+    if recipes:
+        resource.add_metadata(METADATA_KEY, recipes[0] if len(recipes) == 1 else {"Pools": recipes})

@@ -1,4 +1,4 @@
-"""The model's source as a stack sees it: the text that identifies it, and the permissions to list and read it."""
+"""A model's source in a stack: the text that identifies it, and the permissions to list and read it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 
 from aws_cdk import CfnResource, Fn, Stack, Token
 
+from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement, sub
-from constructs_optim.constructs.stack.stack_facts import answer, is_token
+from constructs_optim.constructs.stack.stack_context import is_token
 from constructs_optim.recipe.planning.plan_data import (
     ArtifactSource,
     ContainerPlan,
@@ -34,7 +35,7 @@ def identity(stack: Stack, uri: str) -> str:
 
 
 class Artifact:
-    """What a job of the stack yields: key, S3 prefix, container image and job name. All may be tokens."""
+    """The artifact of a job: its key, S3 prefix, container image and job name. All may be tokens."""
 
     def __init__(self, resource: CfnResource, *, uri: str, image: str, job_name: Callable[[], str]) -> None:
         """Of the custom resource that makes it or refers to it; ``job_name`` is asked for where somebody uses it."""
@@ -45,12 +46,12 @@ class Artifact:
     @property
     def logical_id(self) -> str:
         """The logical id of its custom resource (a token)."""
-        return answer(self._resource, "logical_id")
+        return self._resource.logical_id
 
     @property
     def key(self) -> str:
         """Its key in the store."""
-        return answer(self._resource, "ref")
+        return self._resource.ref
 
     @cached_property
     def job_name(self) -> str:
@@ -68,7 +69,7 @@ class StartupTimeouts:
     @staticmethod
     def of_hub(resource: CfnResource) -> StartupTimeouts:
         """Those that the custom resource read in the document."""
-        of = answer(resource, "logical_id")
+        of = resource.logical_id
         download, startup = (
             Token.as_number({"Fn::GetAtt": [of, name]})
             for name in ("ModelDataDownloadTimeout", "ContainerStartupTimeout")
@@ -91,31 +92,24 @@ class StartupTimeouts:
 
 
 def properties(source: Source, artifacts: Sequence[Artifact] | Mapping[int, Artifact] = ()) -> dict[str, Any]:
-    """The ``Source`` property of a custom resource; ``artifacts`` are those of the plan's jobs, by their places."""
+    """The ``Source`` property of a custom resource; ``artifacts`` are those of the plan's jobs, by index."""
     match source:
-        case HubSource():
-            return {
-                "Kind": source.kind,
-                "HubName": source.hub_name,
-                "ModelId": source.model_id,
-                **({"Version": source.version} if source.version else {}),
-                "AcceptEula": source.accept_eula,
-                **({"Configuration": source.configuration} if source.configuration else {}),
-            }
-        case HubDraftSource():
-            return {
-                "Kind": source.kind,
-                "HubName": source.hub_name,
-                "ModelId": source.model_id,
-                **({"Version": source.version} if source.version else {}),
-                "AcceptEula": source.accept_eula,
-            }
+        case HubSource() | HubDraftSource():
+            return drop_none(
+                Kind=source.kind,
+                HubName=source.hub_name,
+                ModelId=source.model_id,
+                Version=source.version or None,
+                AcceptEula=source.accept_eula,
+                Configuration=(source.configuration or None) if isinstance(source, HubSource) else None,
+            )
         case S3Source():
-            return {"Kind": "s3", "S3Uri": source.uri, **({"AcceptEula": True} if source.accept_eula else {})}
+            return drop_none(Kind="s3", S3Uri=source.uri, AcceptEula=source.accept_eula or None)
         case ArtifactSource():
             artifact = artifacts[source.job]
-            suffix = {"Suffix": source.suffix} if source.suffix else {}
-            return {"Kind": "artifact", "ArtifactKey": artifact.key, "S3Uri": artifact.uri, **suffix}
+            return drop_none(
+                Kind="artifact", ArtifactKey=artifact.key, S3Uri=artifact.uri, Suffix=source.suffix or None
+            )
 
 
 def lookup_statements(source: HubSource | HubDraftSource | S3Source) -> list[Statement]:

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from aws_cdk import Annotations, CfnWaitCondition, CfnWaitConditionHandle, Duration, Token
+from aws_cdk import Annotations, Duration, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
-from constructs_optim.constructs.stack.network import Network
-from constructs_optim.constructs.stack.stack_facts import answer, facts_of, placed
-from constructs_optim.constructs.stack.tagged_resource import TaggedResource
-from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
+from constructs_optim.constructs.stack.custom_resource import (
+    LONGEST_WAIT_SECONDS,
+    RESPONSE_SECONDS,
+    SIGNALLED_VALUES,
+    JobSignal,
+    TaggedResource,
+    drop_none,
+    wait_seconds,
+)
+from constructs_optim.constructs.stack.network import Network, NetworkOptions, refuse_isolation
+from constructs_optim.constructs.stack.stack_context import StackContext
+from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds, wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring, refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan
-from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.planning.plan_data import ArtifactSource, HubSource, JobPlan
 from constructs_optim.recipe.planning.training_plan import data_source
 from constructs_optim.recipe.recipe import Recipe
@@ -31,20 +39,23 @@ from .artifact_store import ArtifactStore, IArtifactStore
 from .execution_role import GrantedRole, granted_role, job_statements, serving_statements
 from .model_source import Artifact, StartupTimeouts
 from .optimization_service import OptimizationService
-from .recipe_metadata import describe_job
-from .stack_plan import plan_for, shown
+from .planned_recipe import add_job_metadata, plan_for, shown
 
-if TYPE_CHECKING:
-    from aws_cdk import aws_ec2 as ec2
 
-_LONGEST_WAIT_SECONDS = 12 * 60 * 60
+@dataclass(frozen=True)
+class JobOptions:
+    """How optimization and training jobs run.
 
-SIGNALLED_VALUES: dict[str, object] = {
-    "config": {"ignore_checks": ["E1017"]},
-    "reason": "The resource schema of AWS::CloudFormation::WaitCondition calls Data an object; Fn::GetAtt gives the "
-    "text of a JSON object (CloudFormation user guide), which Fn::Split takes apart.",
-}
-"""``cfn-lint`` metadata for a resource that uses what a wait condition was signalled with."""
+    Attributes:
+        role: what SageMaker assumes for the jobs. Default: the ``role`` of the construct, and without one a role for
+            all jobs of the stack.
+        max_runtime: how long a job may run. Default: 10 hours; longer for training.
+        timeout: how long the deployment waits for the artifact, at most 12 hours. Default: 12 hours.
+    """
+
+    role: iam.IRole | None = None
+    max_runtime: Duration | None = None
+    timeout: Duration | None = None
 
 
 class OptimizationJob(Construct):
@@ -65,13 +76,9 @@ class OptimizationJob(Construct):
         instance_type: str,
         artifact_store: IArtifactStore | None = None,
         environment: Mapping[str, str] | None = None,
-        max_runtime: Duration | None = None,
+        jobs: JobOptions | None = None,
+        network: NetworkOptions | None = None,
         role: iam.IRole | None = None,
-        job_role: iam.IRole | None = None,
-        timeout: Duration | None = None,
-        vpc: ec2.IVpc | None = None,
-        vpc_subnets: ec2.SubnetSelection | None = None,
-        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
         wait: bool = True,
     ) -> None:
         """Declare the job.
@@ -85,40 +92,35 @@ class OptimizationJob(Construct):
             artifact_store: where the artifact is kept; it must not be read-only. Default: one store for the whole
                 stack.
             environment: more environment variables for the model's container. Default: none.
-            max_runtime: how long the job may run. Default: 10 hours.
+            jobs: how the job runs: its role, the time it may take, and how long the deployment waits for it.
+            network: the VPC that job and model reach the network through. Default: none.
             role: what SageMaker assumes for the model, and for the job unless that has a role of its own. Default: a
                 role for all models of the stack, which writes nothing, and one for all jobs.
-            job_role: what SageMaker assumes for the job. Default: ``role``.
-            timeout: how long the deployment waits, at most 12 hours. Default: 12 hours.
-            vpc: the VPC that job and model reach the network through. Default: none.
-            vpc_subnets: which of its subnets. Default: the private ones.
-            security_groups: default: a new one without ingress.
             wait: whether the deployment waits for the artifact. Default: it does.
 
         Raises:
             RecipeError: with every rule the recipe breaks.
-            ValueError: when ``timeout`` is longer than CloudFormation can wait, or the store is read-only.
+            ValueError: when ``jobs.timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
-        facts = facts_of(scope)
-        stack = facts.stack
-        mistaken = wrong_kinds(
-            artifact_store=artifact_store,
-            max_runtime=max_runtime,
-            job_role=job_role,
-            role=role,
-            security_groups=security_groups,
-            timeout=timeout,
-            vpc=vpc,
-        )
+        context = StackContext.of(scope)
+        stack = context.stack
+        refuse_wrong_kinds(jobs=jobs, network=network)
+        jobs, network = jobs or JobOptions(), network or NetworkOptions()
+        refuse_isolation(network, "OptimizationJob")
+        mistaken = [
+            *wrong_kinds(artifact_store=artifact_store, role=role),
+            *wrong_kinds(place="jobs.", **vars(jobs)),
+            *wrong_kinds(place="network.", **vars(network)),
+        ]
         if mistaken:
-            recipe = (model, techniques, instance_type, facts.known_region, environment)
+            recipe = (model, techniques, instance_type, context.known_region, environment)
             refuse([*mistaken, *check(Recipe(*recipe))])
-        wait_seconds = int(timeout.to_seconds()) if timeout is not None else _LONGEST_WAIT_SECONDS
-        if timeout is not None and wait_seconds > _LONGEST_WAIT_SECONDS:
-            raise ValueError(
-                f"timeout is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: "
-                "for a longer job use OptimizationJob(wait=False) in a stack of its own"
-            )
+        seconds = wait_seconds(
+            jobs.timeout,
+            LONGEST_WAIT_SECONDS,
+            name="jobs.timeout",
+            instead="for a longer job use OptimizationJob(wait=False) in a stack of its own",
+        )
         registry = ContainerRegistry.of(stack)
         self.plan: Plan = plan_for(
             stack,
@@ -127,7 +129,7 @@ class OptimizationJob(Construct):
             techniques=techniques,
             instance_type=instance_type,
             environment=environment,
-            max_runtime=max_runtime,
+            max_runtime=jobs.max_runtime,
         )
         if self.plan.jobs and artifact_store is not None and artifact_store.read_only:
             raise ValueError(
@@ -142,28 +144,27 @@ class OptimizationJob(Construct):
             )
         with declaring(scope, id):
             super().__init__(scope, id)
-        placed(self, scope, id)
         watch_template_size(self)
         for advice in self.plan.warnings:
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
         self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(stack)
-        self.network: Network | None = Network.of(self, vpc, vpc_subnets, security_groups)
+        self.network: Network | None = Network.of(self, network)
         service = OptimizationService.of(self)
         self._service, self._registry, self._role = service, registry, role
         self.job_role: GrantedRole | None = None
         if self.plan.jobs:
-            self.job_role = self._permitted_job_role(job_role if job_role is not None else role)
+            self.job_role = self._permitted_job_role(jobs.role if jobs.role is not None else role)
         self._artifacts: list[Artifact] = []
         self.startup_timeouts: StartupTimeouts = StartupTimeouts.of(self.plan.container)
-        for place, job in enumerate(self.plan.jobs):
-            # A chain's later jobs are told apart by what they do; the first has the ids of one that is alone.
+        for index, job in enumerate(self.plan.jobs):
+            # A chain's later jobs have the technique in their ids; the first has the ids of one that is alone.
             # CloudFormation never changes a resource's type: another kind of job has ids of its own.
-            prefix = job.name.title().replace("-", "") if place or job.kind != "OptimizationJob" else ""
-            self._artifacts.append(self._run(job, prefix, wait_seconds if wait else None))
+            prefix = job.name.title().replace("-", "") if index or job.kind != "OptimizationJob" else ""
+            self._artifacts.append(self._run(job, prefix, seconds if wait else None))
 
-    def _permitted_job_role(self, given: iam.IRole | None) -> GrantedRole:
-        granted = granted_role(self, given, lambda: self._service.job_role)
+    def _permitted_job_role(self, role: iam.IRole | None) -> GrantedRole:
+        granted = granted_role(self, role, lambda: self._service.job_role)
         in_vpc = self.network is not None
         granted.permit(job_statements(self.plan, self.artifact_store, self._registry, in_vpc=in_vpc))
         if any(job.code_channel is not None for job in self.plan.jobs):
@@ -215,55 +216,48 @@ class OptimizationJob(Construct):
             raise ValueError(f"{_described(self.plan)}: this recipe needs no job, so it has no artifact")
         return self._artifacts[-1]
 
-    def _run(self, job: JobPlan, prefix: str, wait_seconds: int | None) -> Artifact:
-        """Declare one job; with ``wait_seconds``, the condition that is met when its artifact is there."""
-        # Neither can be updated: with the generation in their ids, a changed plan or store has new ones.
-        generation = self._generation(job, wait_seconds)
-        waits = wait_seconds is not None
-        handle = CfnWaitConditionHandle(self, f"{prefix}Handle{generation}") if waits else None
+    def _run(self, job: JobPlan, prefix: str, seconds: int | None) -> Artifact:
+        """Declare one job; with ``seconds``, the condition that is met when its artifact is there."""
+        signal = None
+        if seconds is not None:
+            signal = JobSignal(self, job=self._job_text(job, seconds), seconds=seconds, prefix=prefix)
         resource = TaggedResource(
             self,
             prefix or "Resource",
             type=f"Custom::{job.kind}",
-            properties=self._properties(job, handle, wait_seconds),
+            properties=self._properties(job) | (signal.properties if signal is not None else {}),
         )
-        describe_job(resource, self.plan, job)
+        add_job_metadata(resource, self.plan, job)
         if isinstance(job.source, ArtifactSource):
             resource.add_metadata("cfn-lint", SIGNALLED_VALUES)
         if isinstance(job.source, HubSource):
             self.startup_timeouts = StartupTimeouts.of_hub(resource)
         if self.job_role is not None and self.job_role.policy is not None:
             resource.node.add_dependency(self.job_role.policy)
-        if handle is None:
+        if signal is None:
             return Artifact(
                 resource,
                 uri=resource.get_att("ModelDataUri").to_string(),
                 image=str(self.plan.container.image),
                 job_name=lambda: resource.get_att("JobName").to_string(),
             )
-        ready = CfnWaitCondition(
-            self, f"{prefix}Ready{generation}", handle=answer(handle, "ref"), timeout=str(wait_seconds)
-        )
-        ready.add_resource_dependency(resource)
-        # The signal's data is ``|image|model data URI|job name|``, wrapped in JSON by CloudFormation.
-        data = {"Fn::Split": ["|", answer(ready, "attr_data")]}
-        image, uri, name = ({"Fn::Select": [part, data]} for part in (1, 2, 3))
+        # The signal's data is ``|image|model data URI|job name|``.
+        signal.await_from(resource)
         return Artifact(
             resource,
-            uri=Token.as_string(uri),
-            image=Token.as_string(image) if job.recommends_image else str(self.plan.container.image),
-            job_name=lambda: Token.as_string(name),
+            uri=Token.as_string(signal.part(2)),
+            image=Token.as_string(signal.part(1)) if job.recommends_image else str(self.plan.container.image),
+            job_name=lambda: Token.as_string(signal.part(3)),
         )
 
-    def _generation(self, job: JobPlan, wait_seconds: int | None) -> str:
-        """8 hexadecimal digits that change with the job's plan, with the store and with how long is waited."""
-        store = json.dumps(facts_of(self).resolved_text(self.artifact_store.bucket_name), sort_keys=True)
-        waits = f"\n{wait_seconds}" if wait_seconds not in (None, _LONGEST_WAIT_SECONDS) else ""
-        return sha256(f"{job.deployment_hash}\n{store}{waits}")[:8]
+    def _job_text(self, job: JobPlan, seconds: int) -> str:
+        """Text that changes with the job's plan, with the store and with how long the deployment waits."""
+        bucket = json.dumps(StackContext.of(self).resolve(self.artifact_store.bucket_name), sort_keys=True)
+        waits = f"\n{seconds}" if seconds != LONGEST_WAIT_SECONDS else ""
+        return f"{job.deployment_hash}\n{bucket}{waits}"
 
-    def _properties(
-        self, job: JobPlan, handle: CfnWaitConditionHandle | None, wait_seconds: int | None
-    ) -> dict[str, Any]:
+    def _properties(self, job: JobPlan) -> dict[str, Any]:
+        assert self.job_role is not None  # noqa: S101 - there is one where there are jobs
         service, store = self._service, self.artifact_store
         request = dict(job.request)
         if job.code_channel is not None:
@@ -271,27 +265,22 @@ class OptimizationJob(Construct):
             request["InputDataConfig"] = [*request["InputDataConfig"], code]
         if self.network is not None:
             request["VpcConfig"] = self.network.to_property("SecurityGroupIds")
-        return {
-            "ServiceToken": service.jobs.handler.arn,
-            "ServiceTimeout": service.service_timeout_seconds,
-            "Description": self.plan.description,
-            **({"JobKind": job.kind} if job.kind != "OptimizationJob" else {}),
-            "RecipeKey": job.recipe_key,
-            "Source": model_source.properties(job.source, self._artifacts),
-            **({"ModelChannel": job.model_channel} if job.model_channel is not None else {}),
-            **({"Reads": [model_source.properties(read) for read in job.reads]} if job.reads else {}),
-            "Request": request,
-            "RoleArn": self.job_role.role_arn if self.job_role is not None else None,
-            "Bucket": store.bucket_name,
-            **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
-            "StateMachineArn": service.jobs.state_machine_arn,
-            **(
-                {"ServingRepositories": ContainerRegistry.of(facts_of(self).stack).serving_repositories(self.plan)}
-                if job.recommends_image
-                else {}
-            ),
-            **({"WaitHandle": answer(handle, "ref"), "WaitSeconds": wait_seconds} if handle is not None else {}),
-        }
+        return drop_none(
+            ServiceToken=service.jobs.handler.arn,
+            ServiceTimeout=RESPONSE_SECONDS,
+            Description=self.plan.description,
+            JobKind=job.kind if job.kind != "OptimizationJob" else None,
+            RecipeKey=job.recipe_key,
+            Source=model_source.properties(job.source, self._artifacts),
+            ModelChannel=job.model_channel,
+            Reads=[model_source.properties(read) for read in job.reads] or None,
+            Request=request,
+            RoleArn=self.job_role.role_arn,
+            Bucket=store.bucket_name,
+            KmsKeyArn=store.encryption_key_arn,
+            StateMachineArn=service.jobs.state_machine_arn,
+            ServingRepositories=self._registry.serving_repositories(self.plan) if job.recommends_image else None,
+        )
 
 
 def _described(plan: Plan) -> str:

@@ -1,4 +1,4 @@
-"""What carries jobs out, once a stack: the custom resources' handlers, the watcher and its state machine.
+"""What runs jobs, once a stack: the custom resources' handlers, the watcher and its state machine.
 
 However many endpoints a stack has, there is one of each that it needs; a plan only adds permissions to them.
 """
@@ -6,22 +6,22 @@ However many endpoints a stack has, there is one of each that it needs; a plan o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from aws_cdk import IgnoreMode
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from constructs_optim.constructs.stack.handler import ANSWER_SECONDS, Handler
+from constructs_optim.constructs.stack.handler import Handler
+from constructs_optim.constructs.stack.job_runner import JobRunner
 from constructs_optim.constructs.stack.permissions import (
     Arn,
     Statement,
     pass_role_statement,
     sub,
 )
-from constructs_optim.constructs.stack.stack_facts import facts_of
-from constructs_optim.constructs.stack.watching_state_machine import watching_state_machine
+from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe.planning.plan_data import (
     ArtifactSource,
     HubDraftSource,
@@ -33,7 +33,6 @@ from constructs_optim.recipe.planning.plan_data import (
 from . import model_source
 from .artifact_store import IArtifactStore
 from .execution_role import ExecutionRole, owner_statements, reader_statements, record_keeping_statements
-from .training_code import TrainingCode
 
 _ID = "OptimizationService"
 _PACKAGE = Path(__file__).parent.parent.parent
@@ -47,18 +46,29 @@ _JOB_ARNS = {
 }
 
 
-@dataclass(frozen=True)
-class _Jobs:
-    """The custom resource's handler, the watcher and the state machine that calls it."""
+class TrainingCode(Construct):
+    """What runs in training containers, as one zip archive. ``uri`` is its object's ``s3://`` URI (a token)."""
 
-    handler: Handler
-    watcher: Handler
-    state_machine_arn: str
+    def __init__(self, scope: Construct, id: str) -> None:
+        super().__init__(scope, id)
+        asset = s3_assets.Asset(
+            self, "Asset", path=str(_PACKAGE / "medusa"), exclude=["__pycache__", "*.pyc"], ignore_mode=IgnoreMode.GIT
+        )
+        self._bucket, self._key = asset.s3_bucket_name, asset.s3_object_key
+        self.uri: str = f"s3://{self._bucket}/{self._key}"
 
-    def permit(self, kinds: Sequence[str]) -> None:
-        """Let them create, look at and stop jobs of those kinds."""
-        self.handler.permit([_manage_statement(kind) for kind in kinds])
-        self.watcher.permit([_describe_statement("WatchJobs", kind) for kind in kinds])
+    def statements(self) -> list[Statement]:
+        """What an execution role needs for the archive as an input channel, whose objects SageMaker lists."""
+        bucket = ["arn:", {"Ref": "AWS::Partition"}, ":s3:::", self._bucket]
+        return [
+            Statement("ReadTrainingCode", ("s3:GetObject",), ({"Fn::Join": ["", [*bucket, f"/{self._key}"]]},)),
+            Statement(
+                "ListTrainingCode",
+                ("s3:ListBucket",),
+                ({"Fn::Join": ["", bucket]},),
+                {"StringLike": {"s3:prefix": f"{self._key}*"}},
+            ),
+        ]
 
 
 class OptimizationService(Construct):
@@ -66,8 +76,6 @@ class OptimizationService(Construct):
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
-        self._execution_role: ExecutionRole | None = None
-        self._job_role: ExecutionRole | None = None
         code = s3_assets.Asset(
             self,
             "Code",
@@ -76,94 +84,68 @@ class OptimizationService(Construct):
             ignore_mode=IgnoreMode.GIT,
         )
         self.code: Mapping[str, str] = {"S3Bucket": code.s3_bucket_name, "S3Key": code.s3_object_key}
-        self._jobs: _Jobs | None = None
-        self._models: Handler | None = None
+        self._jobs: JobRunner | None = None
         self._artifacts: Handler | None = None
-        self._capacity: Handler | None = None
-        self._training_code: TrainingCode | None = None
-        self.service_timeout_seconds = ANSWER_SECONDS
 
-    @property
+    @cached_property
     def execution_role(self) -> ExecutionRole:
-        """What SageMaker assumes for models, created on first use: a stack of jobs has none."""
-        if self._execution_role is None:
-            self._execution_role = ExecutionRole(
-                self, "ExecutionRole", description="What SageMaker may do for models and endpoints"
-            )
-        return self._execution_role
+        """What SageMaker assumes for models: a stack of jobs has none."""
+        return ExecutionRole(self, "ExecutionRole", description="What SageMaker may do for models and endpoints")
 
-    @property
+    @cached_property
     def job_role(self) -> ExecutionRole:
-        """What SageMaker assumes for jobs, created on first use: a stack that only refers to artifacts has none."""
-        if self._job_role is None:
-            self._job_role = ExecutionRole(
-                self, "JobRole", description="What SageMaker may do for optimization and training jobs"
-            )
-        return self._job_role
+        """What SageMaker assumes for jobs: a stack that only refers to artifacts has none."""
+        return ExecutionRole(self, "JobRole", description="What SageMaker may do for optimization and training jobs")
 
-    @property
+    @cached_property
     def training_code(self) -> TrainingCode:
-        """What runs in training containers, as an asset, created on first use."""
-        if self._training_code is None:
-            self._training_code = TrainingCode(self, "TrainingCode")
-        return self._training_code
+        """What runs in training containers."""
+        return TrainingCode(self, "TrainingCode")
 
     @property
-    def jobs(self) -> _Jobs:
-        """What carries out jobs, created on first use: a stack that only refers to artifacts has none of it."""
+    def jobs(self) -> JobRunner:
+        """What runs jobs: a stack that only refers to artifacts has none of it."""
         return self._jobs_of(())
 
-    def _jobs_of(self, kinds: Sequence[str]) -> _Jobs:
-        """The same, allowed to carry out jobs of those kinds."""
-        if self._jobs is None:
-            self._jobs = self._carrying_out_jobs(kinds)
-        else:
-            self._jobs.permit(kinds)
+    def _jobs_of(self, kinds: Sequence[str]) -> JobRunner:
+        """What runs jobs, allowed to run those of ``kinds``."""
+        manage = [_manage_statement(kind) for kind in kinds]
+        describe = [_describe_statement("WatchJobs", kind) for kind in kinds]
+        if self._jobs is not None:
+            self._jobs.handler.permit(manage)
+            self._jobs.watcher.permit(describe)
+            return self._jobs
+        self._jobs = JobRunner(
+            self,
+            "job",
+            code=self.code,
+            job="optimization job",
+            handler=("Starts, shares and stops optimization jobs", manage),
+            watcher=("Looks at a running optimization job", describe),
+            start_sid="WatchJobs",
+        )
+        find_stacks = Statement(
+            "FindStacks",
+            ("cloudformation:DescribeStacks",),
+            (sub("arn:${AWS::Partition}:cloudformation:${AWS::Region}:${AWS::AccountId}:stack/*"),),
+            wildcard="which stacks share the store is known only when the stack is deployed",
+        )
+        self._jobs.handler.permit([find_stacks])
         return self._jobs
-
-    def _carrying_out_jobs(self, kinds: Sequence[str]) -> _Jobs:
-        watcher = Handler(
-            self,
-            "Watcher",
-            code=self.code,
-            entry_point="runtime.handlers.job_watcher.handler",
-            description="Looks at a running optimization job",
-            statements=[_describe_statement("WatchJobs", kind) for kind in kinds],
-        )
-        state_machine = watching_state_machine(self, watcher, watches="optimization job")
-        handler = Handler(
-            self,
-            "Handler",
-            code=self.code,
-            entry_point="runtime.handlers.job_handler.handler",
-            description="Starts, shares and stops optimization jobs",
-            answers_cloudformation=True,
-            statements=[
-                *(_manage_statement(kind) for kind in kinds),
-                Statement("WatchJobs", ("states:StartExecution",), (state_machine.ref,)),
-                Statement(
-                    "FindStacks",
-                    ("cloudformation:DescribeStacks",),
-                    (sub("arn:${AWS::Partition}:cloudformation:${AWS::Region}:${AWS::AccountId}:stack/*"),),
-                    wildcard="which stacks share the store is known only when the stack is deployed",
-                ),
-            ],
-        )
-        return _Jobs(handler, watcher, state_machine.ref)
 
     @staticmethod
     def of(scope: Construct) -> OptimizationService:
         """The service of ``scope``'s stack, created on first use."""
-        return facts_of(scope).child(_ID, OptimizationService, OptimizationService)
+        return StackContext.of(scope).singleton(OptimizationService, lambda stack: OptimizationService(stack, _ID))
 
     def log_group_names(self, *, of_references: bool) -> tuple[str, ...]:
-        """Where the handlers log that make artifacts, or those that refer to artifacts by key (tokens)."""
+        """The log groups of the handlers of jobs, or of references to artifacts by key (tokens)."""
         if of_references:
             return (self._artifacts.log_group_name,) if self._artifacts is not None else ()
         return self.jobs.handler.log_group_name, self.jobs.watcher.log_group_name
 
     def permit(self, plan: Plan, store: IArtifactStore, *, role_arn: Arn) -> None:
-        """Let the handlers carry out ``plan``: look its sources up, pass the job its role, use the store."""
+        """Let the handlers run the jobs of ``plan``: look its sources up, pass the job its role, use the store."""
         artifacts = record_keeping_statements(store)
         jobs = self._jobs_of(sorted({job.kind for job in plan.jobs}))
         jobs.handler.permit(
@@ -178,77 +160,66 @@ class OptimizationService(Construct):
 
     def artifact_service_token(self, store: IArtifactStore, plan: Plan) -> str:
         """The handler of references to artifacts by key, allowed to look into ``store`` and keep its references."""
+        describe = [_describe_statement("DescribeJobs", plan.jobs[-1].kind)]
         if self._artifacts is None:
-            self._artifacts = Handler(
-                self,
-                "Artifacts",
-                code=self.code,
-                entry_point="runtime.handlers.artifact_handler.handler",
-                description="Finds artifacts by their keys and keeps the references to them",
-                answers_cloudformation=True,
-                statements=[_describe_statement("DescribeJobs", plan.jobs[-1].kind)],
-            )
-        self._artifacts.permit([_describe_statement("DescribeJobs", plan.jobs[-1].kind)])
-        self._artifacts.permit([*reader_statements(store), *owner_statements(store)])
+            description = "Finds artifacts by their keys and keeps the references to them"
+            self._artifacts = self._handler("Artifacts", "artifact_handler", description, describe)
+        self._artifacts.permit([*describe, *reader_statements(store), *owner_statements(store)])
         return self._artifacts.arn
 
     def model_service_token(self, plan: Plan, *, role_arn: Arn) -> str:
         """The handler of models that CloudFormation has no properties for, allowed to make those of ``plan``."""
-        if self._models is None:
-            self._models = Handler(
-                self,
-                "Models",
-                code=self.code,
-                entry_point="runtime.handlers.model_handler.handler",
-                description="Creates and deletes models with files beside them",
-                answers_cloudformation=True,
-                statements=[
-                    Statement(
-                        "ManageModels",
-                        (
-                            "sagemaker:AddTags",
-                            "sagemaker:CreateModel",
-                            "sagemaker:DeleteModel",
-                            "sagemaker:DeleteTags",
-                            "sagemaker:DescribeModel",
-                            "sagemaker:ListTags",
-                        ),
-                        (sub(_MODELS_ARN),),
-                        wildcard="a model's name follows from what it serves, known when the stack is deployed",
-                    )
-                ],
-            )
         container = plan.container
         sources = [container.model, *(channel.source for channel in container.channels)]
         named = [source for source in sources if not isinstance(source, ArtifactSource)]
         self._models.permit([*_lookups(named), pass_role_statement("PassExecutionRole", role_arn)])
         return self._models.arn
 
-    @property
+    @cached_property
+    def _models(self) -> Handler:
+        manage = Statement(
+            "ManageModels",
+            (
+                "sagemaker:AddTags",
+                "sagemaker:CreateModel",
+                "sagemaker:DeleteModel",
+                "sagemaker:DeleteTags",
+                "sagemaker:DescribeModel",
+                "sagemaker:ListTags",
+            ),
+            (sub(_MODELS_ARN),),
+            wildcard="a model's name follows from what it serves, known when the stack is deployed",
+        )
+        return self._handler("Models", "model_handler", "Creates and deletes models with files beside them", [manage])
+
+    @cached_property
     def capacity_service_token(self) -> str:
         """The handler that looks up how many copies inference components of the stack have."""
-        if self._capacity is None:
-            self._capacity = Handler(
-                self,
-                "Capacity",
-                code=self.code,
-                entry_point="runtime.handlers.capacity_handler.handler",
-                description="Looks up how many copies inference components have",
-                answers_cloudformation=True,
-                statements=[],
-            )
-            self._capacity.permit(
-                [
-                    Statement("FindComponents", ("cloudformation:DescribeStackResource",), ({"Ref": "AWS::StackId"},)),
-                    Statement(
-                        "DescribeComponents",
-                        ("sagemaker:DescribeInferenceComponent",),
-                        (sub(_COMPONENTS_ARN),),
-                        wildcard="CloudFormation makes a component's name up when the stack is deployed",
-                    ),
-                ]
-            )
-        return self._capacity.arn
+        statements = [
+            Statement("FindComponents", ("cloudformation:DescribeStackResource",), ({"Ref": "AWS::StackId"},)),
+            Statement(
+                "DescribeComponents",
+                ("sagemaker:DescribeInferenceComponent",),
+                (sub(_COMPONENTS_ARN),),
+                wildcard="CloudFormation makes a component's name up when the stack is deployed",
+            ),
+        ]
+        handler = self._handler(
+            "Capacity", "capacity_handler", "Looks up how many copies inference components have", []
+        )
+        handler.permit(statements)
+        return handler.arn
+
+    def _handler(self, id: str, module: str, description: str, statements: Sequence[Statement]) -> Handler:
+        return Handler(
+            self,
+            id,
+            code=self.code,
+            entry_point=f"runtime.handlers.{module}.handler",
+            description=description,
+            responds_to_cloudformation=True,
+            statements=statements,
+        )
 
 
 def _manage_statement(kind: str) -> Statement:

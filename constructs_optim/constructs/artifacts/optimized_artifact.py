@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aws_cdk import Annotations, CfnResource
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
-from constructs_optim.constructs.stack.network import Network
-from constructs_optim.constructs.stack.stack_facts import facts_of, is_token
+from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
+from constructs_optim.constructs.stack.network import Network, NetworkOptions, refuse_isolation
+from constructs_optim.constructs.stack.stack_context import StackContext, is_token
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan
@@ -24,11 +25,7 @@ from .artifact_store import IArtifactStore
 from .execution_role import GrantedRole, granted_role, serving_statements
 from .model_source import Artifact, StartupTimeouts
 from .optimization_service import OptimizationService
-from .recipe_metadata import describe_recipe
-from .stack_plan import plan_for, shown
-
-if TYPE_CHECKING:
-    from aws_cdk import aws_ec2 as ec2
+from .planned_recipe import add_recipe_metadata, plan_for, shown
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -36,7 +33,7 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 class OptimizedArtifact(Construct):
     """An artifact of another stack, or of another account that shares its store: no job of this stack makes it.
 
-    The recipe is declared as where the artifact was made. It decides how the artifact is served, and a key that this
+    The recipe is that of the stack that made the artifact. It decides how the artifact is served, and a key that this
     recipe does not make is refused. When the stack is deployed the artifact must be there: a deployment does not wait
     for it. While the stack refers to it, the store counts the reference.
     """
@@ -52,10 +49,8 @@ class OptimizedArtifact(Construct):
         artifact_key: str,
         artifact_store: IArtifactStore,
         environment: Mapping[str, str] | None = None,
+        network: NetworkOptions | None = None,
         role: iam.IRole | None = None,
-        vpc: ec2.IVpc | None = None,
-        vpc_subnets: ec2.SubnetSelection | None = None,
-        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
     ) -> None:
         """Refer to the artifact.
 
@@ -69,19 +64,19 @@ class OptimizedArtifact(Construct):
                 be a token.
             artifact_store: where the artifact is; one that may only be read will do.
             environment: more environment variables for the model's container. Default: none.
+            network: the VPC that the model reaches the network through. Default: none.
             role: what SageMaker assumes for the model. Default: one role for all models of the stack.
-            vpc: the VPC that the model reaches the network through. Default: none.
-            vpc_subnets: which of its subnets. Default: the private ones.
-            security_groups: default: a new one without ingress.
 
         Raises:
             RecipeError: with every rule the recipe breaks.
             ValueError: when the key is none, or not the one of this recipe.
         """
-        given = {"artifact_store": artifact_store, "role": role, "security_groups": security_groups, "vpc": vpc}
-        refuse_wrong_kinds(**given)
-        stack = facts_of(scope).stack
-        registry = ContainerRegistry.of(stack)
+        refuse_wrong_kinds(artifact_store=artifact_store, network=network, role=role)
+        network = network or NetworkOptions()
+        refuse_wrong_kinds(place="network.", **vars(network))
+        refuse_isolation(network, "OptimizedArtifact")
+        stack = StackContext.of(scope).stack
+        self._registry = registry = ContainerRegistry.of(stack)
         self.plan: Plan = plan_for(
             stack,
             registry,
@@ -97,7 +92,7 @@ class OptimizedArtifact(Construct):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
         self.artifact_store: IArtifactStore = artifact_store
-        self.network: Network | None = Network.of(self, vpc, vpc_subnets, security_groups)
+        self.network: Network | None = Network.of(self, network)
         service = OptimizationService.of(self)
         granted = granted_role(self, role, lambda: service.execution_role)
         granted.permit(serving_statements(self.plan, artifact_store, registry, in_vpc=self.network is not None))
@@ -106,7 +101,7 @@ class OptimizedArtifact(Construct):
         resource = CfnResource(
             self, "Resource", type="Custom::OptimizedArtifact", properties=self._properties(artifact_key, service)
         )
-        describe_recipe(resource, self.plan, artifact_key)
+        add_recipe_metadata(resource, self.plan, artifact_key)
         if granted.policy is not None:
             # What serves the artifact depends on this resource, and so starts when its role may read.
             resource.node.add_dependency(granted.policy)
@@ -122,12 +117,12 @@ class OptimizedArtifact(Construct):
 
     @property
     def artifacts(self) -> Mapping[int, Artifact]:
-        """The artifact, by the place of the job that made it in the plan. The earlier ones of a chain are not there."""
+        """The artifact, by the index of its job in the plan, without the earlier ones of a chain."""
         return {len(self.plan.jobs) - 1: self._artifact}
 
     @property
     def artifact_key(self) -> str:
-        """The artifact's key in the store, as it was given."""
+        """The artifact's key in the store, as it was passed."""
         return self._key
 
     @property
@@ -147,24 +142,19 @@ class OptimizedArtifact(Construct):
 
     def _properties(self, artifact_key: str, service: OptimizationService) -> dict[str, Any]:
         store, job = self.artifact_store, self.plan.jobs[-1]
-        # What a chain's last job starts from is known by a key alone.
-        pinned = {} if isinstance(job.source, ArtifactSource) else {"Source": model_source.properties(job.source)}
-        return {
-            "ServiceToken": service.artifact_service_token(store, self.plan),
-            "ServiceTimeout": service.service_timeout_seconds,
-            "Description": self.plan.description,
-            **({"JobKind": job.kind} if job.kind != "OptimizationJob" else {}),
-            "ArtifactKey": artifact_key,
-            "RecipeKey": job.recipe_key,
-            **pinned,
-            "Bucket": store.bucket_name,
-            **(
-                {"ServingRepositories": ContainerRegistry.of(facts_of(self).stack).serving_repositories(self.plan)}
-                if job.recommends_image
-                else {}
-            ),
-            **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
-        }
+        return drop_none(
+            ServiceToken=service.artifact_service_token(store, self.plan),
+            ServiceTimeout=RESPONSE_SECONDS,
+            Description=self.plan.description,
+            JobKind=job.kind if job.kind != "OptimizationJob" else None,
+            ArtifactKey=artifact_key,
+            RecipeKey=job.recipe_key,
+            # What a chain's last job starts from is known by a key alone.
+            Source=model_source.properties(job.source) if not isinstance(job.source, ArtifactSource) else None,
+            Bucket=store.bucket_name,
+            ServingRepositories=self._registry.serving_repositories(self.plan) if job.recommends_image else None,
+            KmsKeyArn=store.encryption_key_arn,
+        )
 
 
 def _check(artifact_key: str, plan: Plan) -> None:

@@ -7,9 +7,9 @@ consumers of a kind together: a bucket policy has 20 KB, and one more consumer a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from aws_cdk import Annotations, Aws, RemovalPolicy, Token
 from aws_cdk import aws_iam as iam
@@ -19,7 +19,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.stack.permissions import JOB_KEY_ACTIONS, KEY_ACTIONS
 
-from .stack_plan import shown
+from .planned_recipe import shown
 
 _ACCOUNT = re.compile(r"\d{12}")
 _ORGANIZATION = re.compile(r"o-[a-z0-9]{10,32}")
@@ -61,36 +61,36 @@ _MAKE = (
 )
 
 
-class _Consumers(Protocol):
-    """A kind of consumer: how a statement names those it allows."""
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of consumer.
+
+    Attributes:
+        sid: what the ids of its statements begin with.
+        noun: its name in messages.
+        add: lets a statement be about consumers, of which the last one is new.
+    """
 
     sid: str
-    people_say: str
-
-    def name_in(self, statement: iam.PolicyStatement, consumers: list[str]) -> None:
-        """Let ``statement`` be about ``consumers``, of which the last one is new."""
-        ...
+    noun: str
+    add: Callable[[iam.PolicyStatement, list[str]], None]
 
 
-class _Accounts:
-    sid = "Accounts"
-    people_say = "account"
-
-    def name_in(self, statement: iam.PolicyStatement, consumers: list[str]) -> None:
-        statement.add_aws_account_principal(consumers[-1])
+def _add_account(statement: iam.PolicyStatement, accounts: list[str]) -> None:
+    statement.add_aws_account_principal(accounts[-1])
 
 
-class _Organizations:
-    sid = "Organizations"
-    people_say = "organization"
+def _add_organization(statement: iam.PolicyStatement, organizations: list[str]) -> None:
+    if len(organizations) == 1:
+        statement.add_any_principal()
+    # The fixed value is what makes a statement for everybody not public, in the eyes of S3's public access block.
+    statement.add_condition("StringEquals", {"aws:PrincipalOrgID": list(organizations)})
+    # Within its own account such a statement would be enough without any policy of a role.
+    statement.add_condition("StringNotEquals", {"aws:PrincipalAccount": Aws.ACCOUNT_ID})
 
-    def name_in(self, statement: iam.PolicyStatement, consumers: list[str]) -> None:
-        if len(consumers) == 1:
-            statement.add_any_principal()
-        # The fixed value is what makes a statement for everybody not public, in the eyes of S3's public access block.
-        statement.add_condition("StringEquals", {"aws:PrincipalOrgID": list(consumers)})
-        # Within its own account such a statement would be enough without any policy of a role.
-        statement.add_condition("StringNotEquals", {"aws:PrincipalAccount": Aws.ACCOUNT_ID})
+
+_ACCOUNTS = _Kind("Accounts", "account", _add_account)
+_ORGANIZATIONS = _Kind("Organizations", "organization", _add_organization)
 
 
 class StoreSharing:
@@ -111,7 +111,7 @@ class StoreSharing:
                 f"account_id is {account_id!r}, and an account's id is 12 digits, as text: '111122223333', or a token "
                 "that comes to one"
             )
-        self._share(_Accounts(), account_id, read_only=read_only)
+        self._share(_ACCOUNTS, account_id, read_only=read_only)
 
     def with_organization(self, organization_id: str, *, read_only: bool) -> None:
         """See :meth:`ArtifactStore.share_with_organization`."""
@@ -121,9 +121,9 @@ class StoreSharing:
                 "letters and digits, which `aws organizations describe-organization` prints: without one the store "
                 "would be open to everybody. For a part of an organization use share_with_account for each account"
             )
-        self._share(_Organizations(), organization_id, read_only=read_only)
+        self._share(_ORGANIZATIONS, organization_id, read_only=read_only)
 
-    def _share(self, kind: _Consumers, consumer: str, *, read_only: bool) -> None:
+    def _share(self, kind: _Kind, consumer: str, *, read_only: bool) -> None:
         for grant in _READ if read_only else (*_READ, *_MAKE):
             self._name(f"{kind.sid}{grant.name}", kind, consumer, grant)
         if self._bucket.policy is not None:
@@ -132,7 +132,7 @@ class StoreSharing:
         if self._key is not None:
             self._share_key(self._key, kind, consumer, read_only=read_only)
 
-    def _name(self, sid: str, kind: _Consumers, consumer: str, grant: _Grant) -> None:
+    def _name(self, sid: str, kind: _Kind, consumer: str, grant: _Grant) -> None:
         named = self._consumers.setdefault(sid, [])
         if consumer in named:
             return
@@ -145,9 +145,9 @@ class StoreSharing:
                 conditions=grant.condition,
             )
             self._bucket.add_to_resource_policy(self._statements[sid])
-        kind.name_in(self._statements[sid], named)
+        kind.add(self._statements[sid], named)
 
-    def _share_key(self, key: kms.IKey, kind: _Consumers, consumer: str, *, read_only: bool) -> None:
+    def _share_key(self, key: kms.IKey, kind: _Kind, consumer: str, *, read_only: bool) -> None:
         added: list[str] = []
         for name, actions in (_READERS_KEY_USE,) if read_only else (_READERS_KEY_USE, _MAKERS_KEY_USE):
             # A key may serve several stores, and the ids of a policy's statements differ.
@@ -166,12 +166,12 @@ class StoreSharing:
                     conditions={"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.amazonaws.com"}},
                 )
                 self._is_our_key = key.add_to_resource_policy(self._statements[sid]).statement_added
-            kind.name_in(self._statements[sid], named)
+            kind.add(self._statements[sid], named)
         if added and not self._is_our_key:
             Annotations.of(self._store).add_warning_v2(
                 "constructs-optim:StoreKeyPolicy",
                 f"the artifact store's KMS key {shown(key.key_arn)} is imported, and its policy is not this app's to "
-                f"change: its owner must allow {', '.join(added)} to the {kind.people_say} {shown(consumer)}, through "
+                f"change: its owner must allow {', '.join(added)} to the {kind.noun} {shown(consumer)}, through "
                 "S3 (kms:ViaService)",
             )
 

@@ -10,6 +10,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
+from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS
 
 # Keys below these are the user's own.
 _FREE_KEYS = frozenset({"Environment"})
@@ -50,7 +51,7 @@ class ComponentCapacity(Construct):
             type="Custom::ComponentCapacity",
             properties={
                 "ServiceToken": service.capacity_service_token,
-                "ServiceTimeout": service.service_timeout_seconds,
+                "ServiceTimeout": RESPONSE_SECONDS,
                 "ComponentLogicalId": component.logical_id,
                 "InitialCopyCount": initial_copies,
                 "Component": _as_in_templates(definition),

@@ -14,7 +14,6 @@ from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.endpoint.alarming import Alarming
 from constructs_optim.constructs.endpoint.endpoint_configuration import EndpointOptions, startup_parameters
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
-from constructs_optim.constructs.stack.stack_facts import answer
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Violation
 from constructs_optim.recipe.hosting import (
@@ -72,12 +71,12 @@ class ComponentHosting:
     @property
     def endpoint_arn(self) -> str:
         """The endpoint's ARN (a token)."""
-        return answer(self.endpoint, "ref")
+        return self.endpoint.ref
 
     @property
     def endpoint_name(self) -> str:
         """The endpoint's name (a token)."""
-        return answer(self.endpoint, "attr_endpoint_name")
+        return self.endpoint.attr_endpoint_name
 
     def add(
         self,
@@ -122,13 +121,14 @@ class ComponentHosting:
 
     def managed_range(self) -> tuple[int, int]:
         """The fewest and the most instances: as given, or what the copies take, and one more for updates."""
-        least, most = self.options.min_instance_count, self.options.max_instance_count
+        variant = self.options.variant
+        least, most = variant.min_instance_count, variant.max_instance_count
         if least is None:
-            given = self.options.initial_instance_count
+            given = variant.initial_instance_count
             fewest = self._taken(lambda copies: copies.least)
             least = fewest if given is None else min(given, fewest) if fewest == 0 else max(given, fewest)
         if most is None:
-            given = self.options.initial_instance_count or 0
+            given = variant.initial_instance_count or 0
             most = max(1, least, given, self._taken(lambda copies: copies.most) + 1)
         return least, most
 

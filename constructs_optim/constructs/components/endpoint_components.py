@@ -14,9 +14,9 @@ from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore
 from constructs_optim.constructs.artifacts.execution_role import GrantedRole
 from constructs_optim.constructs.artifacts.hosted_model import (
     HostedModel,
+    ModelOptions,
     ModelRecipe,
-    Surroundings,
-    host,
+    create_model,
 )
 from constructs_optim.constructs.endpoint.endpoint_configuration import (
     EndpointOptions,
@@ -35,7 +35,6 @@ from constructs_optim.constructs.evaluation.endpoint_evaluation import EndpointE
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.network import Network
-from constructs_optim.constructs.stack.stack_facts import answer
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.hosting import Adapters, Component, Hosting
@@ -58,7 +57,7 @@ class EndpointComponents:
     component: InferenceComponent | None
     endpoint_arn: Any
     endpoint_name: Any
-    _around: Surroundings
+    _model_options: ModelOptions
     _added: list[HostedModel]
     _components: ComponentHosting
     _config: sagemaker.CfnEndpointConfig
@@ -125,11 +124,11 @@ class EndpointComponents:
             techniques=(*self._hosting.techniques, *(t for pool in pools for t in listed(pool.techniques))),
             adapter_settings=adapters,
         )
-        broken = [each for recipe in recipes for each in recipe.violations(scope, self._around.max_runtime)]
+        broken = [each for recipe in recipes for each in recipe.violations(scope, self._model_options.jobs.max_runtime)]
         refuse([*broken, *check(asked)])
         self._isolate(f"add_component({id!r})", recipes)
         place = Construct(scope, id)
-        models = [host(pool_scope(place, recipe), recipe, self._around) for recipe in recipes]
+        models = [create_model(pool_scope(place, recipe), recipe, self._model_options) for recipe in recipes]
         needs = [Needs.of(one, accelerators, memory, copies) for one in models]
         self._added += models
         self._config.enable_network_isolation = self._isolated
@@ -163,7 +162,7 @@ class EndpointComponents:
             label=label,
             endpoint_name=self.endpoint_name,
             endpoint_arn=self.endpoint_arn,
-            endpoint_config_name=answer(self._config, "attr_endpoint_config_name"),
+            endpoint_config_name=self._config.attr_endpoint_config_name,
             component_arn=component_arn,
             served=served,
             models=models,
@@ -199,7 +198,7 @@ class EndpointComponents:
         if component is not None and self._removal_policy is not None:
             component.apply_removal_policy(self._removal_policy)
             for hosted in component.hosted:
-                hosted.model.resource.apply_removal_policy(self._removal_policy)
+                hosted.resource.apply_removal_policy(self._removal_policy)
 
     def _configuration(self) -> dict[str, Any]:
         components = self._hosting.serves_components
@@ -218,7 +217,7 @@ class EndpointComponents:
         EnableNetworkIsolation of the configuration "sets whether all model containers deployed to the endpoint are
         isolated" (Amazon SageMaker API reference, CreateEndpointConfig): what the models say of themselves agrees.
         """
-        said = self._around.network_isolation
+        said = self._model_options.network.isolation
         found = {model.plan.container.network_isolation for model in self._hosted()}
         return all(found) if said is None and found else said
 
@@ -234,12 +233,12 @@ class EndpointComponents:
         """
         isolated = {all(technique.network_isolation for technique in recipe.techniques) for recipe in recipes}
         isolated |= {model.plan.container.network_isolation for model in self._hosted()}
-        if self._around.network_isolation is None and len(isolated) > 1:
+        if self._model_options.network.isolation is None and len(isolated) > 1:
             raise ValueError(
                 f"{label}: some of the endpoint's models are cut off from the network, and others cannot be, such as "
                 "those of Sharding.fast_load(); of an endpoint with inference components, all containers are cut off "
-                "or none is (CreateEndpointConfig, EnableNetworkIsolation). Give the endpoint network_isolation=False, "
-                "or serve the models on two endpoints"
+                "or none is (CreateEndpointConfig, EnableNetworkIsolation). Give the endpoint "
+                "network=NetworkOptions(isolation=False), or serve the models on two endpoints"
             )
 
     def _variant(self, managed: tuple[int, int]) -> dict[str, Any]:

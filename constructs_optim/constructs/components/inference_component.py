@@ -11,9 +11,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from constructs_optim.constructs.artifacts.hosted_model import HostedModel
+from constructs_optim.constructs.artifacts.hosted_model import HostedModel, describe_hosted
 from constructs_optim.constructs.artifacts.model_source import object_arn
-from constructs_optim.constructs.artifacts.recipe_metadata import describe_hosted
 from constructs_optim.constructs.endpoint.alarming import follow_scaling
 from constructs_optim.constructs.endpoint.endpoint_base import INVOKE_ACTIONS
 from constructs_optim.constructs.endpoint.invocation_grants import grant_invocation
@@ -26,7 +25,7 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.scaling_target import ComponentTarget
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.constructs.stack.physical_names import physical_name
-from constructs_optim.constructs.stack.stack_facts import path_of, placed
+from constructs_optim.constructs.stack.stack_context import path_of
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Plan
 from constructs_optim.recipe.hosting import Component
@@ -87,11 +86,10 @@ class InferenceComponent(EvaluatedEndpoint, EndpointMetrics, Resource):
         """Declare the component; one model for each instance type of the endpoint, in the order of its pools."""
         self._name = physical_name(scope, id)
         super().__init__(scope, id, physical_name=self._name)
-        placed(self, scope, id)
         watch_template_size(self)
         self.hosted: tuple[HostedModel, ...] = tuple(hosted)
         self.needs: tuple[Needs, ...] = tuple(needs)
-        self.variant_name: str = host.options.variant_name
+        self.variant_name: str = host.options.variant.name
         self._host, self._on_scaling, self._loads_adapters = host, on_scaling, loads_adapters
         self._scaling: EndpointScaling | None = None
         # Beside the component, not below it: the endpoint waits for the alarms, and what the component waits for may

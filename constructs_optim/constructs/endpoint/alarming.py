@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
-from constructs_optim.constructs.monitoring.alarm_actions import AlarmAction
-from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction, EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.recipe.hosting.alarms import Alarms

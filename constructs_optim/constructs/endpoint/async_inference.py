@@ -10,7 +10,6 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 
 from constructs_optim.constructs.stack.permissions import Statement
-from constructs_optim.constructs.stack.stack_facts import answer
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 
 
@@ -57,17 +56,17 @@ class AsyncInference:
         """The ``asyncInferenceConfig`` property of an endpoint configuration."""
         most = self.max_concurrent_invocations_per_instance
         topics: dict[str, Any] = {
-            name: answer(topic, "topic_arn")
+            name: topic.topic_arn
             for name, topic in (("errorTopic", self.error_topic), ("successTopic", self.success_topic))
             if topic is not None
         }
         if self.include_responses_in:
             topics["includeInferenceResponseIn"] = list(self.include_responses_in)
-        place = f"s3://{answer(self.bucket, 'bucket_name')}/{self.prefix}"
+        place = f"s3://{self.bucket.bucket_name}/{self.prefix}"
         return {
             **({"clientConfig": {"maxConcurrentInvocationsPerInstance": most}} if most is not None else {}),
             "outputConfig": {
-                **({"kmsKeyId": answer(self.encryption_key, "key_arn")} if self.encryption_key is not None else {}),
+                **({"kmsKeyId": self.encryption_key.key_arn} if self.encryption_key is not None else {}),
                 **({"notificationConfig": topics} if topics else {}),
                 "s3FailurePath": f"{place}-failures",
                 "s3OutputPath": place,
@@ -78,25 +77,23 @@ class AsyncInference:
         """What the execution role may do for it."""
         source = self.input_bucket or self.bucket
         buckets = (self.bucket, *((self.input_bucket,) if self.input_bucket is not None else ()))
-        keys = [self.encryption_key, *(answer(bucket, "encryption_key") for bucket in buckets)]
-        arns = tuple(dict.fromkeys(answer(key, "key_arn") for key in keys if key is not None))
-        topics = tuple(
-            answer(topic, "topic_arn") for topic in (self.success_topic, self.error_topic) if topic is not None
-        )
+        keys = [self.encryption_key, *(bucket.encryption_key for bucket in buckets)]
+        arns = tuple(dict.fromkeys(key.key_arn for key in keys if key is not None))
+        topics = tuple(topic.topic_arn for topic in (self.success_topic, self.error_topic) if topic is not None)
         return [
             # Source of the actions: Amazon SageMaker developer guide, "Asynchronous inference", prerequisites.
             Statement(
                 "WriteAnswers",
                 ("s3:AbortMultipartUpload", "s3:PutObject"),
-                tuple(f"{answer(self.bucket, 'bucket_arn')}/{self.prefix}{end}/*" for end in ("", "-failures")),
+                tuple(f"{self.bucket.bucket_arn}/{self.prefix}{end}/*" for end in ("", "-failures")),
                 wildcard="SageMaker names answers after their requests",
             ),
             *([self._listing()] if self.input_bucket is not None else []),
-            Statement("ListRequests", ("s3:ListBucket",), (answer(source, "bucket_arn"),)),
+            Statement("ListRequests", ("s3:ListBucket",), (source.bucket_arn,)),
             Statement(
                 "ReadRequests",
                 ("s3:GetObject",),
-                (f"{answer(source, 'bucket_arn')}/*",),
+                (f"{source.bucket_arn}/*",),
                 wildcard="whoever invokes the endpoint names the request's object",
             ),
             *([Statement("EncryptAnswers", ("kms:Decrypt", "kms:GenerateDataKey"), arns)] if arns else []),
@@ -107,6 +104,6 @@ class AsyncInference:
         return Statement(
             "ListAnswers",
             ("s3:ListBucket",),
-            (answer(self.bucket, "bucket_arn"),),
+            (self.bucket.bucket_arn,),
             prefixes=tuple(f"{self.prefix}{end}/*" for end in ("", "-failures")),
         )

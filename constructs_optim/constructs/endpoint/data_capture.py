@@ -10,7 +10,6 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
 from constructs_optim.constructs.stack.permissions import Statement
-from constructs_optim.constructs.stack.stack_facts import answer
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 
 _JSON = ("application/json", "application/jsonlines")
@@ -56,21 +55,21 @@ class DataCapture:
         return {
             "captureContentTypeHeader": {"jsonContentTypes": list(self.json_content_types)},
             "captureOptions": [{"captureMode": mode} for mode in modes],
-            "destinationS3Uri": f"s3://{answer(self.bucket, 'bucket_name')}/{self.prefix}",
+            "destinationS3Uri": f"s3://{self.bucket.bucket_name}/{self.prefix}",
             "enableCapture": True,
             "initialSamplingPercentage": self.sampling_percentage,
-            **({"kmsKeyId": answer(self.encryption_key, "key_arn")} if self.encryption_key is not None else {}),
+            **({"kmsKeyId": self.encryption_key.key_arn} if self.encryption_key is not None else {}),
         }
 
     def statements(self) -> list[Statement]:
         """What the execution role may do for it."""
-        keys = (self.encryption_key, answer(self.bucket, "encryption_key"))
-        arns = tuple(dict.fromkeys(answer(key, "key_arn") for key in keys if key is not None))
+        keys = (self.encryption_key, self.bucket.encryption_key)
+        arns = tuple(dict.fromkeys(key.key_arn for key in keys if key is not None))
         return [
             Statement(
                 "WriteCaptures",
                 ("s3:PutObject",),
-                (f"{answer(self.bucket, 'bucket_arn')}/{self.prefix}/*",),
+                (f"{self.bucket.bucket_arn}/{self.prefix}/*",),
                 wildcard="SageMaker names captured files after endpoint, variant and time",
             ),
             *([Statement("EncryptCaptures", ("kms:GenerateDataKey",), arns)] if arns else []),

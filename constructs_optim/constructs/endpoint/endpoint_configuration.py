@@ -11,12 +11,12 @@ from aws_cdk import Duration, Size
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Statement
-from constructs_optim.constructs.stack.stack_facts import answer
 from constructs_optim.recipe import metrics
-from constructs_optim.recipe.hosting import CapacityReservation, Hosting, Observability, Routing
+from constructs_optim.recipe.hosting import Hosting, Observability, Routing
 
 from .async_inference import AsyncInference
 from .data_capture import DataCapture
+from .options import VariantOptions
 from .update_policy import UpdatePolicy
 
 if TYPE_CHECKING:
@@ -28,21 +28,11 @@ class EndpointOptions:
     """How an endpoint is hosted, in the objects that a user gives. The meanings are those of ``OptimizedEndpoint``."""
 
     async_inference: AsyncInference | None
-    capacity_reservation: CapacityReservation | None
-    container_startup_timeout: Duration | None
     data_capture: DataCapture | None
     encryption_key: kms.IKey | None
-    inference_ami_version: str | None
-    initial_instance_count: int | None
-    instance_provision_timeout: Duration | None
-    max_instance_count: int | None
-    min_instance_count: int | None
-    model_data_download_timeout: Duration | None
     observability: Observability | None
-    routing: Routing | None
     update_policy: UpdatePolicy
-    variant_name: str
-    volume_size: Size | None
+    variant: VariantOptions
 
     @property
     def publishing_seconds(self) -> int:
@@ -54,26 +44,28 @@ class EndpointOptions:
     def hosting(self, **of_the_endpoint: Any) -> Hosting:
         """The same as data that rules look at; what is of a wrong kind is left out, for OPT090 to report."""
         capture, queue, policy = self.data_capture, self.async_inference, self.update_policy
+        variant = self.variant
         return Hosting(
-            variant_name=self.variant_name,
-            initial_instance_count=1 if self.initial_instance_count is None else self.initial_instance_count,
-            minimum_instance_count=self.min_instance_count,
-            maximum_instance_count=self.max_instance_count,
-            routing=self.routing,
+            variant_name=variant.name,
+            initial_instance_count=1 if variant.initial_instance_count is None else variant.initial_instance_count,
+            minimum_instance_count=variant.min_instance_count,
+            maximum_instance_count=variant.max_instance_count,
+            routing=variant.routing,
             update=policy.settings if isinstance(policy, UpdatePolicy) else policy,
             capture_percentage=capture.sampling_percentage if isinstance(capture, DataCapture) else None,
             asynchronous=queue is not None,
             concurrent_invocations=queue.max_concurrent_invocations_per_instance
             if isinstance(queue, AsyncInference)
             else None,
-            download_timeout_seconds=_seconds(self.model_data_download_timeout),
-            startup_timeout_seconds=_seconds(self.container_startup_timeout),
-            provision_timeout_seconds=_seconds(self.instance_provision_timeout),
-            volume_gib=int(self.volume_size.to_gibibytes()) if isinstance(self.volume_size, Size) else None,
+            download_timeout_seconds=_seconds(variant.model_data_download_timeout),
+            startup_timeout_seconds=_seconds(variant.container_startup_timeout),
+            provision_timeout_seconds=_seconds(variant.instance_provision_timeout),
+            volume_gib=int(variant.volume_size.to_gibibytes()) if isinstance(variant.volume_size, Size) else None,
             encrypted_volume=self.encryption_key is not None,
-            ami_version=self.inference_ami_version,
-            capacity_reservation=self.capacity_reservation,
+            ami_version=variant.inference_ami_version,
+            capacity_reservation=variant.capacity_reservation,
             observability=self.observability,
+            rollback_alarms=len(policy.rollback_alarms) if isinstance(policy, UpdatePolicy) else 0,
             **of_the_endpoint,
         )
 
@@ -98,7 +90,7 @@ def configuration_properties(
         **({"data_capture_config": capture.to_property()} if capture is not None else {}),
         **({"enable_network_isolation": isolated} if isolated is not None else {}),
         **({"execution_role_arn": role_arn} if role_arn is not None else {}),
-        **({"kms_key_id": answer(key, "key_arn")} if key is not None else {}),
+        **({"kms_key_id": key.key_arn} if key is not None else {}),
         **({"metrics_config": _metrics(options.observability)} if options.observability is not None else {}),
         "production_variants": [variant],
         **({"vpc_config": network.to_property("securityGroupIds")} if network is not None else {}),
@@ -109,15 +101,16 @@ def variant_properties(
     options: EndpointOptions, hosting: Hosting, models: Sequence[HostedModel], managed: tuple[int, int] | None
 ) -> dict[str, Any]:
     """The one production variant; ``managed``: the range of instances where SageMaker scales them for components."""
-    reservation, routing = options.capacity_reservation, options.routing or Routing.least_outstanding_requests()
+    settings = options.variant
+    reservation, routing = settings.capacity_reservation, settings.routing or Routing.least_outstanding_requests()
     variant: dict[str, Any] = {}
     if reservation is not None:
         variant["capacityReservationConfig"] = {
             "capacityReservationPreference": "capacity-reservations-only",
             "mlReservationArn": reservation.arn,
         }
-    if options.inference_ami_version is not None:
-        variant["inferenceAmiVersion"] = options.inference_ami_version
+    if settings.inference_ami_version is not None:
+        variant["inferenceAmiVersion"] = settings.inference_ami_version
     least = managed[0] if managed is not None else 0
     variant["initialInstanceCount"] = max(hosting.initial_instance_count, least)
     if not hosting.pooled:
@@ -138,11 +131,11 @@ def variant_properties(
             "status": "ENABLED",
         }
     variant["routingConfig"] = _routing(routing)
-    if options.instance_provision_timeout is not None:
-        variant["variantInstanceProvisionTimeoutInSeconds"] = _seconds(options.instance_provision_timeout)
+    if settings.instance_provision_timeout is not None:
+        variant["variantInstanceProvisionTimeoutInSeconds"] = _seconds(settings.instance_provision_timeout)
     variant["variantName"] = hosting.variant_name
-    if options.volume_size is not None:
-        variant["volumeSizeInGb"] = int(options.volume_size.to_gibibytes())
+    if settings.volume_size is not None:
+        variant["volumeSizeInGb"] = int(settings.volume_size.to_gibibytes())
     if not hosting.serves_components:
         # An endpoint of components has instances only: model, weight and timeouts are the component's.
         variant |= {"initialVariantWeight": 1, "modelName": models[0].model_name}
@@ -152,8 +145,8 @@ def variant_properties(
 
 def startup_parameters(options: EndpointOptions, model: HostedModel, *, longest: int | None = None) -> dict[str, Any]:
     """How long a model may take to start: as given, or as its own document says, or ``longest`` where the plan does."""
-    startup, download = options.container_startup_timeout, options.model_data_download_timeout
-    timeouts = model.model.startup_timeouts.within(longest)
+    startup, download = options.variant.container_startup_timeout, options.variant.model_data_download_timeout
+    timeouts = model.startup_timeouts.within(longest)
     return {
         "containerStartupHealthCheckTimeoutInSeconds": _seconds(startup) if startup is not None else timeouts.startup,
         "modelDataDownloadTimeoutInSeconds": _seconds(download) if download is not None else timeouts.download,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aws_cdk import aws_iam as iam
 
 from constructs_optim.constructs.artifacts.execution_role import GrantedRole, SeveralRoles
-from constructs_optim.constructs.artifacts.hosted_model import HostedModel, Surroundings
+from constructs_optim.constructs.artifacts.hosted_model import HostedModel, ModelOptions
 from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
 from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
 from constructs_optim.recipe import Plan
@@ -21,7 +21,7 @@ class EndpointModels:
     """Mixed into the endpoint, which declares them."""
 
     _models: list[HostedModel]
-    _around: Surroundings
+    _model_options: ModelOptions
     _role: GrantedRole
 
     if TYPE_CHECKING:
@@ -98,9 +98,11 @@ class EndpointModels:
         Raises:
             ValueError: without a VPC.
         """
-        groups = self._around.security_groups
+        groups = self._model_options.network.security_groups
         if groups is None:
-            raise ValueError(f"{self.node.path} is in no VPC: give it vpc=..., and it has connections")
+            raise ValueError(
+                f"{self.node.path} is in no VPC: give it network=NetworkOptions(vpc=...), and it has connections"
+            )
         from aws_cdk import aws_ec2
 
         return aws_ec2.Connections(security_groups=list(groups))

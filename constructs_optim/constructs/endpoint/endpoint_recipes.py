@@ -101,7 +101,7 @@ def recipes_of(
             pool.instance_type,
             pool.artifact_key,
             _joined(loading, environment, pool.environment),
-            place=f"instance_pools[{place}]." if pooled else "",
+            location=f"instance_pools[{place}]." if pooled else "",
         )
         for place, pool in enumerate(pools)
     ]
@@ -120,6 +120,6 @@ def listed(techniques: Any) -> Sequence[Any]:
 
 def pool_scope(scope: Construct, recipe: ModelRecipe) -> Construct:
     """Where the resources of a recipe are: under their pool, whose id does not change with its place."""
-    if not recipe.place:
+    if not recipe.location:
         return scope
     return Construct(scope, "".join(part.capitalize() for part in recipe.instance_type.removeprefix("ml.").split(".")))

@@ -8,7 +8,7 @@ from aws_cdk import Annotations
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
-from constructs_optim.constructs.stack.stack_facts import is_token
+from constructs_optim.constructs.stack.stack_context import is_token
 
 
 def grant_invocation(

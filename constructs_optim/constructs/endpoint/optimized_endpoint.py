@@ -7,43 +7,35 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import jsii
-from aws_cdk import Annotations, Duration, RemovalPolicy, Size
+from aws_cdk import Annotations, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.execution_role import granted_role
-from constructs_optim.constructs.artifacts.hosted_model import Surroundings, host
+from constructs_optim.constructs.artifacts.hosted_model import ModelOptions, create_model, describe_hosted
+from constructs_optim.constructs.artifacts.optimization_job import JobOptions
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
-from constructs_optim.constructs.artifacts.recipe_metadata import describe_hosted
 from constructs_optim.constructs.components.component_hosting import ComponentHosting
 from constructs_optim.constructs.components.endpoint_components import EndpointComponents
 from constructs_optim.constructs.components.inference_component import InferenceComponent, Needs
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
 from constructs_optim.constructs.evaluation.evaluated_endpoint import EvaluatedEndpoint
-from constructs_optim.constructs.monitoring.alarm_actions import AlarmAction
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from constructs_optim.constructs.monitoring.endpoint_metrics import EndpointMetrics
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.scaling_target import AsyncVariantTarget, VariantTarget
-from constructs_optim.constructs.stack.network import Network, make_connectable, shared_security_groups
+from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.physical_names import endpoint_name_of
-from constructs_optim.constructs.stack.stack_facts import (
-    answer,
-    facts_of,
-    is_token,
-    path_of,
-    placed,
-)
-from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
+from constructs_optim.constructs.stack.stack_context import StackContext, is_token, path_of
+from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds, wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring, refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model
-from constructs_optim.recipe.hosting import Adapters, CapacityReservation, Observability, Routing
-from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.hosting import Adapters
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.techniques import Technique
@@ -56,11 +48,10 @@ from .endpoint_configuration import EndpointOptions
 from .endpoint_models import EndpointModels
 from .endpoint_recipes import listed, pool_scope, pools_of, recipes_of
 from .instance_pool import Pool
+from .options import MonitoringOptions, VariantOptions
 from .update_policy import UpdatePolicy, watch_statements
 
 if TYPE_CHECKING:
-    from aws_cdk import aws_cloudwatch as cloudwatch
-    from aws_cdk import aws_ec2 as ec2
     from aws_cdk import aws_kms as kms
 
 
@@ -97,43 +88,22 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         techniques: Sequence[Technique] | None = None,
         instance_type: str | None = None,
         instance_pools: Sequence[Pool] | None = None,
-        adapters: Adapters | None = None,
-        alarm_actions: Sequence[AlarmAction] = (),
-        alarms: Alarms | None = None,
-        artifact_key: str | None = None,
         artifact_store: IArtifactStore | None = None,
-        async_inference: AsyncInference | None = None,
-        capacity_reservation: CapacityReservation | None = None,
-        container_startup_timeout: Duration | None = None,
-        data_capture: DataCapture | None = None,
-        discount: float = 0,
-        encryption_key: kms.IKey | None = None,
-        endpoint_name: str | None = None,
+        artifact_key: str | None = None,
         environment: Mapping[str, str] | None = None,
-        inference_ami_version: str | None = None,
+        adapters: Adapters | None = None,
         inference_component: bool | None = None,
-        initial_instance_count: int | None = None,
-        instance_price_per_hour: float | None = None,
-        instance_provision_timeout: Duration | None = None,
-        job_role: iam.IRole | None = None,
-        max_instance_count: int | None = None,
-        max_runtime: Duration | None = None,
-        min_instance_count: int | None = None,
-        model_data_download_timeout: Duration | None = None,
-        network_isolation: bool | None = None,
-        observability: Observability | None = None,
-        ok_actions: Sequence[AlarmAction] = (),
-        removal_policy: RemovalPolicy | None = None,
-        role: iam.IRole | None = None,
-        rollback_alarms: Sequence[cloudwatch.IAlarm] = (),
-        routing: Routing | None = None,
-        timeout: Duration | None = None,
+        variant: VariantOptions | None = None,
+        jobs: JobOptions | None = None,
+        monitoring: MonitoringOptions | None = None,
         update_policy: UpdatePolicy | None = None,
-        variant_name: str = "AllTraffic",
-        volume_size: Size | None = None,
-        vpc: ec2.IVpc | None = None,
-        vpc_subnets: ec2.SubnetSelection | None = None,
-        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
+        async_inference: AsyncInference | None = None,
+        data_capture: DataCapture | None = None,
+        endpoint_name: str | None = None,
+        encryption_key: kms.IKey | None = None,
+        network: NetworkOptions | None = None,
+        role: iam.IRole | None = None,
+        removal_policy: RemovalPolicy | None = None,
     ) -> None:
         """Declare the endpoint.
 
@@ -145,84 +115,49 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             instance_type: what the endpoint runs on, for instance ``ml.g5.12xlarge``.
             instance_pools: instead of ``techniques`` and ``instance_type``, up to five instance types, the preferred
                 first, each with the techniques for it; one that has no capacity gives way to the next.
-            adapters: that the model's container loads LoRA adapters. Default: it does not.
-            alarm_actions: what alarms do when something is wrong, 5 at most. Default: they only show their state.
-            alarms: which alarms there are, and how they are tuned; the endpoint's own updates are rolled back by those
-                on errors, latency and lost capacity. Default: all but the one on latency, which needs a threshold;
-                ``Alarms.none()`` for none.
+            artifact_store: where artifacts are kept; one that may only be read goes with ``artifact_key``. Default: one
+                store for the whole stack.
             artifact_key: the key of an artifact that is in ``artifact_store``, 64 hexadecimal digits; of the last job
                 where the recipe has several. May be a token. No job runs then, and the deployment fails with what is
                 known of the artifact where it is not there. Default: jobs make what is not in the store.
-            artifact_store: where artifacts are kept; one that may only be read goes with ``artifact_key``. Default: one
-                store for the whole stack.
-            async_inference: that requests are queued and answered in S3. Default: they are answered at once.
-            capacity_reservation: a reservation that the instances are launched into. Default: none.
-            container_startup_timeout: how long loading the model may take, 1 minute to 1 hour. Default: what the
-                model's JumpStart document says; for other models 1 hour, and 45 minutes for an inference component.
-            data_capture: that requests and responses are kept in S3. Default: they are not.
-            discount: what a savings plan takes off that price, as a share. Default: 0.
-            encryption_key: the KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
-            endpoint_name: default: one made of the stack's name and the endpoint's place in it.
             environment: more environment variables for the model's container. Default: none.
-            inference_ami_version: the instances' machine image. Default: the service's choice.
+            adapters: that the model's container loads LoRA adapters. Default: it does not.
             inference_component: whether the model is served as an inference component: others can be added then, it
                 scales by copies, to none as well, and requests name it. Default: only where nothing else will do.
-            initial_instance_count: instances to start with. Default: 1, and with inference components as many as
-                their copies take.
-            instance_price_per_hour: what one instance costs in an hour, in US dollars, for the dashboard's costs.
-                Default: no live costs, and the prices that an evaluation published.
-            instance_provision_timeout: how long SageMaker looks for an instance, 5 minutes to 1 hour. Default: the
-                service's own.
-            job_role: what SageMaker assumes for optimization and training jobs. Default: ``role``, and without one a
-                role for all jobs of the stack.
-            max_instance_count: the most instances that SageMaker launches for inference components. Default: what
-                their copies take, and one more for updates.
-            max_runtime: how long the optimization job may run. Default: 10 hours.
-            min_instance_count: the fewest that it keeps. Default: what the fewest copies take.
-            model_data_download_timeout: how long downloading the model may take, 1 minute to 1 hour. Default: as for
-                ``container_startup_timeout``.
-            network_isolation: whether the model's container is cut off from the network. Default: wherever the
-                techniques allow it.
-            observability: metrics beyond the usual ones. Default: none.
-            ok_actions: what alarms do when all is right again, 5 at most. Default: nothing.
+            variant: the production variant: its instances, time limits and routing. Default: one instance.
+            jobs: how optimization and training jobs run: their role, the time they may take, and how long the
+                deployment waits for them.
+            monitoring: alarms and their actions, metrics beyond the usual ones, and the price that the dashboard's
+                costs are reckoned with. Default: alarms without actions.
+            update_policy: how the endpoint moves to a changed configuration, and what makes it go back. Default: all at
+                once, with the old fleet kept for 10 minutes.
+            async_inference: that requests are queued and answered in S3. Default: they are answered at once.
+            data_capture: that requests and responses are kept in S3. Default: they are not.
+            endpoint_name: default: one made of the stack's name and the endpoint's place in it.
+            encryption_key: the KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
+            network: the VPC that jobs and model reach the network through, and whether the model's container is cut off
+                from it. Default: no VPC, and cut off wherever the techniques allow it.
+            role: what SageMaker assumes for the model, and for jobs unless they have a role of their own. Default: one
+                role for all models of the stack, which writes nothing.
             removal_policy: what becomes of endpoint, configuration and model when they are removed from the stack.
                 Default: they are deleted.
-            role: what SageMaker assumes for the model, and for jobs unless they have a ``job_role``. Default: one role
-                for all models of the stack, which writes nothing.
-            rollback_alarms: alarms besides its own that roll an update back. Default: none.
-            routing: how requests are spread. Default: to where the fewest requests wait.
-            timeout: how long the deployment waits for the artifact, at most 12 hours. Default: 12 hours.
-            update_policy: how the endpoint moves to a changed configuration. Default: all at once, with the old fleet
-                kept for 10 minutes.
-            variant_name: name of the production variant. Default: ``AllTraffic``.
-            volume_size: size of each instance's volume, for types without NVMe disks. Default: the service's own.
-            vpc: the VPC that job and model reach the network through. Default: none.
-            vpc_subnets: which of its subnets. Default: the private ones.
-            security_groups: default: a new one without ingress.
 
         Raises:
             RecipeError: with every rule the recipe breaks; no resource has been added then.
             ValueError: when what is given does not go together, or ``artifact_key`` is not the key of this recipe.
         """
+        refuse_wrong_kinds(variant=variant, jobs=jobs, monitoring=monitoring, network=network)
+        variant, jobs = variant or VariantOptions(), jobs or JobOptions()
+        monitoring, network = monitoring or MonitoringOptions(), network or NetworkOptions()
         pools = pools_of(model, techniques, instance_type, instance_pools, artifact_key)
         recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
         self._options = EndpointOptions(
             async_inference=async_inference,
-            capacity_reservation=capacity_reservation,
-            container_startup_timeout=container_startup_timeout,
             data_capture=data_capture,
             encryption_key=encryption_key,
-            inference_ami_version=inference_ami_version,
-            initial_instance_count=initial_instance_count,
-            instance_provision_timeout=instance_provision_timeout,
-            max_instance_count=max_instance_count,
-            min_instance_count=min_instance_count,
-            model_data_download_timeout=model_data_download_timeout,
-            observability=observability,
-            routing=routing,
+            observability=monitoring.observability,
             update_policy=update_policy if update_policy is not None else UpdatePolicy.all_at_once(),
-            variant_name=variant_name,
-            volume_size=volume_size,
+            variant=variant,
         )
         self._hosting = self._options.hosting(
             instance_types=tuple(pool.instance_type for pool in pools),
@@ -231,48 +166,48 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             techniques=tuple(technique for pool in pools for technique in listed(pool.techniques)),
             inference_component=inference_component,
             endpoint_name=endpoint_name,
-            rollback_alarms=len(rollback_alarms) if isinstance(rollback_alarms, Sequence) else 0,
             adapter_settings=adapters,
-            region=facts_of(scope).known_region,
+            region=StackContext.of(scope).known_region,
         )
-        self._around = Surroundings(
-            artifact_store=artifact_store,
-            role=role,
-            job_role=job_role,
-            vpc=vpc,
-            vpc_subnets=vpc_subnets,
-            security_groups=security_groups,
-            max_runtime=max_runtime,
-            timeout=timeout,
-            network_isolation=network_isolation,
-        )
-        others = {"alarm_actions": alarm_actions, "alarms": alarms, "ok_actions": ok_actions}
-        more = {"removal_policy": removal_policy, "rollback_alarms": rollback_alarms}
-        mistaken = wrong_kinds(**vars(self._options), **vars(self._around), **others, **more)
-        broken = [violation for recipe in recipes for violation in recipe.violations(scope, max_runtime)]
+        self._model_options = ModelOptions(artifact_store=artifact_store, role=role, jobs=jobs, network=network)
+        mistaken = [
+            *wrong_kinds(
+                artifact_store=artifact_store,
+                async_inference=async_inference,
+                data_capture=data_capture,
+                encryption_key=encryption_key,
+                removal_policy=removal_policy,
+                role=role,
+            ),
+            *wrong_kinds(place="variant.", **vars(variant)),
+            *wrong_kinds(place="jobs.", **vars(jobs)),
+            *wrong_kinds(place="monitoring.", **vars(monitoring)),
+            *wrong_kinds(place="network.", **vars(network)),
+        ]
+        broken = [violation for recipe in recipes for violation in recipe.violations(scope, jobs.max_runtime)]
         refuse([*mistaken, *broken, *check(self._hosting)])
         self._models, self._added = [], []
         if self._hosting.serves_components:
             self._isolate(id, recipes)
-        if vpc is not None:
+        if network.vpc is not None:
             make_connectable(OptimizedEndpoint)
         self._literal_name = endpoint_name_of(scope, id, endpoint_name)
         with declaring(scope, id):
             super().__init__(scope, id, physical_name=self._literal_name)
-        placed(self, scope, id)
         watch_template_size(self)
         for advice in warnings(self._hosting):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
-        self.variant_name = variant_name
+        self.variant_name = variant.name
         self._name: str | None = None
         self._arn: str | None = None
-        self._price, self._discount = instance_price_per_hour, discount
+        self._price, self._discount = monitoring.instance_price_per_hour, monitoring.discount
         self._removal_policy = removal_policy
+        rollback_alarms = self._options.update_policy.rollback_alarms
         self._rollback_alarm_names = [alarm.alarm_name for alarm in rollback_alarms]
-        self._around = replace(self._around, security_groups=shared_security_groups(self, vpc, security_groups))
-        self._network = Network.of(self, vpc, vpc_subnets, self._around.security_groups)
-        self._models = [host(pool_scope(self, recipe), recipe, self._around) for recipe in recipes]
+        self._model_options = replace(self._model_options, network=network.with_shared_security_groups(self))
+        self._network = Network.of(self, self._model_options.network)
+        self._models = [create_model(pool_scope(self, recipe), recipe, self._model_options) for recipe in recipes]
         self._role = (
             self._models[0].artifact.execution_role
             if self._models
@@ -280,7 +215,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         )
         self._role.permit(self._options.statements())
         self._config = sagemaker.CfnEndpointConfig(self, "Config", **self._configuration())
-        self._alarming = Alarming(alarms, tuple(alarm_actions), tuple(ok_actions))
+        self._alarming = Alarming(monitoring.alarms, tuple(monitoring.alarm_actions), tuple(monitoring.ok_actions))
         self.alarms: EndpointAlarms | None = None
         if self._models and not self._hosting.serves_components:
             self.alarms = self._alarming.watch(
@@ -296,13 +231,13 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             self,
             "Resource",
             deployment_config=self._deployment_config(),
-            endpoint_config_name=answer(self._config, "attr_endpoint_config_name"),
+            endpoint_config_name=self._config.attr_endpoint_config_name,
             endpoint_name=self._literal_name,
         )
         if rollback_alarms:
             # Apart: an alarm may be about another endpoint, whose model waits for the role's other permissions.
             watched = watch_statements([alarm.alarm_arn for alarm in rollback_alarms])
-            self._endpoint.node.add_dependency(self._role.permit_apart(self, "WatchAlarms", watched))
+            self._endpoint.node.add_dependency(self._role.permit_separately(self, "WatchAlarms", watched))
         for described in (self._config, self._endpoint):
             describe_hosted(described, self._models)
         self._components = ComponentHosting(
@@ -322,7 +257,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         self._scaling: EndpointScaling | None = None
         if removal_policy is not None:
             # A retained endpoint launches instances from its configuration and its models, as its role.
-            for kept in (self._endpoint, self._config, *(model.model.resource for model in self._models)):
+            for kept in (self._endpoint, self._config, *(model.resource for model in self._models)):
                 kept.apply_removal_policy(removal_policy)
             self._role.apply_removal_policy(removal_policy)
             self._keep(self.component)
@@ -331,11 +266,11 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             self,
             "Dashboard",
             endpoint_name=self.endpoint_name,
-            variant_name=variant_name,
+            variant_name=variant.name,
             artifact=self._models[0].artifact if self._models else None,
-            discount=discount,
+            discount=monitoring.discount,
             inference_component_name=self.inference_component_name,
-            instance_price_per_hour=instance_price_per_hour,
+            instance_price_per_hour=monitoring.instance_price_per_hour,
             instance_types=self._hosting.instance_types,
             publishing_seconds=self._options.publishing_seconds,
         )
@@ -371,7 +306,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
     def endpoint_name(self) -> str:
         """The endpoint's name (a token)."""
         if self._name is None:
-            self._name = self._get_resource_name_attribute(answer(self._endpoint, "attr_endpoint_name"))
+            self._name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
         return self._name
 
     @property
@@ -380,7 +315,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         # ARNs have names in lower case; a name that is known only at deployment is taken as it is.
         if self._arn is None:
             self._arn = self._get_resource_arn_attribute(
-                answer(self._endpoint, "ref"),
+                self._endpoint.ref,
                 service="sagemaker",
                 resource="endpoint",
                 resource_name=self._literal_name if is_token(self._literal_name) else self._literal_name.lower(),
@@ -422,7 +357,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         self._scaling = EndpointScaling(
             self,
             "Scaling",
-            target=scaled(answer(self._endpoint, "attr_endpoint_name"), self.variant_name),
+            target=scaled(self._endpoint.attr_endpoint_name, self.variant_name),
             min_capacity=min_capacity,
             max_capacity=max_capacity,
             defaults=scaling_defaults(self.plan),

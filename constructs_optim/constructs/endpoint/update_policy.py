@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_cdk import Duration
 
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.recipe.hosting import UpdateSettings
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_cloudwatch as cloudwatch
 
 _BAKE_SECONDS = 600
 _BATCH_PERCENT = 25
@@ -20,15 +23,21 @@ _BATCH_PERCENT = 25
 class UpdatePolicy:
     """Made by its factories: :meth:`all_at_once`, :meth:`canary`, :meth:`linear` and :meth:`rolling`.
 
-    In every one, the endpoint's alarms are watched while an update goes on, and one of them brings the endpoint back to
-    where it was: the deployment fails then, and the stack rolls back. Source: Amazon SageMaker developer guide,
-    "Deployment guardrails for updating models in production".
+    In every one, the endpoint's alarms and ``rollback_alarms`` are watched while an update goes on, and one of them
+    brings the endpoint back to where it was: the deployment fails then, and the stack rolls back. Source: Amazon
+    SageMaker developer guide, "Deployment guardrails for updating models in production".
     """
 
     settings: UpdateSettings
+    rollback_alarms: tuple[cloudwatch.IAlarm, ...] = ()
 
     @staticmethod
-    def all_at_once(*, bake_time: Duration | None = None, timeout: Duration | None = None) -> UpdatePolicy:
+    def all_at_once(
+        *,
+        bake_time: Duration | None = None,
+        timeout: Duration | None = None,
+        rollback_alarms: Sequence[cloudwatch.IAlarm] = (),
+    ) -> UpdatePolicy:
         """A second fleet of the same size, which takes all traffic once it is in service.
 
         The default: it works for one instance as well.
@@ -36,15 +45,15 @@ class UpdatePolicy:
         Args:
             bake_time: how long the old fleet stays, while alarms are watched, 0 s to 1 hour. Default: 10 minutes.
             timeout: how long the update may take, 10 minutes to 8 hours. Default: the service's own.
+            rollback_alarms: alarms besides the endpoint's own that roll the update back. Default: none.
         """
-        refuse_wrong_kinds(place="update_policy.", bake_time=bake_time, timeout=timeout)
-        return UpdatePolicy(
-            UpdateSettings(
-                "ALL_AT_ONCE",
-                termination_wait_seconds=_seconds(bake_time, _BAKE_SECONDS),
-                timeout_seconds=_seconds(timeout),
-            )
+        _refuse_wrong_kinds(bake_time=bake_time, timeout=timeout, rollback_alarms=rollback_alarms)
+        settings = UpdateSettings(
+            "ALL_AT_ONCE",
+            termination_wait_seconds=_seconds(bake_time, _BAKE_SECONDS),
+            timeout_seconds=_seconds(timeout),
         )
+        return UpdatePolicy(settings, tuple(rollback_alarms))
 
     @staticmethod
     def canary(
@@ -54,6 +63,7 @@ class UpdatePolicy:
         bake_time: Duration | None = None,
         termination_wait: Duration | None = None,
         timeout: Duration | None = None,
+        rollback_alarms: Sequence[cloudwatch.IAlarm] = (),
     ) -> UpdatePolicy:
         """A second fleet that takes a share of the traffic first, and the rest when that went well.
 
@@ -63,11 +73,13 @@ class UpdatePolicy:
             bake_time: how long the canary is watched, 0 s to 1 hour. Default: 10 minutes.
             termination_wait: how long the old fleet stays after the last step. Default: not at all.
             timeout: how long the update may take, 10 minutes to 8 hours. Default: the service's own.
+            rollback_alarms: alarms besides the endpoint's own that roll the update back. Default: none.
 
         Raises:
             ValueError: when both ``percent`` and ``instances`` are given.
         """
-        return _in_steps("CANARY", _size(percent, instances, 10), bake_time, termination_wait, timeout)
+        size = _size(percent, instances, 10)
+        return _in_steps("CANARY", size, bake_time, termination_wait, timeout, rollback_alarms)
 
     @staticmethod
     def linear(
@@ -77,6 +89,7 @@ class UpdatePolicy:
         bake_time: Duration | None = None,
         termination_wait: Duration | None = None,
         timeout: Duration | None = None,
+        rollback_alarms: Sequence[cloudwatch.IAlarm] = (),
     ) -> UpdatePolicy:
         """A second fleet that takes the traffic in equal steps.
 
@@ -86,11 +99,13 @@ class UpdatePolicy:
             bake_time: how long each step is watched, 0 s to 1 hour. Default: 10 minutes.
             termination_wait: how long the old fleet stays after the last step. Default: not at all.
             timeout: how long the update may take, 10 minutes to 8 hours. Default: the service's own.
+            rollback_alarms: alarms besides the endpoint's own that roll the update back. Default: none.
 
         Raises:
             ValueError: when both ``percent`` and ``instances`` are given.
         """
-        return _in_steps("LINEAR", _size(percent, instances, _BATCH_PERCENT), bake_time, termination_wait, timeout)
+        size = _size(percent, instances, _BATCH_PERCENT)
+        return _in_steps("LINEAR", size, bake_time, termination_wait, timeout, rollback_alarms)
 
     @staticmethod
     def rolling(
@@ -100,6 +115,7 @@ class UpdatePolicy:
         bake_time: Duration | None = None,
         rollback_percent: int | None = None,
         timeout: Duration | None = None,
+        rollback_alarms: Sequence[cloudwatch.IAlarm] = (),
     ) -> UpdatePolicy:
         """Batches of instances replaced one after the other: the least capacity beyond what is there.
 
@@ -109,22 +125,20 @@ class UpdatePolicy:
             bake_time: how long each batch is watched, 0 s to 1 hour. Default: 10 minutes.
             rollback_percent: each batch on the way back. Default: all at once.
             timeout: how long the update may take, 10 minutes to 8 hours. Default: the service's own.
+            rollback_alarms: alarms besides the endpoint's own that roll the update back. Default: none.
 
         Raises:
             ValueError: when both ``percent`` and ``instances`` are given.
         """
-        refuse_wrong_kinds(place="update_policy.", bake_time=bake_time, timeout=timeout)
-        size, unit = _size(percent, instances, _BATCH_PERCENT)
-        return UpdatePolicy(
-            UpdateSettings(
-                "ROLLING",
-                size,
-                unit,
-                _seconds(bake_time, _BAKE_SECONDS),
-                timeout_seconds=_seconds(timeout),
-                rollback_size=rollback_percent,
-            )
+        _refuse_wrong_kinds(bake_time=bake_time, timeout=timeout, rollback_alarms=rollback_alarms)
+        settings = UpdateSettings(
+            "ROLLING",
+            *_size(percent, instances, _BATCH_PERCENT),
+            _seconds(bake_time, _BAKE_SECONDS),
+            timeout_seconds=_seconds(timeout),
+            rollback_size=rollback_percent,
         )
+        return UpdatePolicy(settings, tuple(rollback_alarms))
 
 
 def _in_steps(
@@ -133,11 +147,17 @@ def _in_steps(
     bake_time: Duration | None,
     termination_wait: Duration | None,
     timeout: Duration | None,
+    rollback_alarms: Sequence[cloudwatch.IAlarm],
 ) -> UpdatePolicy:
-    given = {"bake_time": bake_time, "termination_wait": termination_wait, "timeout": timeout}
-    refuse_wrong_kinds(place="update_policy.", **given)
+    _refuse_wrong_kinds(
+        bake_time=bake_time, termination_wait=termination_wait, timeout=timeout, rollback_alarms=rollback_alarms
+    )
     waits = _seconds(bake_time, _BAKE_SECONDS), _seconds(termination_wait, 0)
-    return UpdatePolicy(UpdateSettings(strategy, *size, *waits, _seconds(timeout)))
+    return UpdatePolicy(UpdateSettings(strategy, *size, *waits, _seconds(timeout)), tuple(rollback_alarms))
+
+
+def _refuse_wrong_kinds(**settings: object) -> None:
+    refuse_wrong_kinds(place="update_policy.", **settings)
 
 
 def deployment_config(settings: UpdateSettings, alarm_names: list[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Evaluations of an endpoint: benchmarks after deployments and on a schedule, and what a deployment must come to."""
+"""Evaluations of an endpoint: benchmarks after deployments and on a schedule, and requirements on their results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import jsii
 from aws_cdk import (
     Annotations,
     CfnResource,
-    CfnWaitCondition,
-    CfnWaitConditionHandle,
     Duration,
     ITaggableV2,
     TagManager,
@@ -23,13 +21,9 @@ from constructs import Construct
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, JobSignal, drop_none, wait_seconds
 from constructs_optim.constructs.stack.network import Network
-from constructs_optim.constructs.stack.stack_facts import (
-    answer,
-    facts_of,
-    placed,
-    resolved,
-)
+from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import metrics
@@ -42,7 +36,6 @@ from constructs_optim.recipe.evaluation import (
     requirements_of,
 )
 from constructs_optim.recipe.evaluation.requirements import REGRESSION_METRICS
-from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.rules import check, warnings
 
 from .evaluation_service import EvaluationService
@@ -52,7 +45,6 @@ if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.dashboard_evaluation import EvaluatedModel
 
 _TYPE = "Custom::EndpointEvaluation"
-_LONGEST_WAIT_SECONDS = 12 * 60 * 60
 _DEFAULT_WAIT_SECONDS = 4 * 60 * 60
 # Dimensions that only a run knows.
 _OF_RUNS = ("Concurrency", "ArtifactKey")
@@ -60,10 +52,10 @@ _OF_RUNS = ("Concurrency", "ArtifactKey")
 
 @dataclass(frozen=True)
 class EvaluationTarget:
-    """What is evaluated, as constructs know it.
+    """An endpoint or component to evaluate.
 
     Attributes:
-        label: what people call it.
+        label: its name in messages and reports.
         endpoint_name: the endpoint's name (a token).
         endpoint_arn: its ARN.
         endpoint_config_name: the configuration in service (a token).
@@ -76,7 +68,7 @@ class EvaluationTarget:
         asynchronous: whether requests are queued.
         discount: what a savings plan takes off prices, as a share.
         instance_price_per_hour: what an instance costs, where it is stated.
-        on_declared: told of the evaluation's concurrencies, for dashboard and alarms.
+        on_declared: called with the evaluation and its baseline, for dashboard and alarms.
     """
 
     label: str
@@ -97,7 +89,7 @@ class EvaluationTarget:
 
 @jsii.implements(ITaggableV2)
 class EndpointEvaluation(Construct):
-    """A benchmark of what an endpoint serves. :meth:`require` makes a deployment depend on what comes of it.
+    """A benchmark of what an endpoint serves. :meth:`require` makes a deployment depend on its results.
 
     Tags reach the benchmark jobs.
     """
@@ -122,23 +114,18 @@ class EndpointEvaluation(Construct):
             asynchronous=target.asynchronous,
             instance_price_per_hour=target.instance_price_per_hour,
             discount=target.discount,
-            region=facts_of(scope).known_region,
+            region=StackContext.of(scope).known_region,
         )
         refuse([*wrong_kinds(timeout=timeout), *check(self._benchmark)])
-        wait_seconds = int(timeout.to_seconds()) if timeout is not None else _DEFAULT_WAIT_SECONDS
-        if timeout is not None and wait_seconds > _LONGEST_WAIT_SECONDS:
-            raise ValueError(
-                f"timeout is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: measure fewer "
-                "numbers of users, or evaluate on a schedule"
-            )
+        self._wait_seconds = wait_seconds(
+            timeout, _DEFAULT_WAIT_SECONDS, instead="measure fewer numbers of users, or evaluate on a schedule"
+        )
         super().__init__(scope, id)
-        placed(self, scope, id)
         for advice in warnings(self._benchmark):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
         self.target: EvaluationTarget = target
         self.workload: Workload = workload
         self.has_schedule: bool = schedule is not None
-        self._wait_seconds = wait_seconds
         self._requirements: Requirements | None = None
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
         self._service = service = EvaluationService.of(self)
@@ -148,7 +135,7 @@ class EndpointEvaluation(Construct):
         service.permit(
             endpoint_arn=target.endpoint_arn,
             component_arn=target.component_arn,
-            workload_config_arn=answer(config, "attr_ai_workload_config_arn"),
+            workload_config_arn=config.attr_ai_workload_config_arn,
             workload=workload,
             store=target.store,
             in_vpc=target.network is not None,
@@ -196,7 +183,7 @@ class EndpointEvaluation(Construct):
         quality: QualityRequirement | None = None,
         **limits: Unpack[Limits],
     ) -> EndpointEvaluation:
-        """Let a deployment through only if its evaluation comes to this; otherwise the stack rolls back.
+        """Let a deployment through only if its evaluation meets these requirements; otherwise the stack rolls back.
 
         What is served by then has taken over already: the rollback brings back what it replaced. An endpoint that
         serves what it served before is not measured again.
@@ -208,9 +195,9 @@ class EndpointEvaluation(Construct):
                 0.05 for 5 %. The first evaluation replaces nothing. Default: nothing is compared.
             regression_metrics: names in docs/metrics.md. Default: median time to first token and inter-token latency,
                 client latency at its 90th percentile, and output tokens a second.
-            quality: what is required of the answers. Default: nothing.
+            quality: requirements on the completions. Default: nothing.
             limits: see :class:`~constructs_optim.recipe.evaluation.Limits`; 1 % of the requests may fail where
-                ``max_error_rate`` is not given.
+                ``max_error_rate`` is not set.
 
         Raises:
             RecipeError: with every rule that is broken.
@@ -240,14 +227,10 @@ class EndpointEvaluation(Construct):
         resource = self._deployed
         gate = _gate(required)
         resource.add_property_override("Request.Gate", gate)
-        # Neither can be updated: with all that is measured and required in their ids, a change has new ones.
-        generation = self._generation(gate)
-        handle = CfnWaitConditionHandle(self, f"Handle{generation}")
-        handle_ref = handle.ref
-        resource.add_property_override("WaitHandle", handle_ref)
-        resource.add_property_override("WaitSeconds", self._wait_seconds)
-        passed = CfnWaitCondition(self, f"Passed{generation}", handle=handle_ref, timeout=str(self._wait_seconds))
-        passed.add_resource_dependency(resource)
+        signal = JobSignal(self, job=self._job_text(gate), seconds=self._wait_seconds, name="Passed")
+        for name, value in signal.properties.items():
+            resource.add_property_override(name, value)
+        signal.await_from(resource)
         if self._schedule is not None:
             self._schedule.add_property_override("Target.Input", self._input())
         return self
@@ -261,7 +244,7 @@ class EndpointEvaluation(Construct):
     def _properties(self) -> dict[str, Any]:
         return {
             "ServiceToken": self._service.service_token,
-            "ServiceTimeout": self._service.service_timeout_seconds,
+            "ServiceTimeout": RESPONSE_SECONDS,
             "StateMachineArn": self._service.state_machine_arn,
             "Request": self._request(),
         }
@@ -270,50 +253,44 @@ class EndpointEvaluation(Construct):
         target, served = self.target, self.target.served
         series = served.series(metrics.find("concurrency"))
         known = served.dimensions(series, concurrency=1)
-        return {
-            "Label": target.label,
-            "EndpointName": target.endpoint_name,
-            "EndpointConfigName": target.endpoint_config_name,
-            **(
-                {"InferenceComponentName": served.inference_component_name}
-                if served.is_component
-                else {"VariantName": served.variant_name}
-            ),
-            "ModelNames": [model.model_name for model in target.models],
-            "Subjects": [
-                {
-                    "InstanceType": model.instance_type,
-                    "ArtifactKey": model.evaluation_key,
-                    **(
-                        {"PricePerHour": target.instance_price_per_hour}
-                        if target.instance_price_per_hour is not None
-                        else {}
-                    ),
-                }
+        gate = self._requirements
+        return drop_none(
+            Label=target.label,
+            EndpointName=target.endpoint_name,
+            EndpointConfigName=target.endpoint_config_name,
+            InferenceComponentName=served.inference_component_name,
+            VariantName=None if served.is_component else served.variant_name,
+            ModelNames=[model.model_name for model in target.models],
+            Subjects=[
+                drop_none(
+                    InstanceType=model.instance_type,
+                    ArtifactKey=model.evaluation_key,
+                    PricePerHour=target.instance_price_per_hour,
+                )
                 for model in target.models
             ],
-            **({"ShareOfInstance": target.share_of_instance} if target.share_of_instance is not None else {}),
-            "Lossless": all(model.plan.lossless for model in target.models),
-            "WorkloadConfigName": self._config_name,
-            "Workload": self.workload.spec,
-            "Concurrencies": list(self.concurrencies),
-            "Discount": target.discount,
-            "Dimensions": {name: known[name] for name in series.dimensions if name not in _OF_RUNS},
-            "RoleArn": self._service.role.role_arn,
-            **({"VpcConfig": target.network.to_property("SecurityGroupIds")} if target.network is not None else {}),
-            "Bucket": target.store.bucket_name,
-            **({"KmsKeyArn": target.store.encryption_key_arn} if target.store.encryption_key_arn is not None else {}),
-            **({"Gate": _gate(self._requirements)} if self._requirements is not None else {}),
-            "Tags": self._tags,
-        }
+            ShareOfInstance=target.share_of_instance,
+            Lossless=all(model.plan.lossless for model in target.models),
+            WorkloadConfigName=self._config_name,
+            Workload=self.workload.spec,
+            Concurrencies=list(self.concurrencies),
+            Discount=target.discount,
+            Dimensions={name: known[name] for name in series.dimensions if name not in _OF_RUNS},
+            RoleArn=self._service.role.role_arn,
+            VpcConfig=target.network.to_property("SecurityGroupIds") if target.network is not None else None,
+            Bucket=target.store.bucket_name,
+            KmsKeyArn=target.store.encryption_key_arn,
+            Gate=_gate(gate) if gate is not None else None,
+            Tags=self._tags,
+        )
 
-    def _generation(self, gate: dict[str, Any]) -> str:
-        """8 hexadecimal digits that change with what is measured, served and required, and with the time for it."""
+    def _job_text(self, gate: dict[str, Any]) -> str:
+        """Text that changes with what is measured, served and required, and with how long the deployment waits."""
         plans = [model.plan for model in self.target.models]
         served = [[plan.deployment_hash, plan.container_key, plan.instance_type] for plan in plans]
-        spec = resolved(self, [self.workload.spec, gate])
+        spec = StackContext.of(self).stack.resolve([self.workload.spec, gate])
         waits = [self._wait_seconds] if self._wait_seconds != _DEFAULT_WAIT_SECONDS else []
-        return sha256(json.dumps([served, spec, *waits], sort_keys=True))[:8]
+        return json.dumps([served, spec, *waits], sort_keys=True)
 
     def _scheduled(self, schedule: str) -> CfnResource:
         # Not aws_scheduler.CfnSchedule: most stacks have none, and importing its module takes a while.
@@ -338,7 +315,7 @@ class EndpointEvaluation(Construct):
         return scheduled
 
     def _input(self) -> str:
-        return facts_of(self).stack.to_json_string(
+        return StackContext.of(self).stack.to_json_string(
             {
                 "Request": self._request(),
                 "Run": "<aws.scheduler.execution-id>",
@@ -349,39 +326,32 @@ class EndpointEvaluation(Construct):
 
 def _gate(required: Requirements) -> dict[str, Any]:
     quality, regression = required.quality, required.regression
-    return {
+    gate: dict[str, Any] = {
         "Limits": [
-            {
-                "Formula": limit.formula,
-                "Title": limit.title,
-                **({"Unit": limit.unit} if limit.unit else {}),
-                **({"AtMost": limit.at_most} if limit.at_most is not None else {"AtLeast": limit.at_least}),
-            }
+            drop_none(
+                Formula=limit.formula,
+                Title=limit.title,
+                Unit=limit.unit or None,
+                AtMost=limit.at_most,
+                AtLeast=limit.at_least if limit.at_most is None else None,
+            )
             for limit in required.limits
-        ],
-        **(
-            {
-                "MaxRegression": regression.most,
-                "Compared": [
-                    {"Metric": name, "Title": metrics.find(name).title, "Better": "higher" if higher else "lower"}
-                    for name, higher in regression.metrics
-                ],
-            }
-            if regression is not None
-            else {}
-        ),
-        **({"AtConcurrency": required.at_concurrency} if required.at_concurrency is not None else {}),
-        **(
-            {
-                "Quality": {
-                    "Prompts": quality.prompts,
-                    "MinIdentical": quality.min_identical,
-                    "MaxDifference": quality.max_difference,
-                    "MaxTokens": quality.max_tokens,
-                    "MostPrompts": quality.most_prompts,
-                }
-            }
-            if quality is not None
-            else {}
-        ),
+        ]
     }
+    if regression is not None:
+        gate["MaxRegression"] = regression.most
+        gate["Compared"] = [
+            {"Metric": name, "Title": metrics.find(name).title, "Better": "higher" if higher else "lower"}
+            for name, higher in regression.metrics
+        ]
+    if required.at_concurrency is not None:
+        gate["AtConcurrency"] = required.at_concurrency
+    if quality is not None:
+        gate["Quality"] = {
+            "Prompts": quality.prompts,
+            "MinIdentical": quality.min_identical,
+            "MaxDifference": quality.max_difference,
+            "MaxTokens": quality.max_tokens,
+            "MostPrompts": quality.most_prompts,
+        }
+    return gate

@@ -1,4 +1,4 @@
-"""What SageMaker's benchmark and recommendation jobs do in the account with the role that they are given.
+"""Permissions of the role of SageMaker's benchmark and recommendation jobs.
 
 Source: Amazon SageMaker developer guide, "Security in SageMaker AI inference optimization" (execution roles): the
 service assumes the role for "Creating and managing SageMaker AI training jobs, endpoints, and optimization jobs;

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
-from aws_cdk import Fn, Stack
+from aws_cdk import Fn
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from constructs_optim.constructs.stack.stack_facts import facts_of, path_of, resolved
+from constructs_optim.constructs.stack.stack_context import StackContext, path_of
 from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.recipe.evaluation.workload import CHANNEL
 from constructs_optim.recipe.keys import sha256
@@ -20,41 +18,30 @@ from constructs_optim.recipe.keys import sha256
 _NAME_PREFIX, _NAME_DIGITS = "optim", 16
 
 
-@dataclass(frozen=True)
-class _OfStack:
-    """The last part of a stack's id, without its hyphens (a token)."""
-
-    text: str
-
-    @staticmethod
-    def of(stack: Stack) -> _OfStack:
-        parts = Fn.split("-", facts_of(stack).uuid, 5)
-        return _OfStack(Fn.join("", parts))
-
-
 def workload_hash(scope: Construct, workload: Workload) -> str:
     """16 hexadecimal digits that change with all that is sent."""
-    sent = [resolved(scope, workload.spec), facts_of(scope).resolved_text(workload.prompts or "")]
+    sent = StackContext.of(scope).stack.resolve([workload.spec, workload.prompts or ""])
     return sha256(json.dumps(sent, sort_keys=True))[:_NAME_DIGITS]
 
 
 def workload_config(scope: Construct, workload: Workload, id: str = "Workload") -> sagemaker.CfnAIWorkloadConfig:
-    """Declare ``workload`` below ``scope``; an id other than the usual one is told by the name as well."""
-    facts = facts_of(scope)
-    spec = resolved(scope, workload.spec)
+    """Declare ``workload`` below ``scope``; an id other than the usual one is part of the name."""
+    context = StackContext.of(scope)
+    spec = context.stack.resolve(workload.spec)
     # A name of its own for a configuration that differs: what is there is neither changed nor in the way.
-    named = [path_of(scope), spec, *([id] if id != "Workload" else [])]
-    name = sha256(json.dumps(named, sort_keys=True))[:_NAME_DIGITS]
+    content = [path_of(scope), spec, *([id] if id != "Workload" else [])]
+    name = sha256(json.dumps(content, sort_keys=True))[:_NAME_DIGITS]
+    stack_digits = Fn.join("", Fn.split("-", context.uuid, 5))
     prompts = workload.prompts
     data = {"channelName": CHANNEL, "dataSource": {"s3DataSource": {"s3Uri": prompts}}}
     inline = workload.spec
     return sagemaker.CfnAIWorkloadConfig(
         scope,
         id,
-        ai_workload_config_name=f"{_NAME_PREFIX}{name}{facts.once(_OfStack, _OfStack.of).text}",
+        ai_workload_config_name=f"{_NAME_PREFIX}{name}{stack_digits}",
         ai_workload_configs={
             "workloadSpec": {
-                "inline": json.dumps(inline) if spec == inline else facts.stack.to_json_string(inline),
+                "inline": json.dumps(inline) if spec == inline else context.stack.to_json_string(inline),
             }
         },
         dataset_config={"inputDataConfig": [data]} if prompts is not None else None,
@@ -63,10 +50,4 @@ def workload_config(scope: Construct, workload: Workload, id: str = "Workload") 
 
 def workload_config_name(config: sagemaker.CfnAIWorkloadConfig) -> str:
     """The name that jobs know the configuration by (a token)."""
-    known = _names.get(config)
-    if known is None:
-        known = _names[config] = Fn.select(1, Fn.split("/", config.ref))
-    return known
-
-
-_names: WeakKeyDictionary[sagemaker.CfnAIWorkloadConfig, str] = WeakKeyDictionary()
+    return Fn.select(1, Fn.split("/", config.ref))

@@ -1,4 +1,4 @@
-"""The segments of an endpoint's dashboard that tell of it live."""
+"""The segments of an endpoint's dashboard with its live metrics, its alarms and its jobs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from constructs_optim.recipe import Plan
 from constructs_optim.recipe.tokens import is_known
 
-from .dashboard_graph import BLUE, GREEN, GREY, OF_STATISTICS, ORANGE, PURPLE, RED, Line, Place, graph
+from .dashboard_graph import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, GraphContext, Line, statistics
 from .dashboard_widget import GRID_COLUMNS, Segment, Widget, text
 from .served_model import ServedModel
 
@@ -21,7 +21,7 @@ _PERCENTILES = ("p50", "p90", "p99")
 
 @dataclass(frozen=True)
 class JobHistory:
-    """Where the handlers of jobs and artifacts log, and what of that is an endpoint's.
+    """Where the handlers of jobs and artifacts log, and by what an endpoint's lines are found.
 
     Attributes:
         log_groups: the handlers' log groups; may be tokens.
@@ -38,7 +38,7 @@ class JobHistory:
 
 @dataclass(frozen=True)
 class ScalingRange:
-    """What scaling holds an endpoint to: the fewest and most instances or copies, and targets by a metric's name."""
+    """The fewest and most instances or copies that scaling keeps, and its targets by a metric's name."""
 
     fewest: int
     most: int
@@ -46,30 +46,23 @@ class ScalingRange:
 
 
 def recipe_text(plan: Plan | None, instance_types: Sequence[str]) -> str:
-    """What is served, and on what, in a line."""
+    """Model, techniques and instance types in a line."""
     described = plan.description if plan is not None else {}
-    facts = [described.get("Model"), ", ".join(described.get("Techniques", ())), ", ".join(instance_types)]
-    return " · ".join(str(fact) for fact in facts if fact)
+    parts = [described.get("Model"), ", ".join(described.get("Techniques", ())), ", ".join(instance_types)]
+    return " · ".join(str(part) for part in parts if part)
 
 
 def heading(
-    served: ServedModel,
-    place: Place,
-    plan: Plan | None,
-    instance_types: Sequence[str],
-    *,
-    bucket: str | None,
-    stack_region: str,
+    context: GraphContext, plan: Plan | None, instance_types: Sequence[str], *, bucket: str | None, stack_region: str
 ) -> Segment:
-    """What is served on what, and where to look further. The console's host follows from ``stack_region``."""
+    """Model and instances, and links to the console, whose host follows from ``stack_region``."""
+    served = context.served
     console = next((host for start, host in _CONSOLES.items() if stack_region.startswith(start)), _CONSOLE)
-    name = (
-        f"{served.endpoint_name} / {served.inference_component_name}" if served.is_component else served.endpoint_name
-    )
-    lines = [f"# {name}", recipe_text(plan, instance_types)]
+    component = f" / {served.inference_component_name}" if served.is_component else ""
+    lines = [f"# {served.endpoint_name}{component}", recipe_text(plan, instance_types)]
     if served.artifact_key is not None and (plan is None or plan.jobs):
         lines.append(f"artifact `{served.artifact_key}`")
-    lines.append(" · ".join(f"[{label}]({link})" for label, link in _links(served, place.region, console, bucket)))
+    lines.append(" · ".join(f"[{label}]({link})" for label, link in _links(served, context.region, console, bucket)))
     return Segment("heading", None, (text("heading", "\n\n".join(line for line in lines if line), height=3),))
 
 
@@ -79,7 +72,7 @@ def _links(served: ServedModel, region: str, console: str, bucket: str | None) -
         if served.is_component
         else f"Endpoints$252F{served.endpoint_name}"
     )
-    found = [
+    links = [
         ("endpoint", f"https://{console}/sagemaker/home?region={region}#/endpoints/{served.endpoint_name}"),
         (
             "container logs",
@@ -89,8 +82,8 @@ def _links(served: ServedModel, region: str, console: str, bucket: str | None) -
     ]
     if bucket is not None and served.artifact_key is not None:
         prefix = f"artifacts/{served.artifact_key}/"
-        found.append(("artifact", f"https://{console}/s3/buckets/{bucket}?region={region}&prefix={prefix}"))
-    return found
+        links.append(("artifact", f"https://{console}/s3/buckets/{bucket}?region={region}&prefix={prefix}"))
+    return links
 
 
 def alarms(arns: Sequence[str]) -> Segment:
@@ -109,57 +102,51 @@ def alarms(arns: Sequence[str]) -> Segment:
     return Segment("alarms_heading", "Alarms", tuple(widgets))
 
 
-def traffic(served: ServedModel, place: Place, latency_alarm_seconds: float | None = None) -> Segment:
-    """Requests, and how long they take; with the latency that raises an alarm, where there is one."""
-    alarmed = [] if latency_alarm_seconds is None else [(latency_alarm_seconds * 1000, "alarm on p99")]
-    owner = "per copy" if served.is_component else "per instance"
-    latencies = [Line("model_latency", statistic, color=OF_STATISTICS[statistic]) for statistic in _PERCENTILES]
-    overheads = [Line("overhead_latency", statistic, color=OF_STATISTICS[statistic]) for statistic in _PERCENTILES]
-    chunks = [Line("first_chunk_latency", statistic, color=OF_STATISTICS[statistic]) for statistic in _PERCENTILES]
+def _segment(name: str, title: str, *widgets: Widget | None) -> Segment:
+    return Segment(name, title, tuple(widget for widget in widgets if widget is not None))
+
+
+def traffic(context: GraphContext, latency_alarm_seconds: float | None = None) -> Segment:
+    """Requests and their latency; with the latency that raises an alarm, where there is one."""
+    is_component = context.served.is_component
+    thresholds = [] if latency_alarm_seconds is None else [(latency_alarm_seconds * 1000, "alarm on p99")]
     invocations = [
         Line("invocations", label="all", color=BLUE),
-        Line("invocations_per_copy", label=owner, color=GREEN),
+        Line("invocations_per_copy", label="per copy" if is_component else "per instance", color=GREEN),
     ]
-    width = 6 if not served.is_component else 8
-    return Segment(
+    model = statistics("model_latency", *_PERCENTILES)
+    overhead = statistics("overhead_latency", *_PERCENTILES)
+    first_chunk = statistics("first_chunk_latency", *_PERCENTILES)
+    width = 8 if is_component else 6
+    return _segment(
         "traffic",
         "Traffic and latency",
-        (
-            *graph(served, place, "invocations", "Invocations", invocations, width=width),
-            *graph(served, place, "model_latency", "Model latency", latencies, width=width, thresholds=alarmed),
-            *graph(served, place, "overhead_latency", "Overhead latency", overheads, width=width),
-            *graph(served, place, "first_chunk_latency", "Time to first chunk (streaming)", chunks, width=width),
-        ),
+        context.graph("invocations", "Invocations", invocations, width=width),
+        context.graph("model_latency", "Model latency", model, width=width, thresholds=thresholds),
+        context.graph("overhead_latency", "Overhead latency", overhead, width=width),
+        context.graph("first_chunk_latency", "Time to first chunk (streaming)", first_chunk, width=width),
     )
 
 
-def concurrency(served: ServedModel, place: Place, scaling: ScalingRange | None) -> Segment:
+def concurrency(context: GraphContext, scaling_range: ScalingRange | None) -> Segment:
     """Requests at once, and requests a second."""
-    targets = [(value, "scaling target") for name, value in _targets(scaling) if name == "concurrent_requests"]
-    title = f"Concurrent requests per {'copy' if served.is_component else 'instance'}"
     requests = [
         Line("concurrent_requests", "Maximum", color=BLUE),
         Line("concurrent_requests", "Minimum", color=GREY),
     ]
-    return Segment(
+    throughput = [Line("invocations_per_second", label="requests", color=GREEN)]
+    targets = _targets(scaling_range, "concurrent_requests", "scaling target")
+    title = f"Concurrent requests per {_unit(context)}"
+    return _segment(
         "concurrency",
         "Concurrency and throughput",
-        (
-            *graph(served, place, "concurrent_requests", title, requests, width=12, thresholds=targets),
-            *graph(
-                served,
-                place,
-                "throughput",
-                "Throughput",
-                [Line("invocations_per_second", label="requests", color=GREEN)],
-                width=12,
-            ),
-        ),
+        context.graph("concurrent_requests", title, requests, width=12, thresholds=targets),
+        context.graph("throughput", "Throughput", throughput, width=12),
     )
 
 
-def errors(served: ServedModel, place: Place) -> Segment:
-    """What went wrong."""
+def errors(context: GraphContext) -> Segment:
+    """Counts and rate of errors."""
     counts = [
         Line("invocation_4xx_errors", color=ORANGE),
         Line("invocation_5xx_errors", color=RED),
@@ -167,115 +154,93 @@ def errors(served: ServedModel, place: Place) -> Segment:
         Line("mid_stream_errors", color=GREY),
         Line("no_capacity_failures", color=BLUE),
     ]
-    return Segment(
+    return _segment(
         "errors",
         "Errors",
-        (
-            *graph(served, place, "errors", "Errors", counts, width=12),
-            *graph(served, place, "error_rate", "Error rate", [Line("error_rate", color=RED)], width=12),
-        ),
+        context.graph("errors", "Errors", counts, width=12),
+        context.graph("error_rate", "Error rate", [Line("error_rate", color=RED)], width=12),
     )
 
 
-def accelerators(served: ServedModel, place: Place) -> Segment:
+def accelerators(context: GraphContext) -> Segment:
     """How busy and how full the GPUs are; no widgets for accelerators that SageMaker publishes nothing of."""
-    utilization = [Line("gpu_utilization", name, color=OF_STATISTICS[name]) for name in ("Average", "Maximum")]
+    utilization = statistics("gpu_utilization", "Average", "Maximum")
     memory = [
-        *(Line("gpu_memory_utilization", name, color=OF_STATISTICS[name]) for name in ("Average", "Maximum")),
+        *statistics("gpu_memory_utilization", "Average", "Maximum"),
         Line("gpu_reservation", label="reserved by components", color=GREY),
     ]
-    highest = _share_of_whole(served)
-    return Segment(
+    highest = _share_of_whole(context.served)
+    return _segment(
         "accelerators",
         "Accelerators",
-        (
-            *graph(served, place, "gpu_utilization", "GPU utilization", utilization, width=12, highest=highest),
-            *graph(served, place, "gpu_memory_utilization", "GPU memory", memory, width=12, highest=highest),
-        ),
+        context.graph("gpu_utilization", "GPU utilization", utilization, width=12, highest=highest),
+        context.graph("gpu_memory_utilization", "GPU memory", memory, width=12, highest=highest),
     )
 
 
-def host(served: ServedModel, place: Place) -> Segment:
-    """The instances themselves."""
+def host(context: GraphContext) -> Segment:
+    """CPU, memory and disk of the instances."""
+    cpu = statistics("cpu_utilization", "Average", "Maximum")
     memory = [
         Line("memory_utilization", label="used", color=BLUE),
         Line("memory_reservation", label="reserved by components", color=GREY),
     ]
-    return Segment(
+    disk = [Line("disk_utilization", "Maximum", color=BLUE)]
+    return _segment(
         "host",
         "Instances",
-        (
-            *graph(
-                served,
-                place,
-                "cpu_utilization",
-                "CPU",
-                [Line("cpu_utilization", name, color=OF_STATISTICS[name]) for name in ("Average", "Maximum")],
-                highest=_share_of_whole(served),
-            ),
-            *graph(served, place, "memory_utilization", "Memory", memory, highest=100),
-            *graph(
-                served,
-                place,
-                "disk_utilization",
-                "Disk",
-                [Line("disk_utilization", "Maximum", color=BLUE)],
-                highest=100,
-            ),
-        ),
+        context.graph("cpu_utilization", "CPU", cpu, highest=_share_of_whole(context.served)),
+        context.graph("memory_utilization", "Memory", memory, highest=100),
+        context.graph("disk_utilization", "Disk", disk, highest=100),
     )
 
 
-def scaling(served: ServedModel, place: Place, range_: ScalingRange | None) -> Segment:
+def scaling(context: GraphContext, scaling_range: ScalingRange | None) -> Segment:
     """How many instances, or copies, there are; a deployment shows as old and new ones at the same time."""
+    limits: list[tuple[float, str]] = []
+    if scaling_range is not None:
+        limits = [(scaling_range.fewest, "scaling minimum"), (scaling_range.most, "scaling maximum")]
     # A limit that is known only at deployment cannot be drawn: a number within a text has no placeholder.
-    given = [] if range_ is None else [(range_.fewest, "scaling minimum"), (range_.most, "scaling maximum")]
-    limits = [(limit, name) for limit, name in given if is_known(limit)]
+    limits = [(limit, label) for limit, label in limits if is_known(limit)]
     copies = [Line("copies", label="copies", color=GREEN)]
     instances = [Line("instances", label="instances", color=BLUE)]
-    drawn = (
-        (
-            *graph(served, place, "copies", "Copies", copies, width=12, thresholds=limits),
-            *graph(served, place, "instances", "Instances", instances, width=12),
+    if context.served.is_component:
+        return _segment(
+            "scaling",
+            "Scaling activity",
+            context.graph("copies", "Copies", copies, width=12, thresholds=limits),
+            context.graph("instances", "Instances", instances, width=12),
         )
-        if served.is_component
-        else graph(served, place, "instances", "Instances", instances, width=12, thresholds=limits)
-    )
     load = [Line("invocations_per_copy", label="invocations", color=BLUE)]
-    load_targets = [
-        (value, "scaling target a minute") for name, value in _targets(range_) if name == "invocations_per_copy"
-    ]
-    title = f"Invocations per {'copy' if served.is_component else 'instance'}"
-    extra = (
-        ()
-        if served.is_component
-        else graph(served, place, "invocations_per_copy", title, load, width=12, thresholds=load_targets)
+    targets = _targets(scaling_range, "invocations_per_copy", "scaling target a minute")
+    return _segment(
+        "scaling",
+        "Scaling activity",
+        context.graph("instances", "Instances", instances, width=12, thresholds=limits),
+        context.graph("invocations_per_copy", "Invocations per instance", load, width=12, thresholds=targets),
     )
-    return Segment("scaling", "Scaling activity", (*drawn, *extra))
 
 
-def cost(served: ServedModel, place: Place) -> Segment:
-    """What the running instances cost; no widgets where no price was stated."""
-    if place.price is None:
-        return Segment("cost", None, ())
+def cost(context: GraphContext) -> Segment:
+    """The price of the running instances; no widgets where no price was stated."""
+    if context.price is None:
+        return _segment("cost", "Cost")
     hourly = [Line("cost_per_hour", label="all instances", color=GREEN)]
     requests = [Line("cost_per_thousand_invocations", label="1,000 requests", color=GREEN)]
-    return Segment(
+    return _segment(
         "cost",
         "Cost",
-        (
-            *graph(served, place, "cost_per_hour", "Cost per hour", hourly, width=12),
-            *graph(served, place, "cost_per_request", "Cost per 1,000 requests", requests, width=12),
-        ),
+        context.graph("cost_per_hour", "Cost per hour", hourly, width=12),
+        context.graph("cost_per_request", "Cost per 1,000 requests", requests, width=12),
     )
 
 
-def history(known: JobHistory, region: str) -> Segment:
-    """What jobs and artifacts went through, from the handlers' logs (docs/observability.md)."""
-    sources = " | ".join(f"SOURCE '{group}'" for group in known.log_groups)
-    ids = ", ".join(f'"{logical_id}"' for logical_id in known.logical_ids)
-    keys = ", ".join(f'"{key}"' for key in known.artifact_keys)
-    of_resources = f'(stack_id = "{known.stack_id}" and logical_id in [{ids}])'
+def history(jobs: JobHistory, region: str) -> Segment:
+    """The events of jobs and artifacts, from the handlers' logs (docs/observability.md)."""
+    sources = " | ".join(f"SOURCE '{group}'" for group in jobs.log_groups)
+    ids = ", ".join(f'"{logical_id}"' for logical_id in jobs.logical_ids)
+    keys = ", ".join(f'"{key}"' for key in jobs.artifact_keys)
+    of_resources = f'(stack_id = "{jobs.stack_id}" and logical_id in [{ids}])'
     events = (
         "fields @timestamp, service, message, status, job_name, coalesce(reason, failure) as why",
         f"filter {of_resources} or artifact_key in [{keys}]",
@@ -303,18 +268,23 @@ def _log(
     return Widget(name, "log", {"title": title, "region": region, "query": query, "view": view}, width, 6)
 
 
+def _unit(context: GraphContext) -> str:
+    return "copy" if context.served.is_component else "instance"
+
+
 def _share_of_whole(served: ServedModel) -> float | None:
     """100 where percentages are of a whole; None where they are added up over an unknown number of GPUs or vCPUs."""
     return 100 if served.is_component or served.instance_type is not None else None
 
 
-def _targets(range_: ScalingRange | None) -> tuple[tuple[str, float], ...]:
-    return tuple((name, value) for name, value in range_.targets if is_known(value)) if range_ is not None else ()
+def _targets(scaling_range: ScalingRange | None, metric: str, label: str) -> list[tuple[float, str]]:
+    targets = scaling_range.targets if scaling_range is not None else ()
+    return [(value, label) for name, value in targets if name == metric and is_known(value)]
 
 
-def component(name: str, served: ServedModel, place: Place) -> tuple[Segment, ...]:
+def component(name: str, context: GraphContext) -> tuple[Segment, ...]:
     """One of several inference components: all that it does not share with the others."""
-    shown = (traffic(served, place), concurrency(served, place, None), errors(served, place))
+    shown = (traffic(context), concurrency(context, None), errors(context))
     return tuple(
         Segment(
             f"{name}_{segment.name}",

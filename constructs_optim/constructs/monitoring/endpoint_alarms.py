@@ -1,20 +1,18 @@
-"""An endpoint's alarms: those of ``recipe.alarms`` as CloudWatch alarms, and what they do."""
+"""An endpoint's alarms: those of ``recipe.hosting.alarms`` as CloudWatch alarms, and their actions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
+from aws_cdk import Names
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from constructs_optim.constructs.stack.stack_facts import (
-    PSEUDO,
-    answer,
-    facts_of,
-    placed,
-)
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
 from constructs_optim.constructs.stack.telemetry import NAMESPACE
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import metrics
@@ -31,8 +29,6 @@ from constructs_optim.recipe.hosting.alarms import (
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.tokens import is_known
 
-from .alarm_actions import AlarmAction, AlarmActions
-
 if TYPE_CHECKING:
     from .served_model import ServedModel
 
@@ -40,6 +36,65 @@ RUNBOOK = "docs/alarms.md"
 """The page with a section on each alarm."""
 _JOB_ALARM_ID = "OptimizationJobAlarm"
 _JOB_WATCHER = [{"name": "service", "value": "job_watcher"}]
+_MOST_ACTIONS = 5
+# It ignores the alarm it is bound to, so that it is bound once: five alarms of an endpoint are five calls to Node each.
+# A class that is derived from it may not.
+_SNS_ACTION = "aws-cdk-lib.aws_cloudwatch_actions.SnsAction"
+
+
+class AlarmAction(Protocol):
+    """What an alarm does: any ``aws_cloudwatch.IAlarmAction``, whatever its ``bind`` calls its parameters."""
+
+    def bind(self, scope: Construct, alarm: cloudwatch.IAlarm, /) -> cloudwatch.AlarmActionConfig:
+        """What to do, for one alarm."""
+        ...
+
+
+_topic_arns: WeakKeyDictionary[AlarmAction, str] = WeakKeyDictionary()
+
+
+class _BoundActions:
+    """The actions of the alarms below one construct, each bound to an alarm once.
+
+    ``kind`` is the property of a ``CfnAlarm``: ``alarm_actions`` or ``ok_actions``.
+    """
+
+    def __init__(self, scope: Construct) -> None:
+        self._scope = scope
+        self._bound: dict[tuple[str, str], list[tuple[AlarmAction, str]]] = {}
+
+    def add(self, name: str, resource: cloudwatch.CfnAlarm, kind: str, actions: Sequence[AlarmAction]) -> None:
+        """Add actions to the alarm ``name``; those that it has are left out.
+
+        Raises:
+            ValueError: for more actions than CloudWatch allows.
+        """
+        bound = self._bound.setdefault((name, kind), [])
+        added = [action for action in actions if all(action is not known for known, _ in bound)]
+        if not added:
+            return
+        # An action may name what it needs by the id of the alarm, such as a function's permission: it has to be unique.
+        alarm_id = f"{self._scope_id}{name}{kind}{len(bound)}"
+        alarm: cloudwatch.IAlarm | None = None
+        for action in added:
+            arn = _topic_arns.get(action)
+            if arn is None:
+                alarm = alarm or cloudwatch.Alarm.from_alarm_arn(self._scope, alarm_id, resource.attr_arn)
+                arn = action.bind(self._scope, alarm).alarm_action_arn
+                if getattr(type(action), "__jsii_declared_type__", None) == _SNS_ACTION:
+                    _topic_arns[action] = arn
+            bound.append((action, arn))
+        arns = list(dict.fromkeys(arn for _, arn in bound))
+        if len(arns) > _MOST_ACTIONS:
+            raise ValueError(
+                f"{self._scope.node.path}: {name} has {len(arns)} {kind}, and CloudWatch allows an alarm "
+                f"{_MOST_ACTIONS}: send them to an SNS topic, and subscribe the others to it"
+            )
+        setattr(resource, kind, arns)
+
+    @cached_property
+    def _scope_id(self) -> str:
+        return Names.node_unique_id(self._scope.node)[-40:]
 
 
 class EndpointAlarms(Construct):
@@ -93,22 +148,21 @@ class EndpointAlarms(Construct):
         self._request = AlarmRequest(alarms if alarms is not None else Alarms())
         refuse(check(self._request))
         super().__init__(scope, id)
-        placed(self, scope, id)
         self._served, self._endpoint, self._runbook = served, endpoint, runbook
         self._concurrency, self._name_prefix = evaluation_concurrency, name_prefix
         self._watched = Watched(
             served.is_component, capacity, scales_to_zero, evaluation_concurrency is not None, is_asynchronous
         )
-        self._actions = AlarmActions(self)
-        self._given: dict[str, list[AlarmAction]] = {"alarm_actions": [*alarm_actions], "ok_actions": [*ok_actions]}
+        self._bound = _BoundActions(self)
+        self._actions: dict[str, list[AlarmAction]] = {"alarm_actions": [*alarm_actions], "ok_actions": [*ok_actions]}
         self._alarms: dict[str, tuple[Alarm, cloudwatch.CfnAlarm]] = {}
         for alarm in endpoint_alarms(self._request, self._watched):
-            self._alarms[alarm.name] = alarm, self._declared(alarm)
+            self._alarms[alarm.name] = alarm, self._declare(alarm)
         job_settings = self._request.switched_on().get("failed_job")
         self._job_alarm = _JobAlarm.of(self, job_settings, runbook) if runs_jobs and job_settings else None
         if self._job_alarm is not None:
-            for kind, actions in self._given.items():
-                self._job_alarm.act(kind, actions)
+            for kind, actions in self._actions.items():
+                self._job_alarm.add_actions(kind, actions)
 
     @property
     def alarms(self) -> dict[str, cloudwatch.CfnAlarm]:
@@ -119,14 +173,14 @@ class EndpointAlarms(Construct):
     def alarm_names(self) -> dict[str, str]:
         """Their names in CloudWatch (tokens, unless there is a prefix), by what they are called in ``Alarms``."""
         return {
-            name: self._name_of(alarm) if self._name_prefix is not None else answer(resource, "ref")
+            name: self._name_of(alarm) if self._name_prefix is not None else resource.ref
             for name, (alarm, resource) in self._alarms.items()
         }
 
     @property
     def alarm_arns(self) -> list[str]:
         """Their ARNs (tokens), for a dashboard."""
-        return [answer(resource, "attr_arn") for _, resource in self._alarms.values()]
+        return [resource.attr_arn for _, resource in self._alarms.values()]
 
     @property
     def latency_threshold_seconds(self) -> float | None:
@@ -137,8 +191,8 @@ class EndpointAlarms(Construct):
 
     @property
     def arns_within_stack(self) -> list[str]:
-        """The same for a dashboard of their own stack, made of their names and of where it is deployed."""
-        return [f"{_arn_prefix()}:{answer(resource, 'ref')}" for _, resource in self._alarms.values()]
+        """Their ARNs for a dashboard of their own stack, made of their names and of pseudo parameters."""
+        return [f"{_arn_prefix()}:{resource.ref}" for _, resource in self._alarms.values()]
 
     @property
     def _rolling_back(self) -> list[tuple[Alarm, cloudwatch.CfnAlarm]]:
@@ -150,13 +204,13 @@ class EndpointAlarms(Construct):
 
         They are tokens: what is given one waits for the alarm.
         """
-        return [answer(resource, "ref") for _, resource in self._rolling_back]
+        return [resource.ref for _, resource in self._rolling_back]
 
     @property
     def rollback_alarm_arns(self) -> list[str]:
         """The ARNs of the same; with a name prefix they are known before the alarms are there."""
         if self._name_prefix is None:
-            return [answer(resource, "attr_arn") for _, resource in self._rolling_back]
+            return [resource.attr_arn for _, resource in self._rolling_back]
         return [f"{_arn_prefix()}:{self._name_of(alarm)}" for alarm, _ in self._rolling_back]
 
     def add_alarm_action(self, *actions: AlarmAction) -> None:
@@ -165,7 +219,7 @@ class EndpointAlarms(Construct):
         Raises:
             ValueError: for more than 5 actions.
         """
-        self._act("alarm_actions", actions)
+        self._add_actions("alarm_actions", actions)
 
     def add_ok_action(self, *actions: AlarmAction) -> None:
         """Do more when all is right again.
@@ -173,7 +227,7 @@ class EndpointAlarms(Construct):
         Raises:
             ValueError: for more than 5 actions.
         """
-        self._act("ok_actions", actions)
+        self._add_actions("ok_actions", actions)
 
     def watch(
         self,
@@ -182,7 +236,7 @@ class EndpointAlarms(Construct):
         evaluation_concurrency: int | None = None,
         scales_to_zero: bool | None = None,
     ) -> None:
-        """Take into account how the endpoint scales and is evaluated, which may be said after it was declared.
+        """Follow how the endpoint scales and is evaluated, which may be declared after it.
 
         Args:
             capacity: requests in flight that each instance or copy is sized for. Default: as before.
@@ -200,27 +254,24 @@ class EndpointAlarms(Construct):
         )
         for alarm in endpoint_alarms(self._request, self._watched):
             if alarm.name not in self._alarms:
-                self._alarms[alarm.name] = alarm, self._declared(alarm)
+                self._alarms[alarm.name] = alarm, self._declare(alarm)
                 continue
             before, resource = self._alarms[alarm.name]
-            self._alarms[alarm.name] = alarm, resource
-            was, now = (_tuned(one, one.description(self._endpoint, self._runbook)) for one in (before, alarm))
-            for name, value in now.items():
-                if value != was[name]:
+            if alarm != before:
+                self._alarms[alarm.name] = alarm, resource
+                for name, value in _properties(alarm, alarm.description(self._endpoint, self._runbook)).items():
                     setattr(resource, name, value)
 
-    def _declared(self, alarm: Alarm) -> cloudwatch.CfnAlarm:
-        known = [self._actions.known(alarm.name, kind, actions) for kind, actions in self._given.items()]
+    def _declare(self, alarm: Alarm) -> cloudwatch.CfnAlarm:
         resource = cloudwatch.CfnAlarm(
             self,
             alarm.id,
             alarm_name=self._name_of(alarm) if self._name_prefix is not None else None,
             **_properties(alarm, alarm.description(self._endpoint, self._runbook)),
             **self._compared(alarm),
-            **{name: arns for each in known for name, arns in each.items()},
         )
-        for kind, actions in self._given.items():
-            self._actions.add(alarm.name, resource, kind, actions)
+        for kind, actions in self._actions.items():
+            self._bound.add(alarm.name, resource, kind, actions)
         return resource
 
     def _name_of(self, alarm: Alarm) -> str:
@@ -231,26 +282,19 @@ class EndpointAlarms(Construct):
         if len(alarm.queries) == 1:
             (query,) = alarm.queries
             return _single(self._series(query), query.statistic, alarm.period_seconds)
-        return {
-            "metrics": [
-                {
-                    "id": query.id,
-                    **(
-                        {"expression": query.expression}
-                        if query.expression is not None
-                        else {
-                            "metricStat": {
-                                "metric": self._series(query),
-                                "period": alarm.period_seconds,
-                                "stat": query.statistic,
-                            }
-                        }
-                    ),
-                    "returnData": query is alarm.queries[-1],
-                }
-                for query in alarm.queries
-            ]
-        }
+        return {"metrics": [self._data_query(alarm, query) for query in alarm.queries]}
+
+    def _data_query(self, alarm: Alarm, query: Query) -> dict[str, Any]:
+        data: dict[str, Any] = {"id": query.id}
+        if query.expression is not None:
+            data["expression"] = query.expression
+        else:
+            data["metricStat"] = {
+                "metric": self._series(query),
+                "period": alarm.period_seconds,
+                "stat": query.statistic,
+            }
+        return {**data, "returnData": query is alarm.queries[-1]}
 
     def _series(self, query: Query) -> dict[str, Any]:
         series = self._served.series(metrics.find(query.metric or ""))
@@ -261,15 +305,12 @@ class EndpointAlarms(Construct):
             "namespace": series.namespace,
         }
 
-    def _act(self, kind: str, actions: Iterable[AlarmAction]) -> None:
-        listed = list(actions)
-        if not listed:
-            return
-        self._given[kind].extend(listed)
+    def _add_actions(self, kind: str, actions: Sequence[AlarmAction]) -> None:
+        self._actions[kind].extend(actions)
         for name, (_, resource) in self._alarms.items():
-            self._actions.add(name, resource, kind, listed)
+            self._bound.add(name, resource, kind, actions)
         if self._job_alarm is not None:
-            self._job_alarm.act(kind, listed)
+            self._job_alarm.add_actions(kind, actions)
 
 
 class _JobAlarm(Construct):
@@ -287,12 +328,12 @@ class _JobAlarm(Construct):
             **_properties(alarm, alarm.description("", runbook)),
             **_single(series, query.statistic, alarm.period_seconds),
         )
-        self._actions = AlarmActions(self)
+        self._bound = _BoundActions(self)
 
     @staticmethod
     def of(scope: Construct, settings: AlarmSettings, runbook: str) -> _JobAlarm:
         """The alarm of ``scope``'s stack, created on first use."""
-        found = facts_of(scope).child(_JOB_ALARM_ID, _JobAlarm, lambda stack, _: _JobAlarm(stack, settings, runbook))
+        found = StackContext.of(scope).singleton(_JobAlarm, lambda stack: _JobAlarm(stack, settings, runbook))
         if found.settings != settings:
             raise ValueError(
                 f"{scope.node.path}: failed_job is {settings}, and another endpoint of the stack has "
@@ -300,28 +341,21 @@ class _JobAlarm(Construct):
             )
         return found
 
-    def act(self, kind: str, actions: Sequence[AlarmAction]) -> None:
+    def add_actions(self, kind: str, actions: Sequence[AlarmAction]) -> None:
         """Do what endpoints ask for, each action once."""
-        self._actions.add("failed_job", self._resource, kind, actions)
+        self._bound.add("failed_job", self._resource, kind, actions)
 
 
 def _arn_prefix() -> str:
     return f"arn:{PSEUDO.partition}:cloudwatch:{PSEUDO.region}:{PSEUDO.account}:alarm"
 
 
-def _tuned(alarm: Alarm, description: str) -> dict[str, Any]:
-    """What changes with how an endpoint scales and is evaluated."""
+def _properties(alarm: Alarm, description: str) -> dict[str, Any]:
     return {
         "alarm_description": description,
         "datapoints_to_alarm": alarm.datapoints_to_alarm,
         "evaluation_periods": alarm.evaluation_periods,
         "threshold": alarm.threshold,
-    }
-
-
-def _properties(alarm: Alarm, description: str) -> dict[str, Any]:
-    return {
-        **_tuned(alarm, description),
         "actions_enabled": None if alarm.actions_enabled else False,
         "comparison_operator": alarm.comparison,
         "treat_missing_data": alarm.missing,

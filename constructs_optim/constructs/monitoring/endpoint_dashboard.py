@@ -1,9 +1,10 @@
-"""An endpoint's CloudWatch dashboard: what a person on call looks at first."""
+"""An endpoint's CloudWatch dashboard, for a person on call."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,23 +13,15 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
-from constructs_optim.constructs.stack.late_value import late_text
-from constructs_optim.constructs.stack.stack_facts import (
-    PSEUDO,
-    answer,
-    facts_of,
-    is_token,
-    placed,
-)
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, is_token, late_text
 from constructs_optim.recipe import Plan, metrics, pricing
 from constructs_optim.recipe.metrics import PUBLISHING_SECONDS
 
 from . import dashboard_segments as segments
-from .dashboard_body import dashboard_body
 from .dashboard_evaluation import EvaluatedModel, evaluation
-from .dashboard_graph import Place
+from .dashboard_graph import GraphContext
 from .dashboard_segments import MOST_ALARMS, JobHistory, ScalingRange
-from .dashboard_widget import Segment, Widget, arranged
+from .dashboard_widget import Segment, Widget, arranged, dashboard_body
 from .served_model import ServedModel
 
 if TYPE_CHECKING:
@@ -41,7 +34,7 @@ _TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:
 class EndpointDashboard(Construct):
     """Traffic, latency, concurrency, errors, accelerators, scaling, jobs, price and evaluations of one endpoint.
 
-    What there is nothing to show of is left out: graphs of GPUs where there are none, prices where none was stated,
+    Segments without metrics are left out: graphs of GPUs where there are none, prices where none was stated,
     evaluations until ``show_evaluation``. docs/dashboards.md shows one.
     """
 
@@ -85,12 +78,10 @@ class EndpointDashboard(Construct):
         """
         pricing.check_price(instance_price_per_hour, discount)
         super().__init__(scope, id)
-        placed(self, scope, id)
-        self._stack = facts_of(self)
+        self._stack = StackContext.of(self)
         self._plan = plan or (artifact.plan if artifact is not None else None)
         self._artifact = artifact
-        of_plan = [self._plan.instance_type] if self._plan is not None else []
-        self._instance_types = tuple(instance_types or of_plan)
+        self._instance_types = tuple(instance_types or ([self._plan.instance_type] if self._plan is not None else ()))
         key = artifact.artifact_key if artifact is not None and artifact.plan.jobs else None
         if key is None and self._plan is not None:
             key = self._plan.artifact_key or (None if self._plan.jobs else self._plan.container_key)
@@ -111,7 +102,7 @@ class EndpointDashboard(Construct):
         self._more: list[Segment] = []
         self._components: dict[str, ServedModel] = {}
         self._segments: tuple[Segment, ...] | None = None
-        # Written at synthesis: scaling, alarms, components and evaluations are told of one after the other.
+        # Written at synthesis: scaling, alarms, components and evaluations are declared one after the other.
         self._resource = cloudwatch.CfnDashboard(
             self, "Resource", dashboard_body=late_text(self._body), dashboard_name=dashboard_name
         )
@@ -119,47 +110,45 @@ class EndpointDashboard(Construct):
     @property
     def dashboard_name(self) -> str:
         """The dashboard's name (a token)."""
-        return answer(self._resource, "ref")
+        return self._resource.ref
 
     @property
     def served(self) -> ServedModel:
-        """What the dashboard is of."""
+        """What serves the model of this dashboard."""
         return self._served
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """What it shows, from top to bottom."""
+        """Its segments, from top to bottom."""
         if self._segments is None:
-            self._segments = self._shown()
+            self._segments = tuple(segment for segment in self._all_segments() if segment.widgets)
         return self._segments
 
-    def _shown(self) -> tuple[Segment, ...]:
-        served, place = self._served, self._place
+    def _all_segments(self) -> list[Segment]:
+        context = GraphContext(self._served, PSEUDO.region, None, tuple(self._deployments), self._price, self._discount)
         # A model that is served as it is has a key for its evaluations, and no artifact.
         has_artifact = self._artifact is not None and bool(self._artifact.plan.jobs)
         bucket = self._artifact.artifact_store.bucket_name if self._artifact is not None and has_artifact else None
         shown = [
-            segments.heading(
-                served, place, self._plan, self._instance_types, bucket=bucket, stack_region=self._stack.region
-            ),
+            segments.heading(context, self._plan, self._instance_types, bucket=bucket, stack_region=self._stack.region),
             segments.alarms(self._alarms),
-            segments.traffic(served, place, self._latency_alarm_seconds),
-            segments.concurrency(served, place, self._scaling),
-            segments.errors(served, place),
-            segments.accelerators(served, place),
-            segments.host(served, place),
-            segments.scaling(served, place, self._scaling),
-            segments.cost(served, place),
-            *(
-                segment
-                for name, component in self._components.items()
-                for segment in segments.component(name, component, place)
-            ),
-            *self._compared(),
-            *([segments.history(self._history, place.region)] if self._history is not None else []),
-            *self._more,
+            segments.traffic(context, self._latency_alarm_seconds),
+            segments.concurrency(context, self._scaling),
+            segments.errors(context),
+            segments.accelerators(context),
+            segments.host(context),
+            segments.scaling(context, self._scaling),
+            segments.cost(context),
         ]
-        return tuple(segment for segment in shown if segment.widgets)
+        for name, component in self._components.items():
+            shown += segments.component(name, replace(context, served=component))
+        if self._evaluation is not None:
+            baseline, label, concurrencies = self._evaluation
+            models = [EvaluatedModel(label, self._served, self._price)]
+            shown += evaluation([baseline, *models] if baseline is not None else models, concurrencies, context)
+        if self._history is not None:
+            shown.append(segments.history(self._history, context.region))
+        return [*shown, *self._more]
 
     @property
     def widgets(self) -> Mapping[str, Widget]:
@@ -283,23 +272,12 @@ class EndpointDashboard(Construct):
         self._price, self._discount = instance_price_per_hour, discount
         return self._changed(checked=True)
 
-    def _compared(self) -> list[Segment]:
-        if self._evaluation is None:
-            return []
-        baseline, label, concurrencies = self._evaluation
-        this = EvaluatedModel(label, self._served, self._price)
-        return evaluation([baseline, this] if baseline is not None else [this], concurrencies, self._place)
-
     @cached_property
     def _history(self) -> JobHistory | None:
         return _history(self._artifact)
 
-    @property
-    def _place(self) -> Place:
-        return Place(PSEUDO.region, None, tuple(self._deployments), self._price, self._discount)
-
     def _changed(self, *, checked: bool = False) -> EndpointDashboard:
-        """Show something else; what may be more than a dashboard holds is ``checked`` where it is added."""
+        """Forget the segments; what may be more than a dashboard holds is ``checked`` where it is added."""
         self._segments = None
         if checked:
             arranged(self.segments)
@@ -314,15 +292,13 @@ class EndpointDashboard(Construct):
             if component.inference_component_name is not None:
                 names[component.inference_component_name] = f"InferenceComponentName{number}"
         texts = {segments.recipe_text(self._plan, self._instance_types): "Recipe"}
-        history = self._history
-        for number, key in enumerate(history.artifact_keys if history is not None else (), 1):
-            texts[key] = f"ArtifactKey{number}"
+        if self._history is not None:
+            texts |= {key: f"ArtifactKey{number}" for number, key in enumerate(self._history.artifact_keys, 1)}
+            names |= {group: f"LogGroup{number}" for number, group in enumerate(self._history.log_groups, 1)}
         if served.artifact_key is not None:
             names[served.artifact_key] = texts[served.artifact_key] = "ArtifactKey"
         if self._artifact is not None:
             names[self._artifact.artifact_store.bucket_name] = "ArtifactBucket"
-        if self._history is not None:
-            names |= {group: f"LogGroup{number}" for number, group in enumerate(self._history.log_groups, 1)}
         # Tokens are found as such; they stand in no text.
         known = {text: name for text, name in texts.items() if not is_token(text)}
         return dashboard_body(self.segments, names, known)
@@ -331,14 +307,14 @@ class EndpointDashboard(Construct):
 def _history(artifact: OptimizationJob | OptimizedArtifact | None) -> JobHistory | None:
     if artifact is None or not artifact.plan.jobs:
         return None
-    found = artifact.artifacts
-    made = dict(found) if isinstance(found, Mapping) else dict(enumerate(found))
-    known = {place: artifact.plan.jobs[place].artifact_key or each.key for place, each in made.items()}
-    known[len(artifact.plan.jobs) - 1] = artifact.artifact_key
-    stack = facts_of(artifact)
+    is_reference = isinstance(artifact.artifacts, Mapping)
+    artifacts = artifact.artifacts if isinstance(artifact.artifacts, Mapping) else dict(enumerate(artifact.artifacts))
+    keys = {index: artifact.plan.jobs[index].artifact_key or made.key for index, made in artifacts.items()}
+    keys[len(artifact.plan.jobs) - 1] = artifact.artifact_key
+    stack = StackContext.of(artifact)
     return JobHistory(
-        log_groups=OptimizationService.of(artifact).log_group_names(of_references=isinstance(found, Mapping)),
+        log_groups=OptimizationService.of(artifact).log_group_names(of_references=is_reference),
         stack_id=PSEUDO.stack_id,
-        logical_ids=tuple(stack.resolved_text(each.logical_id) for each in made.values()),
-        artifact_keys=tuple(known.values()),
+        logical_ids=tuple(stack.resolve(made.logical_id) for made in artifacts.values()),
+        artifact_keys=tuple(keys.values()),
     )

@@ -9,7 +9,7 @@ from aws_cdk import Stack, Token
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.metrics import MetricDefinition
 
-from .served_model import ServedModel, expression, operands, shown_expression
+from .served_model import ServedModel, operands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,9 +73,9 @@ class EndpointMetrics:
         definition = metrics.find(name)
         served = self.served
         if definition.series(component=served.is_component) is None and served.publishes(definition):
-            return self._calculated(definition, expression(definition, served), options)
+            return self._calculated(definition, served.expression(definition), options)
         if as_shown:
-            calculated = shown_expression(served, definition, "published")
+            calculated = served.shown_expression(definition, "published")
             if calculated is not None:
                 inner: Any = {name: value for name, value in options.items() if name not in ("color", "label")}
                 return _math(definition, calculated, {"published": self._metric(definition, inner)}, options)
@@ -198,7 +198,7 @@ class EndpointMetrics:
             ValueError: for a price that is not above zero, or a discount that is no share.
         """
         definition = metrics.find("cost_per_hour")
-        text = expression(definition, self.served, price=instance_price_per_hour, discount=discount)
+        text = self.served.expression(definition, price=instance_price_per_hour, discount=discount)
         return self._calculated(definition, text, options)
 
     def _published(self, name: str, options: MetricOptions) -> cloudwatch.Metric:

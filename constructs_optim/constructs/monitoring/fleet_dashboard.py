@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from aws_cdk import Stack, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
-from constructs import Construct, IConstruct, Node
+from constructs import Construct, Node
 
-from constructs_optim.constructs.stack.late_value import late_text
-from constructs_optim.constructs.stack.stack_facts import PSEUDO
+from constructs_optim.constructs.stack.stack_context import PSEUDO, late_text
 from constructs_optim.recipe import pricing
 
-from .dashboard_body import dashboard_body
-from .dashboard_graph import BLUE, GREEN, OF_STATISTICS, ORANGE, RED, Line, Place, graph, total
-from .dashboard_widget import Segment, Widget, arranged, text
+from .dashboard_graph import BLUE, GREEN, ORANGE, RED, GraphContext, Line, statistics, total_graph
+from .dashboard_widget import Segment, Widget, arranged, dashboard_body, text
 from .served_model import ServedModel
 
 _NAME_WIDTH, _GRAPH_WIDTH, _ROW_HEIGHT = 4, 4, 5
 
 
 class ServesModel(Protocol):
-    """An endpoint of this library, or one like it: a construct that says what it serves."""
+    """An endpoint of this library, or one like it: a construct with what serves its model."""
 
     @property
     def served(self) -> ServedModel:
@@ -33,7 +31,7 @@ class ServesModel(Protocol):
 
     @property
     def node(self) -> Node:
-        """The construct's place in its app."""
+        """The construct's node."""
         ...
 
 
@@ -121,12 +119,11 @@ class FleetDashboard(Construct):
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """What it shows, from top to bottom."""
-        shown = self._endpoints
-        if not shown:
+        """Its segments, from top to bottom."""
+        if not self._endpoints:
             return (Segment("totals", None, (text("empty", "No endpoints: add some with `add_endpoint(...)`."),)),)
-        rows = [widget for number, endpoint in enumerate(shown, 1) for widget in self._row(endpoint, number)]
-        return (self._totals(shown), Segment("endpoints", "Endpoints", tuple(rows)))
+        rows = [widget for number, endpoint in enumerate(self._endpoints, 1) for widget in self._row(endpoint, number)]
+        return (self._totals(), Segment("endpoints", "Endpoints", tuple(rows)))
 
     @property
     def widgets(self) -> Mapping[str, Widget]:
@@ -136,88 +133,67 @@ class FleetDashboard(Construct):
     def _known(
         self, endpoint: ServesModel | FleetEndpoint, label: str | None = None, price: float | None = None
     ) -> FleetEndpoint:
-        if isinstance(endpoint, FleetEndpoint):
-            found = endpoint
-        else:
-            here, there = Stack.of(self), Stack.of(_construct(endpoint))
-            found = FleetEndpoint(
-                endpoint.node.path,
-                endpoint.served,
-                _elsewhere(there.region, here.region),
-                _elsewhere(there.account, here.account),
-            )
-            if (found.region or found.account) and Token.is_unresolved(endpoint.served.endpoint_name):
-                raise ValueError(
-                    f"{endpoint.node.path} is in {there.account}/{there.region}, and CloudFormation makes its name up "
-                    f"there, so that {self.node.path} cannot know it: give it a name with endpoint_name=..., and an "
-                    "inference component one as well"
-                )
-        found = FleetEndpoint(
-            label or found.label,
-            found.served,
-            found.region,
-            found.account,
-            price if price is not None else found.instance_price_per_hour,
-        )
-        pricing.check_price(found.instance_price_per_hour, 0)
-        return found
+        if not isinstance(endpoint, FleetEndpoint):
+            endpoint = self._endpoint_of(endpoint)
+        if label is not None:
+            endpoint = replace(endpoint, label=label)
+        if price is not None:
+            endpoint = replace(endpoint, instance_price_per_hour=price)
+        pricing.check_price(endpoint.instance_price_per_hour, 0)
+        return endpoint
 
-    def _totals(self, shown: Sequence[FleetEndpoint]) -> Segment:
-        each = [(endpoint.label, endpoint.served, self._place(endpoint)) for endpoint in shown]
-        priced = [entry for entry in each if entry[2].price is not None]
-        return Segment(
-            "totals",
-            "All endpoints",
-            (
-                *total(each, PSEUDO.region, "total_invocations", "Invocations", "invocations"),
-                *total(each, PSEUDO.region, "total_errors", "5xx errors", "invocation_5xx_errors"),
-                *total(each, PSEUDO.region, "total_instances", "Instances", "instances"),
-                *total(priced, PSEUDO.region, "total_cost", "Cost per hour", "cost_per_hour"),
-            ),
+    def _endpoint_of(self, construct: ServesModel) -> FleetEndpoint:
+        if not isinstance(construct, Construct):
+            raise TypeError(
+                f"{construct!r} is no construct: give an endpoint of this library, or FleetEndpoint(label=..., "
+                "served=...)"
+            )
+        here, there = Stack.of(self), Stack.of(construct)
+        region, account = _elsewhere(there.region, here.region), _elsewhere(there.account, here.account)
+        if (region or account) and Token.is_unresolved(construct.served.endpoint_name):
+            raise ValueError(
+                f"{construct.node.path} is in {there.account}/{there.region}, and CloudFormation makes its name up "
+                f"there, so that {self.node.path} cannot know it: give it a name with endpoint_name=..., and an "
+                "inference component one as well"
+            )
+        return FleetEndpoint(construct.node.path, construct.served, region, account)
+
+    def _totals(self) -> Segment:
+        endpoints = [(endpoint.label, self._context(endpoint)) for endpoint in self._endpoints]
+        priced = [entry for entry in endpoints if entry[1].price is not None]
+        totals = (
+            total_graph(endpoints, PSEUDO.region, "total_invocations", "Invocations", "invocations"),
+            total_graph(endpoints, PSEUDO.region, "total_errors", "5xx errors", "invocation_5xx_errors"),
+            total_graph(endpoints, PSEUDO.region, "total_instances", "Instances", "instances"),
+            total_graph(priced, PSEUDO.region, "total_cost", "Cost per hour", "cost_per_hour"),
         )
+        return Segment("totals", "All endpoints", tuple(widget for widget in totals if widget is not None))
 
     def _row(self, endpoint: FleetEndpoint, number: int) -> list[Widget]:
-        served, place = endpoint.served, self._place(endpoint)
-        facts = [f"### {endpoint.label}", f"{served.endpoint_name}", served.instance_type or "", endpoint.region or ""]
-        drawn = {
-            "invocations": ("Invocations", [Line("invocations", label="requests", color=BLUE)]),
-            "latency": (
-                "Model latency",
-                [Line("model_latency", name, color=OF_STATISTICS[name]) for name in ("p50", "p99")],
-            ),
-            "errors": (
-                "Errors",
-                [
-                    Line("invocation_4xx_errors", label="4xx", color=ORANGE),
-                    Line("invocation_5xx_errors", label="5xx", color=RED),
-                ],
-            ),
-            "concurrency": ("Concurrent requests", [Line("concurrent_requests", label="maximum", color=BLUE)]),
-            "load": (
-                "GPU utilization" if served.has_gpus else "CPU utilization",
-                [Line("gpu_utilization" if served.has_gpus else "cpu_utilization", label="average", color=GREEN)],
-            ),
-        }
-        name = text(
-            f"endpoint_{number}", "\n\n".join(fact for fact in facts if fact), width=_NAME_WIDTH, height=_ROW_HEIGHT
-        )
-        graphs = [
-            widget
-            for kind, (title, lines) in drawn.items()
-            for widget in graph(
-                served,
-                place,
-                f"endpoint_{number}_{kind}",
-                title,
-                lines,
-                width=_GRAPH_WIDTH,
-                height=_ROW_HEIGHT,
-            )
+        served, context, name = endpoint.served, self._context(endpoint), f"endpoint_{number}"
+        facts = [f"### {endpoint.label}", served.endpoint_name, served.instance_type or "", endpoint.region or ""]
+        heading = text(name, "\n\n".join(fact for fact in facts if fact), width=_NAME_WIDTH, height=_ROW_HEIGHT)
+        errors = [
+            Line("invocation_4xx_errors", label="4xx", color=ORANGE),
+            Line("invocation_5xx_errors", label="5xx", color=RED),
         ]
-        return [name, *graphs]
+        unit = "gpu" if served.has_gpus else "cpu"
+        lines = {
+            "invocations": ("Invocations", [Line("invocations", label="requests", color=BLUE)]),
+            "latency": ("Model latency", statistics("model_latency", "p50", "p99")),
+            "errors": ("Errors", errors),
+            "concurrency": ("Concurrent requests", [Line("concurrent_requests", label="maximum", color=BLUE)]),
+            "load": (f"{unit.upper()} utilization", [Line(f"{unit}_utilization", label="average", color=GREEN)]),
+        }
+        graphs = [
+            context.graph(f"{name}_{kind}", title, drawn, width=_GRAPH_WIDTH, height=_ROW_HEIGHT)
+            for kind, (title, drawn) in lines.items()
+        ]
+        return [heading, *(graph for graph in graphs if graph is not None)]
 
-    def _place(self, endpoint: FleetEndpoint) -> Place:
-        return Place(
+    def _context(self, endpoint: FleetEndpoint) -> GraphContext:
+        return GraphContext(
+            endpoint.served,
             endpoint.region or PSEUDO.region,
             endpoint.account,
             price=endpoint.instance_price_per_hour,
@@ -231,14 +207,6 @@ class FleetDashboard(Construct):
             if endpoint.served.inference_component_name is not None:
                 names[endpoint.served.inference_component_name] = f"InferenceComponentName{number}"
         return dashboard_body(self.segments, names)
-
-
-def _construct(endpoint: ServesModel) -> IConstruct:
-    if not isinstance(endpoint, Construct):
-        raise TypeError(
-            f"{endpoint!r} is no construct: give an endpoint of this library, or FleetEndpoint(label=..., served=...)"
-        )
-    return endpoint
 
 
 def _elsewhere(there: str, here: str) -> str | None:

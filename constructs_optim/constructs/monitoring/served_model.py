@@ -1,4 +1,4 @@
-"""What serves a model, and its metrics as the properties of dashboards and alarms hold them: plain data."""
+"""What serves a model, and where CloudWatch has its metrics."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ServedModel:
             return False
         if metric.series(component=self.is_component) is not None:
             return True
-        return metric.formula is not None and all(self.publishes(part) for part in operands(metric.formula))
+        return metric.formula is not None and all(self.publishes(operand) for operand in operands(metric.formula))
 
     def series(self, metric: MetricDefinition) -> Series:
         """Where CloudWatch has ``metric`` of this.
@@ -88,6 +88,35 @@ class ServedModel:
             )
         return {name: str(known[name]) for name in series.dimensions}
 
+    def row(self, metric: MetricDefinition, rendering: dict[str, Any], *, concurrency: int | None = None) -> list[Any]:
+        """A row of a graph's ``metrics``: namespace, name, dimensions and rendering properties."""
+        series = self.series(metric)
+        dimensions = self.dimensions(series, concurrency=concurrency)
+        flat = [text for pair in dimensions.items() for text in pair]
+        return [series.namespace, series.metric_name, *flat, rendering]
+
+    def expression(self, metric: MetricDefinition, *, price: float | None = None, discount: float = 0) -> str:
+        """A formula as metric math: parameters with their values, other metrics by their names as ids.
+
+        Args:
+            metric: one with a formula.
+            price: of an instance in an hour. Default: the metric ``instance_price_per_hour`` of an evaluation.
+            discount: what a savings plan takes off, as a share. Default: 0.
+
+        Raises:
+            ValueError: for a price that is not above zero, or a discount that is no share.
+        """
+        pricing.check_price(price, discount)
+        values = {"publishing_seconds": f"{self.publishing_seconds}", "discount": f"{discount:g}"}
+        if price is not None:
+            values["instance_price_per_hour"] = f"{price:g}"
+        return renamed(metric.formula or "", values)
+
+    def shown_expression(self, metric: MetricDefinition, id: str) -> str | None:
+        """Metric math that turns the published unit of ``id`` into the shown one; None where they are the same."""
+        divisor = metric.divisor * metrics.summed_over(self.series(metric), self.instance_type)
+        return f"{id} / {divisor}" if divisor > 1 else None
+
     def _lacks(self, metric: MetricDefinition) -> str:
         if metric.gpus_only and not self.has_gpus:
             return (
@@ -102,52 +131,10 @@ class ServedModel:
 
 def operands(formula: str) -> list[MetricDefinition]:
     """The metrics that a formula calculates with, in their order; parameters are left out."""
-    named = dict.fromkeys(_IDENTIFIER.findall(formula))
-    return [found for name in named if (found := metrics.by_name().get(name)) is not None]
-
-
-def expression(
-    metric: MetricDefinition, served: ServedModel, *, price: float | None = None, discount: float = 0
-) -> str:
-    """A formula as metric math: parameters with their values, other metrics by their names as ids.
-
-    Args:
-        metric: one with a formula.
-        served: whose it is.
-        price: of an instance in an hour. Default: the metric ``instance_price_per_hour`` of an evaluation.
-        discount: what a savings plan takes off, as a share. Default: 0.
-
-    Raises:
-        ValueError: for a price that is not above zero, or a discount that is no share.
-    """
-    pricing.check_price(price, discount)
-    values = {"publishing_seconds": f"{served.publishing_seconds}", "discount": f"{discount:g}"}
-    if price is not None:
-        values["instance_price_per_hour"] = f"{price:g}"
-    return renamed(metric.formula or "", values)
+    known = metrics.by_name()
+    return [known[name] for name in dict.fromkeys(_IDENTIFIER.findall(formula)) if name in known]
 
 
 def renamed(formula: str, names: Mapping[str, str]) -> str:
-    """A formula in which other names, or values, stand for some."""
-    return _IDENTIFIER.sub(lambda found: names.get(found[0], found[0]), formula)
-
-
-def metric_row(
-    served: ServedModel,
-    metric: MetricDefinition,
-    rendering: dict[str, Any],
-    *,
-    concurrency: int | None = None,
-    artifact_key: str | None = None,
-) -> list[Any]:
-    """A metric as a dashboard's ``metrics`` array has it: namespace, name, dimensions and rendering properties."""
-    series = served.series(metric)
-    dimensions = served.dimensions(series, concurrency=concurrency, artifact_key=artifact_key)
-    flat = [text for pair in dimensions.items() for text in pair]
-    return [series.namespace, series.metric_name, *flat, rendering]
-
-
-def shown_expression(served: ServedModel, metric: MetricDefinition, id: str) -> str | None:
-    """Metric math that turns the published unit of ``id`` into the shown one; None where they are the same."""
-    divisor = metric.divisor * metrics.summed_over(served.series(metric), served.instance_type)
-    return f"{id} / {divisor}" if divisor > 1 else None
+    """A formula with some names replaced by other names, or by values."""
+    return _IDENTIFIER.sub(lambda match: names.get(match[0], match[0]), formula)

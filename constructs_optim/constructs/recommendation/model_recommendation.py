@@ -6,28 +6,34 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from aws_cdk import CfnWaitCondition, CfnWaitConditionHandle, Duration, Stack, Token
+from aws_cdk import Duration, Token
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts import model_source
 from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
-from constructs_optim.constructs.artifacts.execution_role import GivenRole, telling_statements
-from constructs_optim.constructs.artifacts.stack_plan import region_of, shown
+from constructs_optim.constructs.artifacts.execution_role import UserRole, running_statements
+from constructs_optim.constructs.artifacts.planned_recipe import shown
 from constructs_optim.constructs.evaluation.inference_optimization import (
     passing_statement,
     training_statements,
     trying_statements,
 )
 from constructs_optim.constructs.evaluation.workload_config import workload_config, workload_config_name
+from constructs_optim.constructs.stack.custom_resource import (
+    LONGEST_WAIT_SECONDS,
+    RESPONSE_SECONDS,
+    JobSignal,
+    TaggedResource,
+    drop_none,
+    wait_seconds,
+)
 from constructs_optim.constructs.stack.permissions import Statement
-from constructs_optim.constructs.stack.stack_facts import facts_of
-from constructs_optim.constructs.stack.tagged_resource import TaggedResource
+from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.evaluation import Benchmark, Workload
 from constructs_optim.recipe.hosting import CapacityReservation
-from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.planning.plan_data import S3Source
 from constructs_optim.recipe.recommendation.request import RecommendationRequest
 from constructs_optim.recipe.rules import check
@@ -37,16 +43,14 @@ from .recommendation_service import RecommendationService, output_statements
 if TYPE_CHECKING:
     from aws_cdk import aws_iam as iam
 
-_LONGEST_WAIT = Duration.hours(12)
-
 
 class ModelRecommendation(Construct):
-    """What SageMaker recommends to serve a model with, found out by a recommendation job when the stack is deployed.
+    """What SageMaker recommends to serve a model with, by a recommendation job when the stack is deployed.
 
     The service tries instance types and optimizations on instances of its own, sends them the workload, and ranks them.
-    The job runs once for what is asked: the same question, of this stack or of another with the same store, is answered
-    from the store, as long as the model's files are the same. While the job runs, resources that use what it
-    recommends wait; when it fails, the stack rolls back with the service's own reason.
+    The job runs once for each request: the same request, of this stack or of another with the same store, is served
+    from the store, as long as the model's files are the same. While the job runs, resources that use what it recommends
+    wait; when it fails, the stack rolls back with the service's own reason.
 
     What is recommended is not deployed by this: the model package is registered for approval first (Amazon SageMaker
     developer guide, "Deploy a generative AI inference recommendation").
@@ -97,18 +101,19 @@ class ModelRecommendation(Construct):
             RecipeError: with every rule that is broken.
             ValueError: when ``timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
-        stack = facts_of(scope).stack
+        context = StackContext.of(scope)
+        stack = context.stack
         workload = workload if workload is not None else Workload()
         request = RecommendationRequest(
-            model, optimize_for, instance_types, framework, tuple(capacity_reservations), region_of(stack)
+            model, optimize_for, instance_types, framework, tuple(capacity_reservations), context.known_region
         )
         mistaken = wrong_kinds(artifact_store=artifact_store, role=role, timeout=timeout)
         refuse([*mistaken, *check(request), *check(Benchmark(workload))])
-        if timeout is not None and timeout.to_seconds() > _LONGEST_WAIT.to_seconds():
-            raise ValueError(
-                f"timeout is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: for a longer "
-                "job use ModelRecommendation(wait=False), and look at its result in the store"
-            )
+        seconds = wait_seconds(
+            timeout,
+            LONGEST_WAIT_SECONDS,
+            instead="for a longer job use ModelRecommendation(wait=False), and look at its result in the store",
+        )
         if artifact_store is not None and artifact_store.read_only:
             raise ValueError(
                 f"the artifact store {shown(artifact_store.bucket_name)} is read-only, and a recommendation writes its "
@@ -127,33 +132,29 @@ class ModelRecommendation(Construct):
             store=self.artifact_store,
             role_arn=role.role_arn,
         )
-        given = GivenRole.of(self, role)
-        given.permit(self._execution_statements(source))
-        asked = self._request(request, workload_config_name(config), optimize_model)
-        seconds = int((timeout or _LONGEST_WAIT).to_seconds())
-        # Neither can be updated: with all that is asked in their ids, another question has new ones.
-        generation = self._generation(asked, seconds)
-        handle = CfnWaitConditionHandle(self, f"Handle{generation}") if wait else None
-        waiting = {"WaitHandle": handle.ref, "WaitSeconds": seconds} if handle is not None else {}
+        user_role = UserRole.of(self, role)
+        user_role.permit(self._execution_statements(source))
+        properties = self._request(request, workload_config_name(config), optimize_model)
+        waits = f"\n{seconds}" if seconds != LONGEST_WAIT_SECONDS else ""
+        job = json.dumps(stack.resolve(properties), sort_keys=True) + waits
+        self._signal = JobSignal(self, job=job, seconds=seconds) if wait else None
         self._resource = TaggedResource(
             self,
             "Resource",
             type="Custom::ModelRecommendation",
             properties={
                 "ServiceToken": service.service_token,
-                "ServiceTimeout": service.service_timeout_seconds,
+                "ServiceTimeout": RESPONSE_SECONDS,
                 "StateMachineArn": service.state_machine_arn,
-                "Request": asked,
-                **waiting,
+                "Request": properties,
+                **(self._signal.properties if self._signal is not None else {}),
             },
         )
         # Its role has the permissions when the job starts.
-        if given.policy is not None:
-            self._resource.node.add_dependency(given.policy)
-        self._ready: CfnWaitCondition | None = None
-        if handle is not None:
-            self._ready = CfnWaitCondition(self, f"Ready{generation}", handle=handle.ref, timeout=str(seconds))
-            self._ready.add_resource_dependency(self._resource)
+        if user_role.policy is not None:
+            self._resource.node.add_dependency(user_role.policy)
+        if self._signal is not None:
+            self._signal.await_from(self._resource)
 
     @property
     def recommendation_key(self) -> str:
@@ -195,14 +196,13 @@ class ModelRecommendation(Construct):
         return Token.as_string(self._first(4))
 
     def _first(self, part: int) -> dict[str, Any]:
-        if self._ready is None:
+        if self._signal is None:
             raise ValueError(
                 f"{self.node.path} does not wait for its job, so what it recommends is not known when the stack is "
                 "deployed: declare it with wait=True, or read result_uri later"
             )
-        # The signal's data is ``|instance type|count|model package|specification|``, wrapped in JSON by CloudFormation.
-        data = {"Fn::GetAtt": [Stack.of(self).get_logical_id(self._ready), "Data"]}
-        return {"Fn::Select": [part, {"Fn::Split": ["|", data]}]}
+        # The signal's data is ``|instance type|count|model package|specification|``.
+        return self._signal.part(part)
 
     def _execution_statements(self, source: S3Source) -> list[Statement]:
         prompts, secret = self.workload.prompts, self.workload.token_secret_arn
@@ -214,23 +214,18 @@ class ModelRecommendation(Construct):
             *trying_statements(),
             *training_statements(),
             passing_statement(self.role.role_arn),
-            *telling_statements(in_vpc=False),
+            *running_statements(in_vpc=False),
         ]
 
     def _request(self, request: RecommendationRequest, config_name: str, optimize_model: bool) -> dict[str, Any]:
         store, prompts = self.artifact_store, self.workload.prompts
-        return {
+        return drop_none(
             **request.properties,
-            "OptimizeModel": optimize_model,
-            "WorkloadConfigName": config_name,
-            "Workload": self.workload.spec,
-            **({"Prompts": prompts} if prompts is not None else {}),
-            "RoleArn": self.role.role_arn,
-            "Bucket": store.bucket_name,
-            **({"KmsKeyArn": store.encryption_key_arn} if store.encryption_key_arn is not None else {}),
-        }
-
-    def _generation(self, asked: dict[str, Any], wait_seconds: int) -> str:
-        """8 hexadecimal digits that change with what is asked, with the store and with how long is waited."""
-        waits = f"\n{wait_seconds}" if wait_seconds != int(_LONGEST_WAIT.to_seconds()) else ""
-        return sha256(json.dumps(Stack.of(self).resolve(asked), sort_keys=True) + waits)[:8]
+            OptimizeModel=optimize_model,
+            WorkloadConfigName=config_name,
+            Workload=self.workload.spec,
+            Prompts=prompts,
+            RoleArn=self.role.role_arn,
+            Bucket=store.bucket_name,
+            KmsKeyArn=store.encryption_key_arn,
+        )

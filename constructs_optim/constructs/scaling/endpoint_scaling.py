@@ -9,7 +9,6 @@ from aws_cdk import Duration
 from aws_cdk import aws_applicationautoscaling as scaling
 from constructs import Construct
 
-from constructs_optim.constructs.stack.stack_facts import answer, placed
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe.hosting.scaling import (
@@ -78,7 +77,6 @@ class EndpointScaling(ScalingSchedules, Construct):
         asked = Scaling(target.wake_metric is not None, min_capacity, max_capacity)
         refuse(check(asked))
         super().__init__(scope, id)
-        placed(self, scope, id)
         self._scaled, self._defaults, self._wake_cooldown = target, defaults, wake_cooldown
         self._asked, self._on_change = asked, on_change or (lambda _: None)
         # Ids of the constructs below this one.
@@ -287,7 +285,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         StepScaling(
             self,
             id,
-            scaling_target_id=answer(self._target, "ref"),
+            scaling_target_id=self._target.ref,
             request=request,
             metric=metric,
             min_adjustment_magnitude=min_adjustment_magnitude,
@@ -322,7 +320,7 @@ class EndpointScaling(ScalingSchedules, Construct):
             id,
             policy_name=id,
             policy_type="TargetTrackingScaling",
-            scaling_target_id=answer(self._target, "ref"),
+            scaling_target_id=self._target.ref,
             target_tracking_scaling_policy_configuration=tracking_configuration(metric, request, options),
         )
         return self
@@ -351,7 +349,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         self._wakes = True
         WakeUp(
             self,
-            scaling_target_id=answer(self._target, "ref"),
+            scaling_target_id=self._target.ref,
             metric=metric,
             cooldown_seconds=int(seconds(self._wake_cooldown, WAKE_COOLDOWN_SECONDS)),
         )

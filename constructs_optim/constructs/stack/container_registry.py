@@ -6,16 +6,16 @@ gets a CloudFormation mapping, so that one template can be deployed anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from aws_cdk import CfnMapping, Stack
+from aws_cdk import Aws, CfnMapping, Stack
 
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.planning.plan_data import Plan
 
 from .permissions import Arn, sub
-from .stack_facts import PSEUDO, facts_of, is_token
+from .stack_context import PSEUDO, StackContext, is_token
 
 _MAPPING_ID = "DeepLearningContainers"
 _ACCOUNT = "Account"
@@ -38,10 +38,7 @@ class ContainerRegistry:
 
     def repository_arn(self, repository: str) -> Arn:
         """The ARN of one of its repositories."""
-        template = "arn:${AWS::Partition}:ecr:${AWS::Region}:${Account}:repository/" + repository
-        if is_token(self.account):
-            return {"Fn::Sub": [template, {"Account": self.account}]}
-        return sub(template.replace("${Account}", self.account))
+        return sub_account("arn:${AWS::Partition}:ecr:${AWS::Region}:${Account}:repository/" + repository, self.account)
 
     def serving_repositories(self, plan: Plan) -> list[str]:
         """The repositories that an artifact of ``plan`` may be served from, for its manifest to be held to.
@@ -53,20 +50,34 @@ class ContainerRegistry:
     @staticmethod
     def of(stack: Stack) -> ContainerRegistry:
         """The registry for ``stack``'s region."""
-        facts = facts_of(stack)
-        region = facts.known_region
+        account = account_of_region(stack, _MAPPING_ID, images.registry_accounts())
+        region = StackContext.of(stack).known_region
         if region is None:
-            return facts.once(ContainerRegistry, ContainerRegistry._of_any_region)
-        account = images.registry_account(region)
+            return ContainerRegistry(str(account), f"{account}.dkr.ecr.{PSEUDO.region}.{Aws.URL_SUFFIX}")
         # An unknown region is the planner's to report, together with all else that is wrong.
         return ContainerRegistry(account or "", images.registry_host(region) or "")
 
-    @staticmethod
-    def _of_any_region(stack: Stack) -> ContainerRegistry:
+
+class _RegionalAccounts(dict[str, str]):
+    """The accounts that a stack looks up in mappings (tokens), by the mappings' ids."""
+
+
+def account_of_region(stack: Stack, mapping_id: str, accounts: Mapping[str, str]) -> str | None:
+    """The account of ``stack``'s region, or None; a token of a ``CfnMapping`` where the stack has no region."""
+    context = StackContext.of(stack)
+    if context.known_region is not None:
+        return accounts.get(context.known_region)
+    known = context.singleton(_RegionalAccounts, lambda _: _RegionalAccounts())
+    if mapping_id not in known:
         mapping = CfnMapping(
-            stack,
-            _MAPPING_ID,
-            mapping={region: {_ACCOUNT: account} for region, account in images.registry_accounts().items()},
+            stack, mapping_id, mapping={region: {_ACCOUNT: account} for region, account in accounts.items()}
         )
-        account = mapping.find_in_map(PSEUDO.region, _ACCOUNT)
-        return ContainerRegistry(account, f"{account}.dkr.ecr.{PSEUDO.region}.{PSEUDO.url_suffix}")
+        known[mapping_id] = mapping.find_in_map(PSEUDO.region, _ACCOUNT)
+    return known[mapping_id]
+
+
+def sub_account(template: str, account: str) -> Arn:
+    """An ARN with ``account``, which may be a token, for ``${Account}``."""
+    if is_token(account):
+        return {"Fn::Sub": [template, {"Account": account}]}
+    return sub(template.replace("${Account}", account))

@@ -1,4 +1,4 @@
-"""A Lambda function of the stack's own: its role, its log group and what it may do."""
+"""A Lambda function of the stack's own, with its role and its log group."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ _TIMEOUT_SECONDS = 180
 # CloudFormation invokes asynchronously: Lambda repeats a try that died or ran out of time after one minute and again
 # after two, but begins none when the event is older than this. So the last try is over before CloudFormation gives up.
 _LARGEST_EVENT_AGE_SECONDS = 600
-ANSWER_SECONDS = 900
-"""How long CloudFormation waits for a handler's answer."""
 _RUNTIME = "python3.14"
 _LOG_RETENTION_DAYS = 365
 _FUNCTIONS_ARN = "arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:*"
 
 
 class Handler(Construct):
-    """One function of ``runtime``. Its permissions grow with the plans it carries out."""
+    """One function of ``runtime``. Its permissions grow with the plans that it runs."""
 
     def __init__(
         self,
@@ -37,7 +35,7 @@ class Handler(Construct):
         entry_point: str,
         description: str,
         statements: Sequence[Statement],
-        answers_cloudformation: bool = False,
+        responds_to_cloudformation: bool = False,
     ) -> None:
         super().__init__(scope, id)
         log_group = log_group_of(self)
@@ -84,7 +82,7 @@ class Handler(Construct):
             timeout=_TIMEOUT_SECONDS,
             tracing_config=lambda_.CfnFunction.TracingConfigProperty(mode="Active"),
         )
-        if answers_cloudformation:
+        if responds_to_cloudformation:
             lambda_.CfnEventInvokeConfig(
                 self,
                 "Invocations",

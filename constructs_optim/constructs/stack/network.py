@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from constructs import Construct
 
-from .stack_facts import answer
-
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """How jobs and models reach the network.
+
+    Attributes:
+        vpc: the VPC that jobs and models reach the network through. Default: none.
+        vpc_subnets: which of its subnets. Default: the private ones.
+        security_groups: default: a new one without ingress.
+        isolation: whether the model's container is cut off from the network; of an endpoint only. Default: wherever
+            the techniques allow it.
+    """
+
+    vpc: ec2.IVpc | None = None
+    vpc_subnets: ec2.SubnetSelection | None = None
+    security_groups: Sequence[ec2.ISecurityGroup] | None = None
+    isolation: bool | None = None
+
+    def with_shared_security_groups(self, scope: Construct) -> NetworkOptions:
+        """The same with the security groups that all models of an endpoint share: a new one where there are none."""
+        if self.vpc is None or self.security_groups is not None:
+            return self
+        # Imported here: most endpoints have no VPC, and the module takes a quarter of a second to load.
+        from aws_cdk import aws_ec2
+
+        group = aws_ec2.SecurityGroup(scope, "SecurityGroup", vpc=self.vpc)
+        return replace(self, security_groups=[group])
 
 
 @dataclass(frozen=True)
@@ -23,23 +48,20 @@ class Network:
     security_group_ids: tuple[str, ...]
 
     @staticmethod
-    def of(
-        scope: Construct,
-        vpc: ec2.IVpc | None,
-        subnets: ec2.SubnetSelection | None,
-        security_groups: Sequence[ec2.ISecurityGroup] | None,
-    ) -> Network | None:
-        """Pick the subnets of ``vpc``; None without a VPC.
+    def of(scope: Construct, options: NetworkOptions) -> Network | None:
+        """Pick the subnets of the VPC; None without a VPC.
 
         Raises:
             ValueError: when subnets or security groups are given without a VPC.
         """
-        if vpc is None:
-            if subnets is not None or security_groups is not None:
+        if options.vpc is None:
+            if options.vpc_subnets is not None or options.security_groups is not None:
                 raise ValueError("vpc_subnets and security_groups need the vpc they belong to: pass vpc as well")
             return None
-        groups = shared_security_groups(scope, vpc, security_groups) or ()
-        return Network(_chosen(vpc, subnets), tuple(answer(group, "security_group_id") for group in groups))
+        groups = options.with_shared_security_groups(scope).security_groups or ()
+        subnets = options.vpc_subnets._values if options.vpc_subnets is not None else {}  # noqa: SLF001
+        chosen = options.vpc.select_subnets(**subnets)
+        return Network(tuple(chosen.subnet_ids), tuple(group.security_group_id for group in groups))
 
     def to_property(self, security_groups_name: str) -> dict[str, list[str]]:
         """A ``VpcConfig`` property in the spelling of the API (``SecurityGroupIds``) or of a construct."""
@@ -47,34 +69,21 @@ class Network:
         return {security_groups_name: list(self.security_group_ids), subnets_name: list(self.subnet_ids)}
 
 
-_subnet_ids: WeakKeyDictionary[ec2.IVpc, list[tuple[ec2.SubnetSelection | None, tuple[str, ...]]]] = WeakKeyDictionary()
+def refuse_isolation(network: NetworkOptions, construct: str) -> None:
+    """Refuse ``isolation`` where no container is declared that it could be about.
 
-
-def _chosen(vpc: ec2.IVpc, subnets: ec2.SubnetSelection | None) -> tuple[str, ...]:
-    """The ids of a VPC's subnets, asked for once: an endpoint and its jobs are in the same, and often all endpoints."""
-    known = _subnet_ids.setdefault(vpc, [])
-    for selection, ids in known:
-        if selection is subnets:
-            return ids
-    chosen = vpc.select_subnets(**(subnets._values if subnets is not None else {}))  # noqa: SLF001
-    known.append((subnets, tuple(chosen.subnet_ids)))
-    return known[-1][1]
-
-
-def shared_security_groups(
-    scope: Construct, vpc: ec2.IVpc | None, given: Sequence[ec2.ISecurityGroup] | None
-) -> Sequence[ec2.ISecurityGroup] | None:
-    """The security groups that all models of an endpoint share: a new one where a VPC comes without any."""
-    if vpc is None or given is not None:
-        return given
-    # Imported here: most endpoints have no VPC, and the module takes a quarter of a second to load.
-    from aws_cdk import aws_ec2
-
-    return [aws_ec2.SecurityGroup(scope, "SecurityGroup", vpc=vpc)]
+    Raises:
+        ValueError: where it is set.
+    """
+    if network.isolation is not None:
+        raise ValueError(
+            f"network.isolation is {network.isolation}, and {construct} declares no model's container: leave it out "
+            "here, and set it on the OptimizedEndpoint that serves the artifact"
+        )
 
 
 def make_connectable(of: type) -> None:
-    """Let a class's objects be given wherever the CDK takes an ``IConnectable``.
+    """Make a class one that the CDK takes for an ``IConnectable``.
 
     Only endpoints in a VPC are, and only then: the module of the interface takes a quarter of a second to load.
     """

@@ -18,8 +18,7 @@ from aws_cdk import Acknowledgment, Annotations, RemovalPolicy, Validations
 from aws_cdk import aws_iam as iam
 from constructs import Construct, IConstruct
 
-from .late_value import late_value
-from .stack_facts import TOKEN, facts_of
+from .stack_context import TOKEN, StackContext, late_value
 
 Arn = str | Mapping[str, Any]
 
@@ -73,19 +72,21 @@ class Statement:
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """What it depends on, prefixes included."""
-        listed = {"StringLike": {"s3:prefix": _one_or_all(self.prefixes)}} if self.prefixes else {}
-        return {**(self.condition or {}), **listed}
+        """Its conditions, prefixes included."""
+        prefixes = {"StringLike": {"s3:prefix": _one_or_all(self.prefixes)}} if self.prefixes else {}
+        return {**(self.condition or {}), **prefixes}
 
     def to_json(self) -> dict[str, Any]:
         """The statement as a policy document has it."""
-        return {
+        statement: dict[str, Any] = {
             "Sid": self.sid,
             "Effect": "Allow",
             "Action": list(self.actions),
             "Resource": _one_or_all(self.resources),
-            **({"Condition": self.conditions} if self.conditions else {}),
         }
+        if self.conditions:
+            statement["Condition"] = self.conditions
+        return statement
 
     def joined(self, other: Statement) -> Statement:
         """Both statements' resources and prefixes under this one's actions."""
@@ -101,7 +102,7 @@ class Statement:
         return _characters(self.to_json()) + 1
 
     def parts(self, most: int) -> tuple[Statement | None, Statement | None]:
-        """What of it takes at most ``most`` characters, and the rest: it is divided by resources, or by prefixes."""
+        """A part of at most ``most`` characters, and the rest: it is divided by resources, or by prefixes."""
         if self.characters <= most:
             return self, None
         name = "resources" if len(self.resources) > 1 else "prefixes"
@@ -192,11 +193,11 @@ class PolicyBuilder:
         changed = False
         for statement in statements:
             # Prefixes are about one bucket: of another one they are another statement.
-            place = f"{statement.sid} {statement.resources}" if statement.prefixes else statement.sid
-            known = self.statements.get(place)
+            key = f"{statement.sid} {statement.resources}" if statement.prefixes else statement.sid
+            known = self.statements.get(key)
             joined = known.joined(statement) if known else replace(statement, sid=self._free(statement.sid))
             if joined is not known:
-                self.statements[place] = joined
+                self.statements[key] = joined
                 added = joined.resources[len(known.resources) if known else 0 :]
                 self._to_acknowledge += _wildcards(joined, added)
                 changed = True
@@ -232,18 +233,18 @@ class PolicyBuilder:
             managed.apply_removal_policy(policy)
 
     def _continue(self, role: iam.CfnRole) -> None:
-        place = len(self._managed) + 1
+        index = len(self._managed) + 1
         managed = iam.CfnManagedPolicy(
             cast("Construct", role.node.scope),
-            f"Permissions{place + 1}",
-            policy_document=late_value(lambda: document(self._documents()[place])),
+            f"Permissions{index + 1}",
+            policy_document=late_value(lambda: document(self._documents()[index])),
         )
         _acknowledge(managed, self._acknowledged)
         if self._removal_policy is not None:
             managed.apply_removal_policy(self._removal_policy)
         self._managed.append(managed)
         role.managed_policy_arns = [policy.ref for policy in self._managed]
-        if place == MOST_MANAGED_POLICIES + 1:
+        if index == MOST_MANAGED_POLICIES + 1:
             Annotations.of(role).add_error(
                 f"{role.node.path} needs policies of about {characters_of(self.statements.values())} characters, and a "
                 f"role has {MOST_INLINE_CHARACTERS} of its own and {MOST_MANAGED_POLICIES} managed policies of "
@@ -278,7 +279,7 @@ def _wildcards(statement: Statement, arns: Iterable[Arn]) -> list[tuple[Arn, str
 
 def _acknowledge(construct: IConstruct, reasons: list[tuple[Arn, str]]) -> None:
     if reasons:
-        resolved = facts_of(construct).stack.resolve([arn for arn, _ in reasons])
+        resolved = StackContext.of(construct).stack.resolve([arn for arn, _ in reasons])
         Validations.of(construct).acknowledge(
             *(
                 Acknowledgment(id=f"AwsSolutions-IAM5[Resource::{_as_nag_writes(arn)}]", reason=reason)

@@ -1,8 +1,8 @@
-"""Names that are known before their resources are there.
+"""Physical names that are known before their resources exist.
 
 An update of an endpoint is rolled back by alarms about that endpoint: the endpoint names its alarms, and they name the
 endpoint. CloudFormation makes neither first when both refer to each other, so such a resource has a name of its own,
-which changes only with its place in the app.
+which changes only with its path in the app.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from constructs import Construct
 
 from constructs_optim.recipe.keys import sha256
 
-from .stack_facts import facts_of, is_token, path_of
+from .stack_context import StackContext, is_token, path_of
 
 _LONGEST = 63
 _HASH_DIGITS = 8
@@ -22,47 +22,47 @@ _STACK_PART = 37
 
 
 class _EndpointNames(dict[str, tuple[Construct, str]]):
-    """The scopes and ids of a stack's endpoints, by the names they were given."""
+    """The scopes and ids of a stack's endpoints, by their ``endpoint_name``."""
 
 
-def endpoint_name_of(scope: Construct, id: str, given: str | None) -> str:
-    """The name of the endpoint ``id`` of ``scope``: the given one, or one that is made of its place.
+def endpoint_name_of(scope: Construct, id: str, name: str | None) -> str:
+    """The name of the endpoint ``id`` of ``scope``: ``name``, or one that is made of its path.
 
     Raises:
-        ValueError: where another endpoint of the stack was given that name.
+        ValueError: where another endpoint of the stack has that name.
     """
-    if given is None:
+    if name is None:
         return physical_name(scope, id)
-    if not is_token(given):
+    if not is_token(name):
         # CreateEndpoint does not tell upper from lower case (Amazon SageMaker API reference).
-        names = facts_of(scope).once(_EndpointNames, lambda _: _EndpointNames())
-        first, first_id = names.get(given.lower(), (scope, id))
+        names = StackContext.of(scope).singleton(_EndpointNames, lambda _: _EndpointNames())
+        first, first_id = names.get(name.lower(), (scope, id))
         if (first, first_id) != (scope, id) and first.node.try_find_child(first_id) is not None:
             raise ValueError(
-                f"endpoint_name is {given!r}, and {path_of(first)}/{first_id} has that name: an account has one "
+                f"endpoint_name is {name!r}, and {path_of(first)}/{first_id} has that name: an account has one "
                 f"endpoint of a name in a region, upper and lower case alike. Give {path_of(scope)}/{id} another, or "
-                "none: one is made of its place then"
+                "none: one is made of its path then"
             )
-        names[given.lower()] = scope, id
-    return given
+        names[name.lower()] = scope, id
+    return name
 
 
 def physical_name(scope: Construct, id: str, *, suffix: str = "", longest: int = _LONGEST) -> str:
     """A name for the child ``id`` of ``scope``: letters, digits and hyphens, and none like it in account and region.
 
-    It is in lower case, as SageMaker's ARNs have it: what CloudWatch and Application Auto Scaling are told is the same
-    wherever it was taken from.
+    It is in lower case, as SageMaker's ARNs have it, so that CloudWatch and Application Auto Scaling get the same name
+    wherever it is taken from.
 
     The stack's name is in it where it is known; a nested stack's is not, and the last part of its id stands for it.
     ``suffix`` is left as it is.
     """
-    facts = facts_of(scope)
-    within = path_of(scope).removeprefix(path_of(facts.stack)).strip("/")
-    place = [*within.split("/"), id] if within else [id]
-    known = not is_token(facts.name)
+    context = StackContext.of(scope)
+    within = path_of(scope).removeprefix(path_of(context.stack)).strip("/")
+    parts = [*within.split("/"), id] if within else [id]
+    known = not is_token(context.name)
     if known:
-        place = [facts.name, *place]
+        parts = [context.name, *parts]
     longest -= len(suffix) + (0 if known else _STACK_PART)
-    words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9-]", "", part).strip("-") for part in place)))
-    name = f"{words.lower()[: longest - _HASH_DIGITS - 1].rstrip('-')}-{sha256('/'.join(place))[:_HASH_DIGITS]}{suffix}"
-    return name if known else f"{name}-{facts.uuid}"
+    words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9-]", "", part).strip("-") for part in parts)))
+    name = f"{words.lower()[: longest - _HASH_DIGITS - 1].rstrip('-')}-{sha256('/'.join(parts))[:_HASH_DIGITS]}{suffix}"
+    return name if known else f"{name}-{context.uuid}"

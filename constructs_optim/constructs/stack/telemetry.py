@@ -1,4 +1,4 @@
-"""What a function needs to tell of itself: the Powertools layer, its settings, and traces.
+"""Logs, metrics and traces of the handlers: the Powertools layer and its settings.
 
 The layer is AWS's own, in an account that differs by region. A stack with a region gets it as plain text; an
 environment-agnostic stack gets a CloudFormation mapping, so that one template can be deployed anywhere.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 
-from aws_cdk import Aws, CfnMapping, Stack, Token
 from constructs import Construct
 
 from constructs_optim.recipe.catalog import layers
 
+from .container_registry import account_of_region, sub_account
 from .permissions import NO_RESOURCES, Arn, Statement, sub
+from .stack_context import StackContext
 
 LAYER_CONTEXT = "constructs-optim:powertools-layer-arn"
 """Context key: the ARN of a team's own copy of the layer."""
@@ -31,7 +32,6 @@ _LAYER_ARN = re.compile(
     r":layer:[A-Za-z0-9_-]{1,140}:[1-9]\d*"
 )
 _MAPPING_ID = "PowertoolsLayers"
-_ACCOUNT = "Account"
 
 
 def telemetry_variables(scope: Construct, entry_point: str) -> dict[str, str]:
@@ -57,19 +57,16 @@ def powertools_layer(scope: Construct) -> Arn:
     own = scope.node.try_get_context(LAYER_CONTEXT)
     if own is not None:
         return _own_layer(own)
-    layer, stack = layers.powertools(), Stack.of(scope)
-    template = f"arn:${{AWS::Partition}}:lambda:${{AWS::Region}}:${{Account}}:layer:{layer.name}:{layer.version}"
-    if Token.is_unresolved(stack.region):
-        account = _mapping(stack, layer.accounts).find_in_map(Aws.REGION, _ACCOUNT)
-        return {"Fn::Sub": [template, {"Account": account}]}
-    account = layer.accounts.get(stack.region)
+    layer, stack = layers.powertools(), StackContext.of(scope).stack
+    account = account_of_region(stack, _MAPPING_ID, layer.accounts)
     if account is None:
         raise ValueError(
             f"{stack.node.path}: AWS publishes no layer {layer.name} in {stack.region}, and the handlers need it for "
             f"their logs, metrics and traces. Publish a copy there (Powertools {layer.release}) and name its ARN in "
             f"the context key {LAYER_CONTEXT}; docs/observability.md says how"
         )
-    return sub(template.replace("${Account}", account))
+    template = f"arn:${{AWS::Partition}}:lambda:${{AWS::Region}}:${{Account}}:layer:{layer.name}:{layer.version}"
+    return sub_account(template, account)
 
 
 def _own_layer(arn: object) -> Arn:
@@ -89,10 +86,3 @@ def _log_level(scope: Construct) -> str:
     if level not in _LOG_LEVELS:
         raise ValueError(f"the context key {LOG_LEVEL_CONTEXT} is {level!r}: use one of {', '.join(_LOG_LEVELS)}")
     return level
-
-
-def _mapping(stack: Stack, accounts: dict[str, str]) -> CfnMapping:
-    existing = stack.node.try_find_child(_MAPPING_ID)
-    if isinstance(existing, CfnMapping):
-        return existing
-    return CfnMapping(stack, _MAPPING_ID, mapping={region: {_ACCOUNT: account} for region, account in accounts.items()})

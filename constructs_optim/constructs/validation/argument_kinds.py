@@ -194,11 +194,18 @@ _KINDS: dict[str, Kind] = {
     "data_capture": Kind("a DataCapture", _has("sampling_percentage"), lambda _: "DataCapture(bucket)"),
     "encryption_key": _KEY,
     "grantee": _GRANTEE,
-    "job_role": _ROLE,
+    "jobs": Kind("JobOptions(...)", _has("max_runtime"), lambda _: "JobOptions(timeout=Duration.hours(2))"),
+    "monitoring": Kind(
+        "MonitoringOptions(...)", _has("alarm_actions"), lambda _: "MonitoringOptions(alarm_actions=[SnsAction(topic)])"
+    ),
+    "network": Kind("NetworkOptions(...)", _has("vpc_subnets"), lambda _: "NetworkOptions(vpc=vpc)"),
     "removal_policy": Kind("a RemovalPolicy", _is(RemovalPolicy), lambda _: "RemovalPolicy.RETAIN"),
     "role": _ROLE,
     "rollback_alarms": _ALARMS,
     "security_groups": _SECURITY_GROUPS,
+    "variant": Kind(
+        "VariantOptions(...)", _has("initial_instance_count"), lambda _: "VariantOptions(initial_instance_count=2)"
+    ),
     "volume_size": Kind("a Size", _is(Size), _with_number("Size.gibibytes({})", 256)),
     "vpc": _VPC,
 }

@@ -12,7 +12,7 @@ import jsii
 from aws_cdk import Annotations, Stack
 from constructs import Construct, IValidation
 
-from constructs_optim.constructs.stack.stack_facts import facts_of
+from constructs_optim.constructs.stack.stack_context import StackContext
 
 from .written_template import written_template
 
@@ -30,7 +30,7 @@ _SPLIT = (
 
 def watch_template_size(construct: Construct) -> None:
     """Count one more construct of its stack, and have the template measured where there are many."""
-    facts_of(construct).once(_Count, _Count).add()
+    StackContext.of(construct).singleton(_Count, _Count).add()
 
 
 class _Count:

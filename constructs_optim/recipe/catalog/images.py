@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from .files import load
+
+SERVING = "serving"
+"""How a lock file records an image that needs no capability but to serve."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,37 @@ def rows() -> tuple[ImageRow, ...]:
     )
 
 
+def requirement(capabilities: Collection[str]) -> str:
+    """What an image has to be capable of as one text, by which a lock file records it: ``awq+draft_model``."""
+    return "+".join(sorted(capabilities)) or SERVING
+
+
+def choose(
+    capabilities: Collection[str], region: str | None, recorded: Mapping[str, str]
+) -> tuple[str, ImageRow | None]:
+    """The image for ``capabilities``, and the name it is recorded by.
+
+    It is the recorded one where ``region``'s registry has it, and else the one that the catalog prefers of those that
+    have all of ``capabilities``; None where there is none.
+
+    Args:
+        capabilities: what it has to be capable of.
+        region: where it is pulled; None where that is not known.
+        recorded: ``repository:tag`` by requirement (:class:`constructs_optim.recipe.lock.Lock`).
+    """
+    able = [row for row in rows() if row.capabilities >= set(capabilities) and region not in row.missing_in]
+    name = requirement(capabilities)
+    of_region = f"{name}@{region}"
+    for key in (of_region, name):
+        for row in able:
+            if recorded.get(key) == row.name:
+                return key, row
+    return of_region if name in recorded else name, next(iter(able), None)
+
+
 def select(capabilities: Collection[str], region: str | None = None) -> ImageRow | None:
-    """The preferred image that has all of ``capabilities``, and that ``region`` has where it is known."""
-    able = (row for row in rows() if row.capabilities >= set(capabilities))
-    return next((row for row in able if region not in row.missing_in), None)
+    """The image that the catalog prefers for ``capabilities``, of those that ``region`` has where it is known."""
+    return choose(capabilities, region, {})[1]
 
 
 def registry_accounts() -> dict[str, str]:

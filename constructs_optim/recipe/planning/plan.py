@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from constructs_optim.medusa.settings import CODE_VERSION
@@ -56,9 +57,10 @@ def violations(
     region: Any = None,
     environment: Any = None,
     max_runtime_seconds: Any = None,
+    containers: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Violation]:
     """All the rules a recipe breaks, whatever it is made of; an empty list where it can be planned."""
-    return check(Recipe(model, techniques, instance_type, region, environment, max_runtime_seconds))
+    return check(Recipe(model, techniques, instance_type, region, environment, max_runtime_seconds, containers))
 
 
 def plan(
@@ -71,6 +73,7 @@ def plan(
     environment: Mapping[str, str] | None = None,
     max_runtime_seconds: int | None = None,
     identity: Callable[[str], str] | None = None,
+    containers: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """Plan a recipe.
 
@@ -85,12 +88,14 @@ def plan(
             SDK), and 432,000 for EAGLE heads; 86,400 for training jobs.
         identity: gives stable text for a URI that holds tokens, whose own text changes from run to run. Default: the
             URI itself.
+        containers: the recorded images, by requirement (:class:`constructs_optim.recipe.lock.Lock`). Default: none,
+            so that each is the one that the catalog prefers.
 
     Raises:
         RecipeError: with every rule the recipe breaks.
         ValueError: when neither ``region`` nor ``registry`` says where images are pulled from.
     """
-    recipe = Recipe(model, techniques, instance_type, region, environment, max_runtime_seconds)
+    recipe = Recipe(model, techniques, instance_type, region, environment, max_runtime_seconds, containers)
     broken = check(recipe)
     if broken:
         raise RecipeError(broken)
@@ -98,6 +103,9 @@ def plan(
     if host is None:
         raise ValueError("plan() needs a region, or the registry that container images are pulled from")
     return _Planner(recipe, host, max_runtime_seconds, identity or str).plan()
+
+
+_TRAINING = frozenset({"training"})
 
 
 class _Particular(NamedTuple):
@@ -142,9 +150,19 @@ class _Planner:
             container=self._container(jobs),
             lossless=all(technique.lossless for technique in self.techniques),
             copy_requirements=self._component(),
+            containers=self._containers(),
             memory=estimate(self.recipe),
             warnings=warnings(self.recipe),
         )
+
+    def _containers(self) -> dict[str, str]:
+        needed: list[frozenset[str]] = []
+        if not any(t.hub_configuration for t in self.techniques):
+            needed.append(self.recipe.capabilities)
+        if any(t.training() is not None for t in self.techniques):
+            needed.append(_TRAINING)
+        chosen = (self.recipe.image_for(capabilities) for capabilities in needed)
+        return {name: image.name for name, image in chosen if image is not None}
 
     def _jobs(self) -> tuple[JobPlan, ...]:
         jobs: list[JobPlan] = []
@@ -210,7 +228,7 @@ class _Planner:
     def _training(self, stage: Stage, training: Training) -> _Particular:
         """A training job. How many processes take part decides how much is learned in a step."""
         image, instance = (
-            images.select({"training"}, self.recipe.region),
+            self.recipe.image_for(_TRAINING)[1],
             self.recipe.training_instance(training.compute),
         )
         assert image is not None  # noqa: S101 - the catalog has one

@@ -187,6 +187,7 @@ class Plan(_Data):
         container: how the result is served.
         lossless: whether what is served gives the model's own answers, rounding aside.
         copy_requirements: what one copy reserves of an instance where it is served as an inference component.
+        containers: the images of jobs and container, by requirement, as a lock file records them.
         memory: what it takes of the accelerators' memory; None where the model's size is not known.
         warnings: what works and is worth a second look.
     """
@@ -201,6 +202,7 @@ class Plan(_Data):
     container: ContainerPlan
     lossless: bool = True
     copy_requirements: ComponentPlan
+    containers: dict[str, str] = Field(default_factory=dict)
     memory: MemoryEstimate | None = None
     warnings: tuple[Advice, ...] = ()
 

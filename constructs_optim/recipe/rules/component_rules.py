@@ -80,9 +80,9 @@ def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
         needed = instances_for_copies(sound, row)
         if needed > most:
             yield Finding(
-                "max_instance_count",
+                "variant.max_instance_count",
                 most,
-                f"max_instance_count={needed}, fewer copies, or a larger instance type",
+                f"variant=VariantOptions(max_instance_count={needed}), fewer copies, or a larger instance type",
                 reason=f"the copies of {', '.join(c.label for c in sound)} take {needed} instances of {row.name}",
             )
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.given import is_mapping
+from constructs_optim.recipe.lock import LOCK_FILE
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.tokens import is_token
 
 from .registry import Finding, rule
 
+_LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html"
 _JOB_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ModelQuantizationConfig.html"
 _MODEL_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html"
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
@@ -25,7 +27,7 @@ _ADDED = 2
     "OPT030",
     title="An image has all that the techniques need",
     reason="no container image carries these techniques together",
-    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html",
+    link=_LMI,
 )
 def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     if recipe.known_techniques and images.select(recipe.capabilities) is None:
@@ -33,6 +35,27 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(
             "techniques", methods, "fewer techniques; `constructs-optim catalog images` lists what each image can do"
         )
+
+
+@rule(
+    "OPT035",
+    title="A recorded container can do what its techniques need",
+    reason="the lock file records an image that does not carry these techniques",
+    link=_LMI,
+)
+def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
+    for capabilities in (recipe.capabilities, *([{"training"}] if recipe.trained_techniques else [])):
+        requirement = images.requirement(capabilities)
+        for name, recorded in recipe.containers.items():
+            able = (row.name for row in images.rows() if row.capabilities >= set(capabilities))
+            if name.partition("@")[0] == requirement and recorded not in able:
+                preferred = images.select(capabilities)
+                yield Finding(
+                    f"containers[{name!r}]",
+                    recorded,
+                    f"no entry {name!r} in {LOCK_FILE}"
+                    + (f", and the next synthesis records {preferred.name}" if preferred is not None else ""),
+                )
 
 
 @rule(

@@ -60,7 +60,7 @@ def in_range(value: Any, least: int, most: int | None = None) -> bool:
     of=Hosting,
 )
 def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
-    for place, name in (("endpoint_name", hosting.endpoint_name), ("variant_name", hosting.variant_name)):
+    for place, name in (("endpoint_name", hosting.endpoint_name), ("variant.name", hosting.variant_name)):
         if name is None and place == "endpoint_name":
             continue
         if not isinstance(name, str) or not (is_token(name) or _NAME.fullmatch(name)):
@@ -79,7 +79,7 @@ def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
     if not in_range(hosting.initial_instance_count, least):
         count = hosting.initial_instance_count
         reason = "a count is a number, and this is text" if isinstance(count, str) else None
-        yield Finding("initial_instance_count", count, f"a whole number from {least} on", reason=reason)
+        yield Finding("variant.initial_instance_count", count, f"a whole number from {least} on", reason=reason)
 
 
 @rule(
@@ -92,18 +92,20 @@ def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
 )
 def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
     least, most, start = hosting.minimum_instance_count, hosting.maximum_instance_count, hosting.initial_instance_count
-    given = [("min_instance_count", least), ("max_instance_count", most)]
+    given = [("variant.min_instance_count", least), ("variant.max_instance_count", most)]
     if not hosting.serves_components:
         for place, value in given:
             if value is not None:
                 yield Finding(place, value, "inference_component=True, or auto_scale(...) for a variant's instances")
         return
     if least is not None and not in_range(least, 0):
-        yield Finding("min_instance_count", least, "a whole number from 0 on", reason="no number of instances")
+        yield Finding("variant.min_instance_count", least, "a whole number from 0 on", reason="no number of instances")
     elif most is not None and not in_range(most, max(1, least or 0)):
-        yield Finding("max_instance_count", most, f"a whole number from {max(1, least or 0)} on")
+        yield Finding("variant.max_instance_count", most, f"a whole number from {max(1, least or 0)} on")
     elif most is not None and in_range(start, 0) and not (least or 0) <= start <= most:
-        yield Finding("initial_instance_count", start, f"a number from {least or 0} to {most}, the managed range")
+        yield Finding(
+            "variant.initial_instance_count", start, f"a number from {least or 0} to {most}, the managed range"
+        )
 
 
 @rule(
@@ -116,9 +118,9 @@ def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
 def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
     for path, option, kind, example in (
         ("adapters", hosting.adapter_settings, Adapters, "Adapters(max_loaded=4, max_rank=64)"),
-        ("capacity_reservation", hosting.capacity_reservation, CapacityReservation, _RESERVATION_EXAMPLE),
-        ("observability", hosting.observability, Observability, "Observability(enhanced=True)"),
-        ("routing", hosting.routing, Routing, "Routing.least_outstanding_requests()"),
+        ("variant.capacity_reservation", hosting.capacity_reservation, CapacityReservation, _RESERVATION_EXAMPLE),
+        ("monitoring.observability", hosting.observability, Observability, "Observability(enhanced=True)"),
+        ("variant.routing", hosting.routing, Routing, "Routing.least_outstanding_requests()"),
         ("update_policy", hosting.update, UpdateSettings, "UpdatePolicy.all_at_once()"),
     ):
         if option is not None and not isinstance(option, kind):
@@ -169,9 +171,9 @@ def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
 )
 def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     for place, seconds, least in (
-        ("model_data_download_timeout", hosting.download_timeout_seconds, 60),
-        ("container_startup_timeout", hosting.startup_timeout_seconds, 60),
-        ("instance_provision_timeout", hosting.provision_timeout_seconds, 300),
+        ("variant.model_data_download_timeout", hosting.download_timeout_seconds, 60),
+        ("variant.container_startup_timeout", hosting.startup_timeout_seconds, 60),
+        ("variant.instance_provision_timeout", hosting.provision_timeout_seconds, 300),
     ):
         if seconds is not None and not in_range(seconds, least, 3600):
             yield Finding(place, f"{seconds} s", f"{least} to 3600 seconds")
@@ -192,7 +194,7 @@ def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
     patience = _COMPONENT_PATIENCE if hosting.serves_components else _ENDPOINT_PATIENCE
     if given != (None, None, None) and all(in_range(each, 0) for each in seconds) and sum(seconds) > patience:
         yield Finding(
-            "container_startup_timeout",
+            "variant.container_startup_timeout",
             f"{sum(seconds)} s",
             f"Keep the times for download, startup and provisioning within {patience} s together: a model that takes "
             "longer fails the deployment while SageMaker goes on",
@@ -211,12 +213,14 @@ def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
     with_disks = sorted({row.name for row in hosting.rows if row.nvme_gb})
     size = Described(f"{hosting.volume_gib} GiB") if hosting.volume_gib is not None else None
     key = Described("a KMS key") if hosting.encrypted_volume else None
-    for place, given in (("volume_size", size), ("encryption_key", key)):
+    for place, given in (("variant.volume_size", size), ("encryption_key", key)):
         if given is not None and with_disks:
             types = ", ".join(with_disks)
             yield Finding(place, given, f"leave {place} out, or choose a type without NVMe disks instead of {types}")
     if hosting.volume_gib is not None and not in_range(hosting.volume_gib, 1, 512):
-        yield Finding("volume_size", f"{hosting.volume_gib} GiB", "1 to 512 GiB", reason="a volume has 1 to 512 GiB")
+        yield Finding(
+            "variant.volume_size", f"{hosting.volume_gib} GiB", "1 to 512 GiB", reason="a volume has 1 to 512 GiB"
+        )
 
 
 @rule(
@@ -233,10 +237,12 @@ def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
     kinds = {row.kind for row in hosting.rows}
     fitting = [name for name, kind in _IMAGES.items() if not kinds or kinds == {kind}]
     if version not in _IMAGES:
-        yield Finding("inference_ami_version", version, " or ".join(fitting), reason="there is no such machine image")
+        yield Finding(
+            "variant.inference_ami_version", version, " or ".join(fitting), reason="there is no such machine image"
+        )
     elif version not in fitting:
-        suggestion = " or ".join(fitting) or "leave inference_ami_version out: the pools have accelerators of two kinds"
-        yield Finding("inference_ami_version", version, suggestion)
+        suggestion = " or ".join(fitting) or "leave it out: the pools have accelerators of two kinds"
+        yield Finding("variant.inference_ami_version", version, suggestion)
 
 
 @rule(
@@ -252,10 +258,10 @@ def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
     if not isinstance(reservation, CapacityReservation):
         return
     if not (is_token(reservation.arn) or _RESERVATION.fullmatch(reservation.arn)):
-        yield Finding("capacity_reservation.arn", reservation.arn, _RESERVATION_EXAMPLE)
+        yield Finding("variant.capacity_reservation.arn", reservation.arn, _RESERVATION_EXAMPLE)
     if hosting.pooled and len(hosting.instance_types) > 1:
         yield Finding(
-            "capacity_reservation",
+            "variant.capacity_reservation",
             "with instance_pools",
             "a reservation for one instance type, or pools",
             reason="a reservation is of one instance type, and SageMaker launches nothing outside it",

@@ -149,4 +149,4 @@ def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
 def _runtime_is_in_range(recipe: Recipe) -> Iterator[Finding]:
     given = recipe.max_runtime_seconds
     if given is not None and not (type(given) is int and 1 <= given <= _LONGEST_RUNTIME):
-        yield Finding("max_runtime", f"{given} s", f"1 to {_LONGEST_RUNTIME} seconds (28 days)")
+        yield Finding("jobs.max_runtime", f"{given} s", f"1 to {_LONGEST_RUNTIME} seconds (28 days)")

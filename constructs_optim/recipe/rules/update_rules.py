@@ -83,7 +83,9 @@ def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
 )
 def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
     if hosting.rollback_alarms > MOST_ROLLBACK_ALARMS:
-        yield Finding("rollback_alarms", f"{hosting.rollback_alarms} alarms", f"at most {MOST_ROLLBACK_ALARMS}")
+        yield Finding(
+            "update_policy.rollback_alarms", f"{hosting.rollback_alarms} alarms", f"at most {MOST_ROLLBACK_ALARMS}"
+        )
 
 
 @rule(

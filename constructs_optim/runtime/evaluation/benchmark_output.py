@@ -8,6 +8,7 @@ from it.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import tarfile
@@ -16,18 +17,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, TypedDict, cast
 
+from ..aws import client
+from ..documents import list_in, nested, object_in
 from ..errors import DeploymentError
-from ..requests.value_shapes import list_in, nested, object_in
 from .formula import calculate
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.literals import StandardUnitType
+    from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef
 
 ARCHIVE = "output/output.tar.gz"
 """Where the archive is, below the job's output location."""
 _SUMMARY = "profile_export_aiperf.json"
 _LARGEST_SUMMARY = 8_000_000
 _LEVEL = re.compile(r"(?:^|/)concurrency_(\d{1,6})(?:/|$)")
+_NAMESPACE = "ConstructsOptim/Evaluation"
+# PutMetricData takes 1,000 metrics and 1 MB; a smaller request is repeated sooner.
+_AT_ONCE = 200
 _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3}
 
 
@@ -171,3 +177,28 @@ def _with_formulas(metrics: Mapping[str, float], discount: float = 0.0) -> dict[
             if value is not None:
                 values[definition["name"]] = value
     return values
+
+
+def publish(dimensions: Mapping[str, str], artifact_key: str, levels: Sequence[Level], *, at: dt.datetime) -> None:
+    """Publish every metric of every concurrency, at the time the evaluation ended."""
+    data = [datum for level in levels for datum in _data(dimensions, artifact_key, level, at)]
+    cloudwatch = client("cloudwatch")
+    for start in range(0, len(data), _AT_ONCE):
+        cloudwatch.put_metric_data(Namespace=_NAMESPACE, MetricData=data[start : start + _AT_ONCE])
+
+
+def _data(
+    dimensions: Mapping[str, str], artifact_key: str, level: Level, at: dt.datetime
+) -> Iterator[MetricDatumTypeDef]:
+    named = {**dimensions, "Concurrency": str(level.concurrency), "ArtifactKey": artifact_key}
+    listed: list[DimensionTypeDef] = [{"Name": name, "Value": value} for name, value in named.items()]
+    for definition in metric_definitions():
+        value = level.metrics.get(definition["name"])
+        if value is not None:
+            yield {
+                "MetricName": definition["metric_name"],
+                "Dimensions": listed,
+                "Timestamp": at,
+                "Unit": definition["unit"],
+                "Value": value,
+            }

@@ -43,8 +43,8 @@ def fleet(request: EvaluationRequest, sagemaker: SageMakerClient, region: str, f
     endpoint = sagemaker.describe_endpoint(EndpointName=request.endpoint_name)
     counts = _counts(request, endpoint)
     notes = list[str]()
-    if request.component_name and request.share_of_instance is not None:
-        component = sagemaker.describe_inference_component(InferenceComponentName=request.component_name)
+    if request.inference_component_name and request.share_of_instance is not None:
+        component = sagemaker.describe_inference_component(InferenceComponentName=request.inference_component_name)
         copies = component.get("RuntimeConfig", {}).get("CurrentCopyCount", 1)
         # A component pays for its copies' share of the accelerators, on whichever instances they are.
         whole = sum(counts.values()) or 1

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..documents import object_in
 from ..requests.evaluation_properties import EvaluationRequest
-from ..requests.value_shapes import object_in
 from .benchmark_output import Level
 from .evaluated_fleet import Fleet
 
@@ -35,13 +35,14 @@ def result(
     requests, seconds = parameters.get("request_count"), parameters.get("benchmark_duration")
     price = evaluated.price_per_hour
     count = max(1, round(evaluated.count))
+    component = request.inference_component_name
     return {
         "schema": 1,
         "subject": {
             "label": request.label,
             "endpoint_name": request.endpoint_name,
             **({"variant_name": request.variant_name} if request.variant_name else {}),
-            **({"inference_component_name": request.component_name} if request.component_name else {}),
+            **({"inference_component_name": component} if component else {}),
             "artifact_key": evaluated.artifact_key,
             "instance_type": evaluated.instance_type,
             "instance_count": count,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ..requests.evaluation_properties import Gate, Limit, Quality
+from ..requests.evaluation_properties import EvaluationRequest, Gate, Limit, Quality
+from ..store.run_records import EvaluationRecords
 from .formula import calculate
+
+_NEXT_STEP = "Next: keep the recipe that was in service, or change requirements and recipe, and deploy again"
+Values = Mapping[int, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ def misses(
 
 def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[str]:
     value = calculate(limit.formula, values)
-    at = f"{limit.title} at {_users(users)}"
+    at = f"{limit.title or limit.formula} at {_users(users)}"
     most, least = limit.at_most, limit.at_least
     if value is None:
         yield f"{at} was not measured: no request succeeded, or its price is not known"
@@ -69,7 +75,8 @@ def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[s
 
 
 def _worse(gate: Gate, after: Mapping[str, float], before: Mapping[str, float], users: int) -> Iterator[str]:
-    for name, title, higher_is_better in gate.compared:
+    for compared in gate.compared:
+        name, title = compared.metric, compared.title or compared.metric
         if name not in before or before[name] <= 0 or gate.max_regression is None:
             continue
         at = f"{title} at {_users(users)}"
@@ -77,7 +84,7 @@ def _worse(gate: Gate, after: Mapping[str, float], before: Mapping[str, float], 
             yield f"{at} was not measured, and it was {before[name]:.4g} before"
             continue
         change = after[name] / before[name] - 1
-        worse = -change if higher_is_better else change
+        worse = -change if compared.better == "higher" else change
         if worse > gate.max_regression:
             went = "fell" if change < 0 else "rose"
             yield (
@@ -116,3 +123,97 @@ def _shown(value: float, unit: str) -> str:
 
 def _by(value: float, limit: float) -> str:
     return f" ({abs(value / limit - 1):.0%} {'more' if value > limit else 'less'})" if limit else ""
+
+
+def compare(
+    answers: Sequence[str | None], others: Sequence[str | None], *, same_weights: bool, with_what: str
+) -> Answers:
+    """How answers compare with others to the same prompts; those that have no other are left out."""
+    pairs = [
+        (number, ours, theirs)
+        for number, (ours, theirs) in enumerate(zip(answers, others, strict=False), 1)
+        if ours is not None and theirs is not None
+    ]
+    different = [(number, ours, theirs) for number, ours, theirs in pairs if ours != theirs]
+    apart = sum(_difference(ours, theirs) for _, ours, theirs in different)
+    return Answers(
+        compared=len(pairs),
+        failed=sum(answer is None for answer in answers),
+        identical=len(pairs) - len(different),
+        difference=apart / len(pairs) if pairs else 0.0,
+        first_different=different[0][0] if different else 0,
+        same_weights=same_weights,
+        with_what=with_what,
+    )
+
+
+def _difference(ours: str, theirs: str) -> float:
+    """The share of words by which two answers differ."""
+    return 1 - difflib.SequenceMatcher(None, ours.split(), theirs.split(), autojunk=False).ratio()
+
+
+class Verdict:
+    """Judges the run of an evaluation that counts.
+
+    Args:
+        request: what was asked for.
+        records: of this evaluation.
+        before: of what it replaces; None where it replaces nothing.
+    """
+
+    def __init__(
+        self, request: EvaluationRequest, records: EvaluationRecords, before: EvaluationRecords | None
+    ) -> None:
+        self._request, self._records = request, records
+        decision = before.current() if before is not None else None
+        # What was not let through is no measure for what comes after it.
+        self._before = before if decision is not None and decision.get("accepted") else None
+        self._decision_before = decision if self._before is not None else None
+
+    def misses(self, run: str) -> list[str]:
+        """All that is not as required; empty where nothing is required."""
+        gate = self._request.gate
+        if gate is None:
+            return []
+        result = self._records.run_result(run)
+        earlier = self._before.result() if self._before is not None else None
+        return misses(gate, _values(result), _values(earlier), self._answers(run))
+
+    def refusal(self, found: list[str]) -> str | None:
+        """What the stack is told; None where nothing is missed."""
+        if not found:
+            return None
+        place = f"evaluations/{self._records.key}/"
+        return (
+            f"{self._request.label} does not come to what is required: {'; '.join(found)}. Report: "
+            f"s3://{self._records.bucket}/{place}. {_NEXT_STEP}"
+        )
+
+    def decision(self, run: str, found: list[str]) -> dict[str, Any]:
+        """What is written down."""
+        return {
+            "accepted": not found,
+            "before": self._before.key if self._before is not None else None,
+            "lossless": self._request.lossless,
+            "misses": found,
+            "run": run,
+        }
+
+    def _answers(self, run: str) -> Answers | None:
+        kept = self._records.answers(run)
+        if kept is None or self._request.gate is None or self._request.gate.quality is None:
+            return None
+        answers, references = kept["answers"], kept["references"]
+        if any(reference is not None for reference in references):
+            return compare(answers, references, same_weights=False, with_what="the reference answers")
+        decision = self._decision_before
+        earlier = self._before.answers(decision["run"]) if self._before is not None and decision is not None else None
+        if earlier is None or earlier.get("prompts_digest") != kept["prompts_digest"]:
+            # Nothing to compare with: all there is to require is that there are answers.
+            return compare(answers, [], same_weights=False, with_what="nothing")
+        same_weights = self._request.lossless and bool(decision and decision.get("lossless"))
+        return compare(answers, earlier["answers"], same_weights=same_weights, with_what="those of what it replaces")
+
+
+def _values(result: Mapping[str, Any] | None) -> dict[int, dict[str, float]]:
+    return {level["concurrency"]: level["metrics"] for level in (result or {}).get("levels", [])}

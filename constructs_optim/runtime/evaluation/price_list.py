@@ -6,12 +6,13 @@ Source: AWS Price List API reference, GetProducts; attributes of ``AmazonSageMak
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import boto3
 
-from ..custom_resource import CLIENT
-from .price_terms import hourly_prices
+from ..aws import CLIENT
+from ..documents import nested, object_in
 
 if TYPE_CHECKING:
     from mypy_boto3_pricing.client import PricingClient
@@ -37,3 +38,12 @@ def instance_price_per_hour(instance_type: str, *, region: str, partition: str =
     )
     prices = {price for page in listed for text in page["PriceList"] for price in hourly_prices(json.loads(text))}
     return min(prices, default=None)
+
+
+def hourly_prices(product: Mapping[str, object]) -> Iterator[float]:
+    """What a product costs on demand, in US dollars an hour."""
+    for term in object_in(nested(product, "terms", "OnDemand")).values():
+        for dimension in object_in(nested(term, "priceDimensions")).values():
+            price = float(str(nested(dimension, "pricePerUnit", "USD") or 0))
+            if str(nested(dimension, "unit")).lower() in ("hrs", "hours", "hour") and price > 0:
+                yield price

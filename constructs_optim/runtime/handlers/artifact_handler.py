@@ -18,29 +18,25 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ..cloudformation import Event, issued_at
-from ..custom_resource import (
-    answer,
-    client,
-    deleted_artifacts,
-    failed_request,
-)
-from ..errors import DeploymentError, code_of
-from ..jobs.artifact_jobs import of_kind
+from ..aws import client
+from ..cloudformation import Event, failed_request, issued_at
+from ..custom_resource import handle
+from ..documents import list_in, nested, object_in
+from ..errors import DeploymentError, Superseded, code_of
+from ..jobs.artifact_jobs import KINDS
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
 from ..jobs.source import is_of
-from ..requests.properties import ArtifactProperties, parse_artifact_properties, parse_store
-from ..requests.value_shapes import list_in, nested, object_in
+from ..requests.fields import validate
+from ..requests.properties import ArtifactProperties, StoreProperties
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
+from ..store.json_records import NewerRecord
 from ..store.owner_records import (
     LEAVING,
     Owner,
     OwnerRecord,
     OwnerRecords,
-    Superseded,
 )
-from ..store.record_schema import NewerRecord
 from ..telemetry import entry_point, log
 
 if TYPE_CHECKING:
@@ -56,12 +52,12 @@ _DEPLOY_ITS_MAKER = (
 
 @entry_point
 def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets an answer."""
-    answer(event, context, ensure=_ensure, delete=_delete)
+    """Entry point. Whatever happens, CloudFormation gets a response."""
+    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = parse_artifact_properties(event["ResourceProperties"])
+    wanted = validate(ArtifactProperties, event["ResourceProperties"])
     owner, request = _owner(event), event["RequestId"]
     s3 = client("s3")
     key = wanted.artifact_key
@@ -95,13 +91,13 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
 
 
 def _delete(event: Event) -> None:
-    bucket, kms_key_arn = parse_store(event["ResourceProperties"])
+    store = validate(StoreProperties, event["ResourceProperties"])
     # A stack must not need an upgrade to be deleted.
-    records = OwnerRecords(client("s3"), bucket, kms_key_arn, any_schema=True)
+    records = OwnerRecords(client("s3"), store.bucket, store.kms_key_arn, any_schema=True)
     owner, request = _owner(event), event["RequestId"]
     physical_id = event.get("PhysicalResourceId")
     try:
-        record = _begin(records, event, gives_up=lambda record: deleted_artifacts(record, physical_id))
+        record = _begin(records, event, gives_up=lambda record: record.deleted_with(physical_id))
         for key in sorted(record.keys_in(LEAVING)):
             records.left(owner, request, key)
             log("forgot", artifact=key)
@@ -199,12 +195,12 @@ def _known(store: ArtifactStore, wanted: ArtifactProperties, claim: Claim | None
             f"account {claim.maker} makes it{_for_stacks(claim)}{_until(claim)}",
             "deploy again when its job has ended; that account can look at the job",
         )
-    return _known_of_job(store, claim, wanted.kind)
+    return _known_of_job(store, claim, wanted.job_kind)
 
 
 def _known_of_job(store: ArtifactStore, claim: Claim, of: str) -> _Known:
     """About a job of that kind, which this account can look at."""
-    name, made_by = job_name(store.bucket, claim.artifact_key, claim.attempt), of_kind(of)
+    name, made_by = job_name(store.bucket, claim.artifact_key, claim.attempt), KINDS[of]
     kind = made_by.kind
     job = SageMakerJobs(client("sagemaker"), kind).describe(name)
     if job is None:

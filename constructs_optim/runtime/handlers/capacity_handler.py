@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from ..aws import client
 from ..cloudformation import Event
-from ..custom_resource import answer, client
+from ..custom_resource import handle
 from ..errors import message_of
-from ..requests.properties import parse_capacity_properties
+from ..requests.fields import validate
+from ..requests.properties import CapacityProperties
 from ..telemetry import entry_point, log
 
 if TYPE_CHECKING:
@@ -25,17 +27,17 @@ _ID = "copies-of-"
 
 @entry_point
 def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets an answer."""
-    answer(event, context, ensure=_ensure, delete=_delete)
+    """Entry point. Whatever happens, CloudFormation gets a response."""
+    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = parse_capacity_properties(event["ResourceProperties"])
+    wanted = validate(CapacityProperties, event["ResourceProperties"])
     # On Create as well: the component may be older than this resource.
     copies = _copies_now(event["StackId"], wanted.component_logical_id)
     if copies is None:
-        log("initial copies", copies=wanted.initial_copies)
-        copies = wanted.initial_copies
+        log("initial copies", copies=wanted.initial_copy_count)
+        copies = wanted.initial_copy_count
     else:
         log("kept copies", copies=copies)
     return f"{_ID}{wanted.component_logical_id}", {"CopyCount": str(copies)}

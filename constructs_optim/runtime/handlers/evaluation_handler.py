@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from ..aws import client
 from ..cloudformation import Event, issued_at, signal
-from ..custom_resource import answer, client
+from ..custom_resource import handle
+from ..documents import is_artifact_key
 from ..errors import code_of
-from ..evaluation.evaluation_verdict import Verdict
-from ..jobs.run_control import start_watching, stop_runs
+from ..evaluation.gate import Verdict
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
-from ..jobs.watching import deadline
-from ..requests.evaluation_properties import EvaluationProperties, EvaluationRequest, parse_evaluation_properties
-from ..requests.properties import is_artifact_key
-from ..store.evaluation_records import EvaluationRecords
-from ..store.run_records import run_of
+from ..jobs.watching import deadline, start_watching, stop_runs
+from ..requests.evaluation_properties import EvaluationProperties, EvaluationRequest
+from ..requests.fields import validate
+from ..store.run_records import EvaluationRecords, run_of
 from ..telemetry import entry_point, log
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 @entry_point
 def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets an answer."""
-    answer(event, context, ensure=_ensure, delete=_delete)
+    """Entry point. Whatever happens, CloudFormation gets a response."""
+    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = parse_evaluation_properties(event["ResourceProperties"])
+    wanted = validate(EvaluationProperties, event["ResourceProperties"])
     request = wanted.request
     key = request.key(*_place(event))
     records = _records(request, key)
@@ -82,7 +82,7 @@ def _start(event: Event, wanted: EvaluationProperties, key: str) -> None:
 
 def _delete(event: Event) -> None:
     """Stop what is still measured; results stay in the store."""
-    request = parse_evaluation_properties(event["ResourceProperties"]).request
+    request = validate(EvaluationProperties, event["ResourceProperties"]).request
     physical_id = event.get("PhysicalResourceId")
     # The request of a creation that failed may have started its execution all the same.
     key = str(physical_id) if is_artifact_key(physical_id) else request.key(*_place(event))

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from ..custom_resource import client
+from ..aws import client
+from ..documents import is_artifact_key
 from ..errors import (
     DeploymentError,
     InvalidEvent,
@@ -21,23 +22,21 @@ from ..errors import (
     message_of,
 )
 from ..evaluation import evaluation_report
-from ..evaluation.answering import answer_prompts
-from ..evaluation.benchmark_output import ARCHIVE, Level, read_levels
+from ..evaluation.benchmark_output import ARCHIVE, Level, publish, read_levels
+from ..evaluation.completions import complete_prompts
 from ..evaluation.evaluated_fleet import Fleet, fleet
-from ..evaluation.evaluation_verdict import Verdict
-from ..evaluation.metric_publishing import publish
+from ..evaluation.gate import Verdict
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
 from ..jobs.watching import (
     DONE,
     again,
     end,
-    look_later,
+    poll_later,
     tell,
 )
-from ..requests.evaluation_properties import EvaluationRequest, parse_evaluation_request
-from ..requests.properties import is_artifact_key
-from ..store.evaluation_records import EvaluationRecords
-from ..store.run_records import run_job_name
+from ..requests.evaluation_properties import EvaluationRequest
+from ..requests.fields import validate
+from ..store.run_records import EvaluationRecords, run_job_name
 from ..telemetry import entry_point, log
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ _NOT_HERE = (
 @entry_point
 def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, object]:
     """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
-    request = parse_evaluation_request(event.get("Request"))
+    request = validate(EvaluationRequest, event.get("Request"))
     run, issued = _run(event), _issued(event)
     region, account = context.invoked_function_arn.split(":")[3:5]
     key = request.key(account, region)
@@ -63,7 +62,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, ob
     if records.is_given_up(issued):
         return end(event, failure=f"the evaluation of {request.label} was given up")
     try:
-        return _Look(event, request, records, run, issued, region, context).next_step()
+        return _Poll(event, request, records, run, issued, region, context).next_step()
     except DeploymentError as error:
         return end(event, failure=f"the evaluation of {request.label} failed: {error}")
 
@@ -85,7 +84,7 @@ def _issued(event: Mapping[str, object]) -> int:
     return issued
 
 
-class _Look:
+class _Poll:
     def __init__(
         self,
         event: Mapping[str, object],
@@ -111,14 +110,14 @@ class _Look:
             log("looked", job=self.name, status=status)
             if status != BENCHMARK.completed:
                 return self._wait(job, status)
-            if not answer_prompts(self.request, self.records, self.run, self.context):
+            if not complete_prompts(self.request, self.records, self.run, self.context):
                 return again(1)
             self._finish(job)
         return self._judge()
 
     def _create(self) -> dict[str, object]:
         self.records.begin(self.run, self.name)
-        network = {"NetworkConfig": {"VpcConfig": dict(self.request.vpc_config)}} if self.request.vpc_config else {}
+        network = {"NetworkConfig": {"VpcConfig": self.request.vpc_config}} if self.request.vpc_config else {}
         try:
             self.jobs.create(
                 {
@@ -127,7 +126,7 @@ class _Look:
                     "OutputConfig": {"S3OutputLocation": self.records.output_uri(self.run)},
                     "AIWorkloadConfigIdentifier": self.request.workload_config_name,
                     "RoleArn": self.request.role_arn,
-                    "Tags": [{"Key": tag, "Value": value} for tag, value in self.request.tags],
+                    "Tags": self.request.tags,
                     **network,
                 }
             )
@@ -144,7 +143,7 @@ class _Look:
         return again(5)
 
     def _target(self) -> dict[str, object]:
-        component = self.request.component_name
+        component = self.request.inference_component_name
         listed = {"InferenceComponents": [{"Identifier": component}]} if component else {}
         return {"Identifier": self.request.endpoint_name, **listed}
 
@@ -154,7 +153,7 @@ class _Look:
             raise DeploymentError(
                 f"the benchmark job {self.name} ended as {status}: {reason}. Deploy again to repeat it"
             )
-        return look_later(
+        return poll_later(
             self.event,
             f"the benchmark job {self.name} is still {status}",
             since=job["CreationTime"],

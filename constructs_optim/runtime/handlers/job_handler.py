@@ -18,36 +18,26 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ..cloudformation import Event, issued_at, signal
-from ..custom_resource import (
-    answer,
-    client,
-    deleted_artifacts,
-    failed_request,
-)
-from ..errors import DeploymentError, code_of
-from ..jobs.artifact_jobs import of_kind
+from ..aws import client
+from ..cloudformation import Event, failed_request, issued_at, signal
+from ..custom_resource import handle
+from ..documents import is_artifact_key, object_in
+from ..errors import DeploymentError, Superseded, code_of, message_of
+from ..jobs.artifact_jobs import KINDS
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
+from ..jobs.signals import artifact_data
 from ..jobs.source import ResolvedSource, resolve, with_reads
-from ..jobs.watching import deadline
-from ..requests.properties import (
-    ArtifactSource,
-    HubSource,
-    JobProperties,
-    S3Source,
-    is_artifact_key,
-    parse_job_kind,
-    parse_job_properties,
-    parse_store,
-)
-from ..requests.value_shapes import object_in
+from ..jobs.watching import deadline, start_watching
+from ..requests.fields import validate
+from ..requests.properties import ArtifactSource, HubSource, JobProperties, S3Source, StoreProperties
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
+from ..store.json_records import NewerRecord
 from ..store.owner_records import (
     ANSWERED,
     CARRIED_OUT,
@@ -55,14 +45,12 @@ from ..store.owner_records import (
     Owner,
     OwnerRecord,
     OwnerRecords,
-    Superseded,
 )
-from ..store.record_schema import NewerRecord
-from ..store.stacks import gone
 from ..telemetry import entry_point, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
+    from mypy_boto3_cloudformation.client import CloudFormationClient
 
 _MOST_ATTEMPTS = 50
 # 28 days, the most a job may be given (API reference, StoppingCondition).
@@ -77,14 +65,14 @@ _DECISIVE = ("RecipeKey", "Source", "Reads", "Bucket", "WaitHandle")
 
 @entry_point
 def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets an answer."""
-    answer(event, context, ensure=_ensure, delete=_delete)
+    """Entry point. Whatever happens, CloudFormation gets a response."""
+    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 class _Deployment:
     """One resource's request, and what it is carried out with."""
 
-    def __init__(self, event: Event, kind: str, bucket: str, kms_key_arn: str | None) -> None:
+    def __init__(self, event: Event, wanted: StoreProperties) -> None:
         self.event = event
         self.owner = Owner(event["StackId"], event["LogicalResourceId"])
         self.request: str = event["RequestId"]
@@ -92,9 +80,9 @@ class _Deployment:
         self.s3 = client("s3")
         # A stack must not need an upgrade to be deleted.
         deletes = event["RequestType"] == "Delete"
-        self.store = ArtifactStore(self.s3, bucket, kms_key_arn, any_schema=deletes)
-        self.records = OwnerRecords(self.s3, bucket, kms_key_arn, any_schema=deletes)
-        self.made_by = of_kind(kind)
+        self.store = ArtifactStore(self.s3, wanted.bucket, wanted.kms_key_arn, any_schema=deletes)
+        self.records = OwnerRecords(self.s3, wanted.bucket, wanted.kms_key_arn, any_schema=deletes)
+        self.made_by = KINDS[wanted.job_kind]
         self.jobs = SageMakerJobs(self.sagemaker, self.made_by.kind)
         self.stopped: list[str] = []
 
@@ -109,6 +97,11 @@ class _Deployment:
             properties=_digest(before) if before is not None else "",
             gives_up=gives_up,
         )
+
+    def check_request(self, key: str, wanted: JobProperties, source: ResolvedSource) -> None:
+        """Refuse a request that SageMaker would refuse, before anything is written about it."""
+        name, output = job_name(self.store.bucket, key, 1), self.store.model_uri(key, 1)
+        self.jobs.check(self.made_by.request(name, key, output, wanted, source, self.store))
 
     def abandon(self, key: str) -> None:
         """Give up the owner's interest in an artifact that its record does not want any more.
@@ -143,7 +136,7 @@ class _Deployment:
         if claim is None:
             return None
         others = [owner for owner in claim.owners if owner != self.owner]
-        dead = gone(others, self.owner, client("cloudformation")) if others else ()
+        dead = _gone(others, self.owner, client("cloudformation")) if others else ()
         return self.store.leave(key, self.owner, finished=True, gone=dead)
 
     def _rejoin(self, key: str) -> None:
@@ -191,8 +184,8 @@ class _Deployment:
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = parse_job_properties(event["ResourceProperties"])
-    deployment = _Deployment(event, wanted.kind, wanted.bucket, wanted.kms_key_arn)
+    wanted = validate(JobProperties, event["ResourceProperties"])
+    deployment = _Deployment(event, wanted)
     digest = _digest(event["ResourceProperties"])
     try:
         record = deployment.begin()
@@ -200,6 +193,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         kept = _kept(event, wanted, record, digest)
         source = _source(deployment, wanted, is_needed=kept is None)
         key = kept or artifact_key(wanted.recipe_key, source.identity)
+        deployment.check_request(key, wanted, source)
         key = deployment.records.refer(deployment.owner, deployment.request, key).chosen[deployment.request]
     except Superseded:
         deployment.make_up_for_earlier_tries()
@@ -233,14 +227,14 @@ def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: Reso
         deployment.owner,
         due=_due(wanted),
         source={"identity": source.identity},
-        description=dict(wanted.description),
+        description=wanted.description,
     )
     manifest = store.manifest(key, claim.attempt)
     if manifest is not None:
         check_manifest(store, key, manifest, repositories=wanted.serving_repositories)
         log("reused", artifact=key)
         if wanted.wait_handle:
-            signal(wanted.wait_handle, data=signal_data(manifest))
+            signal(wanted.wait_handle, data=artifact_data(manifest))
         return _attributes(key, manifest["job_name"], manifest["model_data_uri"], source)
     claim = _start(deployment, claim, wanted, source)
     _watch(event, wanted, claim)
@@ -358,36 +352,30 @@ def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: 
 def _watch(event: Event, wanted: JobProperties, claim: Claim) -> None:
     """Start the watcher, once for each event: a repeated event finds the execution it started before."""
     once = hashlib.sha256(f"{event['StackId']}{event['RequestId']}".encode()).hexdigest()[:32]
-    try:
-        client("stepfunctions").start_execution(
-            stateMachineArn=wanted.state_machine_arn,
-            name=f"{claim.artifact_key[:32]}-{once}",
-            input=json.dumps(
-                {
-                    "Kind": wanted.kind,
-                    "Bucket": wanted.bucket,
-                    "KmsKeyArn": wanted.kms_key_arn,
-                    "ArtifactKey": claim.artifact_key,
-                    "Attempt": claim.attempt,
-                    "ServingRepositories": list(wanted.serving_repositories),
-                    "Account": Owner(event["StackId"], event["LogicalResourceId"]).account,
-                    "Deadline": deadline(wanted.wait_seconds),
-                    "WaitHandle": wanted.wait_handle,
-                }
-            ),
-        )
-    except ClientError as error:
-        if code_of(error) != "ExecutionAlreadyExists":
-            raise
+    start_watching(
+        client("stepfunctions"),
+        wanted.state_machine_arn,
+        f"{claim.artifact_key[:32]}-{once}",
+        {
+            "Kind": wanted.job_kind,
+            "Bucket": wanted.bucket,
+            "KmsKeyArn": wanted.kms_key_arn,
+            "ArtifactKey": claim.artifact_key,
+            "Attempt": claim.attempt,
+            "ServingRepositories": wanted.serving_repositories,
+            "Account": Owner(event["StackId"], event["LogicalResourceId"]).account,
+            "Deadline": deadline(wanted.wait_seconds),
+            "WaitHandle": wanted.wait_handle,
+        },
+    )
 
 
 def _delete(event: Event) -> None:
-    bucket, kms_key_arn = parse_store(event["ResourceProperties"])
-    deployment = _Deployment(event, parse_job_kind(event["ResourceProperties"]), bucket, kms_key_arn)
+    deployment = _Deployment(event, validate(StoreProperties, event["ResourceProperties"]))
     physical_id = event.get("PhysicalResourceId")
     try:
         try:
-            record = deployment.begin(gives_up=lambda record: deleted_artifacts(record, physical_id))
+            record = deployment.begin(gives_up=lambda record: record.deleted_with(physical_id))
         except Superseded:
             deployment.make_up_for_earlier_tries()
             raise
@@ -402,19 +390,41 @@ def _delete(event: Event) -> None:
         if code_of(error) == "NoSuchBucket":
             # With the bucket went the claims, and where a job's output would go: it can be of use to nobody.
             if is_artifact_key(physical_id):
-                deployment.jobs.stop_all(bucket, str(physical_id))
+                deployment.jobs.stop_all(deployment.store.bucket, str(physical_id))
         elif failed_request(physical_id) is None or deployment.records.may_refer(deployment.owner):
             raise
         # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
 
 
-def signal_data(manifest: Mapping[str, Any]) -> str:
-    """What a wait condition's Data carries: ``|image|model data URI|job name|``.
-
-    The bars let a template take a part out of the JSON that CloudFormation wraps it in, with Fn::Split.
-    """
-    return f"|{manifest['image']}|{manifest['model_data_uri']}|{manifest['job_name']}|"
-
-
 def _attributes(key: str, job: str, model_data_uri: str, source: ResolvedSource) -> dict[str, str]:
     return {"ArtifactKey": key, "JobName": job, "ModelDataUri": model_data_uri, **source.timeout_attributes}
+
+
+def _gone(owners: Iterable[Owner], asking: Owner, cloudformation: CloudFormationClient) -> frozenset[Owner]:
+    """Those of ``owners`` whose stack does not exist any more.
+
+    Only stacks of the asking one's own account and region can be looked up; an owner that cannot be, or about which
+    CloudFormation gives no clear answer, counts as there.
+    """
+    return frozenset(
+        owner
+        for owner in owners
+        if owner.stack_id != asking.stack_id
+        and _account_and_region(owner) == _account_and_region(asking)
+        and _is_gone(owner.stack_id, cloudformation)
+    )
+
+
+def _account_and_region(owner: Owner) -> list[str]:
+    """Partition, region and account of the stack."""
+    return owner.stack_id.split(":")[:5]
+
+
+def _is_gone(stack_id: str, cloudformation: CloudFormationClient) -> bool:
+    try:
+        stacks = cloudformation.describe_stacks(StackName=stack_id)["Stacks"]
+    except ClientError as error:
+        return "does not exist" in message_of(error)
+    except BotoCoreError:
+        return False
+    return all(stack["StackStatus"] == "DELETE_COMPLETE" for stack in stacks)

@@ -9,25 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..custom_resource import client
+from ..aws import client
+from ..documents import is_artifact_key, list_in
 from ..errors import DeploymentError, InvalidEvent
-from ..jobs.artifact_jobs import ArtifactJobs, of_kind
+from ..jobs.artifact_jobs import KINDS, ArtifactJobs, remove_setting
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
-from ..jobs.serving_properties import remove_setting
+from ..jobs.signals import artifact_data
 from ..jobs.watching import (
     DONE,
     again,
     end,
     is_out_of_time,
-    look_later,
+    poll_later,
 )
-from ..requests.properties import is_artifact_key
-from ..requests.property_reader import JOB_KINDS
-from ..requests.value_shapes import list_in
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim
 from ..telemetry import count, entry_point, log
-from .job_handler import signal_data
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -39,20 +36,20 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, ob
     bucket, key, attempt = event.get("Bucket"), event.get("ArtifactKey"), event.get("Attempt")
     if not isinstance(bucket, str) or not is_artifact_key(key) or not isinstance(attempt, int):
         raise InvalidEvent("the execution's input needs Bucket, ArtifactKey and Attempt")
-    kind = event.get("Kind", JOB_KINDS[0])
-    if not isinstance(kind, str) or kind not in JOB_KINDS:
+    kind = event.get("Kind", "OptimizationJob")
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidEvent(f"the execution's input has a Kind that is none: {kind!r}")
-    name, made_by = job_name(bucket, key, attempt), of_kind(kind)
+    name, made_by = job_name(bucket, key, attempt), KINDS[kind]
     if event.get("Error"):
         failure = f"watching the {made_by.kind.title} {name} failed: {event['Error']}. Deploy again to attach to it"
         return end(event, failure=failure)
     account = event.get("Account", "")
     store = ArtifactStore(client("s3"), bucket, _kms_key_arn(event))
     claim = store.claim(key)
-    look = _Look(event, store, claim, key, attempt, made_by)
+    poll = _Poll(event, store, claim, key, attempt, made_by)
     if claim is not None and not claim.made_in(str(account)):
-        return look.follow(claim)
-    return look.at_job(name)
+        return poll.follow(claim)
+    return poll.poll_job(name)
 
 
 def _kms_key_arn(event: Mapping[str, object]) -> str | None:
@@ -60,7 +57,7 @@ def _kms_key_arn(event: Mapping[str, object]) -> str | None:
     return arn if isinstance(arn, str) else None
 
 
-class _Look:
+class _Poll:
     def __init__(
         self,
         event: Mapping[str, object],
@@ -73,7 +70,7 @@ class _Look:
         self.event, self.store, self.claim, self.made_by = event, store, claim, made_by
         self.key, self.attempt = key, attempt
 
-    def at_job(self, name: str) -> dict[str, object]:
+    def poll_job(self, name: str) -> dict[str, object]:
         """Look at a job of this account."""
         kind = self.made_by.kind
         job = SageMakerJobs(client("sagemaker"), kind).describe(name)
@@ -86,7 +83,7 @@ class _Look:
         if kind.came_to_nothing(job):
             reason = self.made_by.failure(job)
             return self._fail(f"the {kind.title} {name} ended as {status}: {reason}. Deploy again to run another one")
-        return look_later(
+        return poll_later(
             self.event,
             f"the {kind.title} {name} is still {status}",
             since=job["CreationTime"],
@@ -107,7 +104,7 @@ class _Look:
                 check_manifest(self.store, self.key, manifest, repositories=repositories)
             except DeploymentError as error:
                 return end(self.event, failure=str(error))
-            return end(self.event, data=signal_data(manifest))
+            return end(self.event, data=artifact_data(manifest))
         of_account = f"the {self.made_by.kind.title} of account {claim.maker} for the artifact {self.key}"
         if claim.failure:
             failure = f"{of_account} came to nothing: {claim.failure}. Deploy again to run it here"
@@ -155,7 +152,7 @@ class _Look:
         if claim is None or claim.attempt == self.attempt:
             self.store.write_manifest(self.key, manifest)
         count("JobSeconds", (ended - started).total_seconds())
-        return end(self.event, data=signal_data(manifest))
+        return end(self.event, data=artifact_data(manifest))
 
     def _fail(self, failure: str) -> dict[str, object]:
         """The attempt came to nothing: say so in the claim, for those who cannot look at the job, and to the stack."""

@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from ..aws import client
 from ..cloudformation import Event
-from ..custom_resource import answer, client
+from ..custom_resource import handle
 from ..errors import DeploymentError, message_of
 from ..jobs.source import ResolvedSource, hub_document, resolve
-from ..requests.properties import HubSource, ModelProperties, parse_model_properties
+from ..requests.fields import Tag, validate
+from ..requests.properties import HubSource, ModelProperties
 from ..telemetry import entry_point, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
     from botocore.paginate import PageIterator
     from mypy_boto3_sagemaker.client import SageMakerClient
-    from mypy_boto3_sagemaker.type_defs import ListTagsOutputTypeDef, TagTypeDef
+    from mypy_boto3_sagemaker.type_defs import ListTagsOutputTypeDef
 
 NAME_PREFIX = "optim-"
 _NAME_LENGTH = 63
@@ -34,25 +36,24 @@ _NAME_LENGTH = 63
 
 @entry_point
 def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets an answer."""
-    answer(event, context, ensure=_ensure, delete=_delete)
+    """Entry point. Whatever happens, CloudFormation gets a response."""
+    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     sagemaker = client("sagemaker")
-    wanted = parse_model_properties(event["ResourceProperties"])
+    wanted = validate(ModelProperties, event["ResourceProperties"])
     source = resolve(wanted.source, sagemaker=sagemaker, s3=client("s3"))
     request = _request(wanted, sagemaker, source)
     name = _name(event, request)
-    tags: list[TagTypeDef] = [{"Key": key, "Value": value} for key, value in wanted.tags]
     try:
-        arn = sagemaker.create_model(ModelName=name, **request, Tags=tags)["ModelArn"]
+        arn = sagemaker.create_model(ModelName=name, **request, Tags=wanted.tags)["ModelArn"]
         log("created", model=name)
     except ClientError as error:
         if "already existing" not in message_of(error):
             raise
         arn = sagemaker.describe_model(ModelName=name)["ModelArn"]
-        _retag(sagemaker, arn, tags)
+        _retag(sagemaker, arn, wanted.tags)
         log("kept", model=name)
     if "OldResourceProperties" in event:
         # On a rollback these are those of the update that failed: its model is nobody's if it was never answered.
@@ -74,19 +75,22 @@ def _request(wanted: ModelProperties, sagemaker: SageMakerClient, source: Resolv
         image, of_hub = document.container(wanted.instance_type)
         environment = {**of_hub, **environment}
     channels = [
-        {"ChannelName": name, "S3DataSource": resolve(channel, sagemaker=sagemaker, s3=s3).data_source}
-        for name, channel in wanted.channels
+        {
+            "ChannelName": channel.name,
+            "S3DataSource": resolve(channel.source, sagemaker=sagemaker, s3=s3).data_source,
+        }
+        for channel in wanted.channels
     ]
     return {
         "ExecutionRoleArn": wanted.role_arn,
-        "EnableNetworkIsolation": wanted.network_isolation,
+        "EnableNetworkIsolation": wanted.enable_network_isolation,
         "PrimaryContainer": {
             "Image": image,
             "Environment": environment,
             "ModelDataSource": {"S3DataSource": source.data_source},
             **({"AdditionalModelDataSources": channels} if channels else {}),
         },
-        **({"VpcConfig": dict(wanted.vpc_config)} if wanted.vpc_config else {}),
+        **({"VpcConfig": wanted.vpc_config} if wanted.vpc_config else {}),
     }
 
 
@@ -99,7 +103,7 @@ def _name(event: Event, request: Mapping[str, object]) -> str:
     return f"{readable[: _NAME_LENGTH - 17].rstrip('-')}-{digest}"
 
 
-def _retag(sagemaker: SageMakerClient, arn: str, wanted: list[TagTypeDef]) -> None:
+def _retag(sagemaker: SageMakerClient, arn: str, wanted: list[Tag]) -> None:
     now = {tag["Key"]: tag["Value"] for page in _tag_pages(sagemaker, arn) for tag in page["Tags"]}
     keys = {tag["Key"] for tag in wanted}
     # Tags of CloudFormation and of AWS are not this resource's to remove.
@@ -118,7 +122,7 @@ def _tag_pages(sagemaker: SageMakerClient, arn: str) -> PageIterator[ListTagsOut
 def _name_from(event: Event, properties: Mapping[str, object], sagemaker: SageMakerClient) -> str | None:
     """The name of the model that ``properties`` describe; None where they describe none that could be created."""
     try:
-        wanted = parse_model_properties(properties)
+        wanted = validate(ModelProperties, properties)
         source = resolve(wanted.source, sagemaker=sagemaker, s3=client("s3"))
         return _name(event, _request(wanted, sagemaker, source))
     except (DeploymentError, ClientError) as error:

@@ -11,22 +11,18 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from ..aws import client
 from ..cloudformation import Event, issued_at, signal
-from ..custom_resource import answer, client
+from ..custom_resource import handle
+from ..documents import is_artifact_key
 from ..errors import DeploymentError, code_of, message_of
-from ..jobs import recommendation_report
-from ..jobs.run_control import start_watching, stop_runs
 from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
+from ..jobs.signals import recommendation_data
 from ..jobs.source import resolve
-from ..jobs.watching import deadline
-from ..requests.properties import is_artifact_key
-from ..requests.recommendation_properties import (
-    RecommendationProperties,
-    RecommendationRequest,
-    parse_recommendation_properties,
-)
-from ..store.recommendation_records import RecommendationRecords, owner_of
-from ..store.run_records import run_job_name, run_of
+from ..jobs.watching import deadline, start_watching, stop_runs
+from ..requests.fields import validate
+from ..requests.recommendation_properties import RecommendationProperties, RecommendationRequest
+from ..store.run_records import RecommendationRecords, owner_of, run_job_name, run_of
 from ..telemetry import entry_point, log
 
 if TYPE_CHECKING:
@@ -40,12 +36,12 @@ _NOT_HERE = (
 
 @entry_point
 def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets an answer."""
-    answer(event, context, ensure=_ensure, delete=_delete)
+    """Entry point. Whatever happens, CloudFormation gets a response."""
+    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = parse_recommendation_properties(event["ResourceProperties"])
+    wanted = validate(RecommendationProperties, event["ResourceProperties"])
     records = _records(event, wanted.request, _key(event, wanted.request))
     result = records.result()
     # What a resource has been told stays: its wait condition does not wait twice, so its stack would never know better.
@@ -54,7 +50,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     if result is not None and fingerprint in (None, result["asked"]["fingerprint"]):
         log("recommended before", recommendation=records.key)
         if wanted.wait_handle:
-            signal(wanted.wait_handle, data=recommendation_report.signal_data(result))
+            signal(wanted.wait_handle, data=recommendation_data(result))
         name = result["job"]["name"]
     else:
         name = _start(event, wanted, records, str(fingerprint), kept=kept)
@@ -143,7 +139,7 @@ def _create(wanted: RecommendationProperties, records: RecommendationRecords, ru
         return jobs.create(
             {
                 "AIRecommendationJobName": run_job_name(records.key, run),
-                "ModelSource": {"S3": {"S3Uri": request.source.uri}},
+                "ModelSource": {"S3": {"S3Uri": request.model_uri}},
                 "OutputConfig": {"S3OutputLocation": records.output_uri(run)},
                 "AIWorkloadConfigIdentifier": request.workload_config_name,
                 "PerformanceTarget": {"Constraints": [{"Metric": request.metric}]},
@@ -151,7 +147,7 @@ def _create(wanted: RecommendationProperties, records: RecommendationRecords, ru
                 "OptimizeModel": request.optimize_model,
                 **({"InferenceSpecification": {"Framework": request.framework}} if request.framework else {}),
                 **({"ComputeSpec": compute} if compute else {}),
-                "Tags": [{"Key": tag, "Value": value} for tag, value in wanted.tags],
+                "Tags": wanted.tags,
             }
         )
     except ClientError as error:
@@ -165,7 +161,7 @@ def _create(wanted: RecommendationProperties, records: RecommendationRecords, ru
 
 def _delete(event: Event) -> None:
     """Stop what this resource began and what still runs; results stay in the store."""
-    request = parse_recommendation_properties(event["ResourceProperties"]).request
+    request = validate(RecommendationProperties, event["ResourceProperties"]).request
     physical_id = event.get("PhysicalResourceId")
     # The request of a creation that failed may have created its job all the same.
     key = str(physical_id) if is_artifact_key(physical_id) else _key(event, request)

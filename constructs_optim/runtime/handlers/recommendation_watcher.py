@@ -10,14 +10,14 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..custom_resource import client
+from ..aws import client
 from ..errors import DeploymentError, InvalidEvent
-from ..jobs import recommendation_report
 from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
-from ..jobs.watching import end, look_later
-from ..requests.recommendation_properties import RecommendationRequest, parse_recommendation_request
-from ..store.recommendation_records import RecommendationRecords, owner_in
-from ..store.run_records import run_job_name
+from ..jobs.signals import recommendation_data
+from ..jobs.watching import end, poll_later
+from ..requests.fields import validate
+from ..requests.recommendation_properties import RecommendationRequest
+from ..store.run_records import RecommendationRecords, owner_in, run_job_name
 from ..telemetry import entry_point, log
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _RUN = re.compile(r"[0-9a-f]{16}")
 @entry_point
 def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, object]:
     """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
-    request = parse_recommendation_request(event.get("Request"))
+    request = validate(RecommendationRequest, event.get("Request"))
     run = event.get("Run")
     if not isinstance(run, str) or not _RUN.fullmatch(run):
         raise InvalidEvent("the execution's input needs Run")
@@ -39,12 +39,12 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, ob
     key = request.key(account, region)
     records = RecommendationRecords(client("s3"), request.bucket, request.kms_key_arn, key, owner_in(run))
     try:
-        return _look(event, request, records, run)
+        return _poll(event, request, records, run)
     except DeploymentError as error:
         return end(event, failure=str(error))
 
 
-def _look(
+def _poll(
     event: Mapping[str, object], request: RecommendationRequest, records: RecommendationRecords, run: str
 ) -> dict[str, object]:
     name = run_job_name(records.key, run)
@@ -60,18 +60,36 @@ def _look(
             f"the recommendation job {name} completed and recommends nothing: allow other instance types, a framework "
             "of its own choice, or optimizations of the model"
         )
-    result = recommendation_report.result(request, str(event.get("Fingerprint")), name, job)
+    result = _result(request, str(event.get("Fingerprint")), name, job)
     records.finish(run, result)
-    return end(event, data=recommendation_report.signal_data(result))
+    return end(event, data=recommendation_data(result))
 
 
 def _wait(event: Mapping[str, object], name: str, job: Mapping[str, Any], status: str) -> dict[str, object]:
     if status in ("Failed", "Stopped"):
         reason = job.get("FailureReason") or "it was stopped from outside this deployment"
         raise DeploymentError(f"the recommendation job {name} ended as {status}: {reason}. Deploy again to repeat it")
-    return look_later(
+    return poll_later(
         event,
         f"the recommendation job {name} is still {status}",
         since=job["CreationTime"],
         advice=": give it a longer timeout, or wait=False",
     )
+
+
+def _result(request: RecommendationRequest, fingerprint: str, name: str, job: Mapping[str, Any]) -> dict[str, Any]:
+    """The document: what was asked, and the job's recommendations as they are.
+
+    Args:
+        request: what was asked.
+        fingerprint: what the model's files were.
+        name: the job's name.
+        job: its description, of a job that has completed.
+    """
+    times = {"started": job.get("StartTime") or job["CreationTime"], "ended": job.get("EndTime")}
+    return {
+        "schema": 1,
+        "asked": {**request.asked, "fingerprint": fingerprint},
+        "job": {"name": name, **{which: at.isoformat() for which, at in times.items() if at is not None}},
+        "recommendations": job["Recommendations"],
+    }

@@ -7,15 +7,24 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..requests.properties import JobProperties
-from ..requests.value_shapes import list_in
-from ..store.artifact_store import ArtifactStore
+from botocore.exceptions import ClientError
+
+from ..documents import list_in
+from ..errors import DeploymentError, InvalidEvent
+from ..store.json_records import CHANGED_MEANWHILE, encryption, lacks
 from .sagemaker_jobs import OPTIMIZATION, TRAINING, JobKind
-from .source import ResolvedSource
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+
+    from ..requests.properties import JobProperties
+    from ..store.artifact_store import ArtifactStore
+    from .source import ResolvedSource
 
 Job = Mapping[str, Any]
+_ATTEMPTS = 5
 _TENSORBOARD = "/opt/ml/output/tensorboard"
 
 
@@ -72,14 +81,16 @@ class OptimizationJobs:
         self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
     ) -> dict[str, object]:
         """Model source and output besides what the plan says."""
-        return {
-            **wanted.request,
-            "OptimizationJobName": name,
-            "RoleArn": wanted.role_arn,
-            "ModelSource": source.model_source,
-            "OutputConfig": {"S3OutputLocation": output, **_encryption(wanted)},
-            "Tags": _tags(wanted),
-        }
+        return _completed(
+            wanted.request,
+            {
+                "OptimizationJobName": name,
+                "RoleArn": wanted.role_arn,
+                "ModelSource": source.model_source,
+                "OutputConfig": {"S3OutputLocation": output, **_encryption(wanted)},
+                "Tags": wanted.tags,
+            },
+        )
 
     def output(self, job: Job) -> str:
         """``OutputConfig``."""
@@ -134,19 +145,20 @@ class TrainingJobs:
     ) -> dict[str, object]:
         """The model's channel, output, checkpoints and TensorBoard's files besides what the plan says."""
         model = {"S3DataDistributionType": "FullyReplicated", **source.channel_source}
-        return {
-            **wanted.request,
-            "TrainingJobName": name,
-            "RoleArn": wanted.role_arn,
-            "InputDataConfig": [
-                {"ChannelName": wanted.model_channel, "DataSource": {"S3DataSource": model}},
-                *list_in(wanted.request.get("InputDataConfig")),
-            ],
-            "OutputDataConfig": {"CompressionType": "NONE", "S3OutputPath": output, **_encryption(wanted)},
-            "CheckpointConfig": {"S3Uri": store.checkpoints_uri(key)},
-            "TensorBoardOutputConfig": {"LocalPath": _TENSORBOARD, "S3OutputPath": store.tensorboard_uri(key)},
-            "Tags": _tags(wanted),
-        }
+        channel = {"ChannelName": wanted.model_channel, "DataSource": {"S3DataSource": model}}
+        request = dict(wanted.request)
+        return _completed(
+            request,
+            {
+                "TrainingJobName": name,
+                "RoleArn": wanted.role_arn,
+                "InputDataConfig": [channel, *list_in(request.pop("InputDataConfig", None))],
+                "OutputDataConfig": {"CompressionType": "NONE", "S3OutputPath": output, **_encryption(wanted)},
+                "CheckpointConfig": {"S3Uri": store.checkpoints_uri(key)},
+                "TensorBoardOutputConfig": {"LocalPath": _TENSORBOARD, "S3OutputPath": store.tensorboard_uri(key)},
+                "Tags": wanted.tags,
+            },
+        )
 
     def output(self, job: Job) -> str:
         """``OutputDataConfig``."""
@@ -204,17 +216,45 @@ class TrainingJobs:
         return ()
 
 
-_KINDS: dict[str, ArtifactJobs] = {jobs.kind.name: jobs for jobs in (OptimizationJobs(), TrainingJobs())}
+KINDS: Mapping[str, ArtifactJobs] = {jobs.kind.name: jobs for jobs in (OptimizationJobs(), TrainingJobs())}
+"""By the name of their kind."""
 
 
-def of_kind(name: str) -> ArtifactJobs:
-    """What is done with jobs of that kind, one of :data:`properties.JOB_KINDS`."""
-    return _KINDS[name]
+def _completed(request: Mapping[str, object], members: Mapping[str, object]) -> dict[str, object]:
+    """The request with the handler's own members, none of which a template may set."""
+    if common := sorted(request.keys() & members.keys()):
+        raise InvalidEvent(f"these members of Request are the handler's to set: {', '.join(common)}")
+    return {**request, **members}
 
 
 def _encryption(wanted: JobProperties) -> dict[str, str]:
     return {"KmsKeyId": wanted.kms_key_arn} if wanted.kms_key_arn else {}
 
 
-def _tags(wanted: JobProperties) -> list[dict[str, str]]:
-    return [{"Key": tag, "Value": value} for tag, value in wanted.tags]
+def remove_setting(s3: S3Client, bucket: str, prefix: str, name: str, kms_key_arn: str | None = None) -> None:
+    """Take the setting ``name`` out of the file below ``prefix``; nothing happens where there is none.
+
+    May be repeated, and by several at once: of those that see the file with the setting, one writes.
+
+    Raises:
+        DeploymentError: when others keep changing the file.
+    """
+    key = f"{prefix}serving.properties"
+    for _ in range(_ATTEMPTS):
+        try:
+            found = s3.get_object(Bucket=bucket, Key=key)
+        except ClientError as error:
+            if lacks(s3, bucket, key, error):
+                return
+            raise
+        lines = found["Body"].read().splitlines(keepends=True)
+        kept = [line for line in lines if line.partition(b"=")[0].strip() != name.encode()]
+        if kept == lines:
+            return
+        try:
+            s3.put_object(Bucket=bucket, Key=key, Body=b"".join(kept), IfMatch=found["ETag"], **encryption(kms_key_arn))
+            return
+        except ClientError as error:
+            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") not in CHANGED_MEANWHILE:
+                raise
+    raise DeploymentError(f"s3://{bucket}/{key} is being changed by others; deploy again")

@@ -7,15 +7,16 @@ which are laid over the base document in their order; without a name, the first 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
-from ..errors import DeploymentError
-from ..requests.value_shapes import (
-    is_list,
-    is_object,
-    list_in,
-    nested,
-    object_in,
-)
+from botocore.exceptions import ClientError
+
+from ..documents import is_list, is_object, list_in, nested, object_in
+from ..errors import DeploymentError, code_of, message_of
+
+if TYPE_CHECKING:
+    from mypy_boto3_sagemaker.client import SageMakerClient
+    from mypy_boto3_sagemaker.type_defs import DescribeHubContentRequestTypeDef
 
 LONGEST_STARTUP = 3600
 """The API's longest time, in seconds, for a model to be downloaded, and to be loaded."""
@@ -135,6 +136,34 @@ class HubDocument:
         if not isinstance(image, str) or image.startswith("$"):
             raise DeploymentError(f"the hub's document of {self._model} names no container image for {instance_type}")
         return image, environment
+
+
+def hub_content(sagemaker: SageMakerClient, hub_name: str, model_id: str, version: str | None) -> tuple[str, str]:
+    """A model's document as text, and its version.
+
+    Raises:
+        DeploymentError: where the hub has none.
+    """
+    asked: DescribeHubContentRequestTypeDef = {
+        "HubName": hub_name,
+        "HubContentType": "Model",
+        "HubContentName": model_id,
+    }
+    if version:
+        asked["HubContentVersion"] = version
+    try:
+        content = sagemaker.describe_hub_content(**asked)
+    except ClientError as error:
+        if code_of(error) != "ResourceNotFound":
+            raise
+        raise DeploymentError(
+            f"the hub {hub_name} has no model {model_id!r}"
+            + (f" in version {version}" if version else "")
+            + " in this region. `aws sagemaker list-hub-content-versions --hub-name "
+            + f"{hub_name} --hub-content-type Model --hub-content-name {model_id}` lists the versions. "
+            + f"SageMaker said: {message_of(error)}"
+        ) from None
+    return content["HubContentDocument"], content["HubContentVersion"]
 
 
 def _parsed(model: str, text: str) -> tuple[dict[str, object], dict[str, object]]:

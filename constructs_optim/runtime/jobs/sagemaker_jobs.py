@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,14 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from botocore import xform_name
 from botocore.exceptions import ClientError
+from botocore.validate import ParamValidator
 
-from ..errors import code_of, message_of
-from ..requests.value_shapes import is_list, is_object
+from ..documents import is_list, is_object
+from ..errors import InvalidEvent, code_of, message_of
 
 if TYPE_CHECKING:
     from botocore.model import ListShape, Shape, StructureShape
     from mypy_boto3_sagemaker.client import SageMakerClient
 
+_INTEGER = re.compile(r"-?[0-9]{1,15}")
 _ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
 
 
@@ -102,16 +105,32 @@ class SageMakerJobs:
 
     def create(self, request: Mapping[str, object]) -> bool:
         """Create the job; False where the name is taken, by a concurrent or repeated call."""
-        operation = self._sagemaker.meta.service_model.operation_model(f"Create{self.kind.name}")
-        # Each of these operations takes something.
-        members = operation.input_shape.members if operation.input_shape is not None else {}
         try:
-            self._call("Create", typed_members(request, members))
+            self._call("Create", typed_members(request, self._input_shape.members))
         except ClientError as error:
             if code_of(error) in ("ResourceInUse", "ConflictException"):
                 return False
             raise
         return True
+
+    def check(self, request: Mapping[str, object]) -> None:
+        """Check a request of Create against the API's own model, member by member.
+
+        Raises:
+            InvalidEvent: naming every member that is unknown, missing or of another form.
+        """
+        shape = self._input_shape
+        report = ParamValidator().validate(typed_members(request, shape.members), shape)
+        if report.has_errors():
+            problems = report.generate_report().replace("\n", "; ")
+            raise InvalidEvent(f"Request is not one of Create{self.kind.name}: {problems}")
+
+    @property
+    def _input_shape(self) -> StructureShape:
+        shape = self._sagemaker.meta.service_model.operation_model(f"Create{self.kind.name}").input_shape
+        # Each of these operations has members.
+        assert shape is not None  # noqa: S101
+        return shape
 
     def stop(self, name: str) -> None:
         """Stop the job if it runs."""
@@ -169,9 +188,9 @@ def typed(value: object, shape: Shape) -> object:
     if not isinstance(value, str):
         return value
     match shape.type_name:
-        case "integer" | "long":
+        case "integer" | "long" if _INTEGER.fullmatch(value):
             return int(value)
-        case "boolean":
+        case "boolean" if value.lower() in ("true", "false"):
             return value.lower() == "true"
         case _:
             return value

@@ -14,20 +14,13 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from ..errors import DeploymentError, code_of
-from ..requests.properties import (
-    ArtifactSource,
-    HubDraftSource,
-    HubSource,
-    S3Source,
-    Source,
-)
+from ..requests.properties import ArtifactSource, HubDraftSource, HubSource, S3Source, Source
 from ..store.json_records import objects
-from .hub_document import LONGEST_STARTUP, HubDocument
+from .hub_document import LONGEST_STARTUP, HubDocument, hub_content
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
     from mypy_boto3_sagemaker.client import SageMakerClient
-    from mypy_boto3_sagemaker.type_defs import DescribeHubContentRequestTypeDef
 
 
 @dataclass(frozen=True)
@@ -117,37 +110,9 @@ def hub_document(source: HubSource | HubDraftSource, sagemaker: SageMakerClient)
     Raises:
         DeploymentError: where the hub has none.
     """
-    text, found = hub_content(source, sagemaker)
+    text, found = hub_content(sagemaker, source.hub_name, source.model_id, source.version)
     configuration = source.configuration if isinstance(source, HubSource) else None
     return HubDocument(f"{source.model_id} {found}", text, configuration), found
-
-
-def hub_content(source: HubSource | HubDraftSource, sagemaker: SageMakerClient) -> tuple[str, str]:
-    """A model's document as text, and its version.
-
-    Raises:
-        DeploymentError: where the hub has none.
-    """
-    asked: DescribeHubContentRequestTypeDef = {
-        "HubName": source.hub_name,
-        "HubContentType": "Model",
-        "HubContentName": source.model_id,
-    }
-    if source.version:
-        asked["HubContentVersion"] = source.version
-    try:
-        content = sagemaker.describe_hub_content(**asked)
-    except ClientError as error:
-        if code_of(error) != "ResourceNotFound":
-            raise
-        raise DeploymentError(
-            f"the hub {source.hub_name} has no model {source.model_id!r}"
-            + (f" in version {source.version}" if source.version else "")
-            + " in this region. `aws sagemaker list-hub-content-versions --hub-name "
-            + f"{source.hub_name} --hub-content-type Model --hub-content-name {source.model_id}` lists the versions. "
-            + f"SageMaker said: {error.response.get('Error', {}).get('Message', '')}"
-        ) from None
-    return content["HubContentDocument"], content["HubContentVersion"]
 
 
 def _from_hub(source: HubSource, sagemaker: SageMakerClient) -> ResolvedSource:

@@ -1,27 +1,39 @@
-"""What watchers of jobs share: when to look again, and when a stack has waited long enough."""
+"""What watchers of jobs share: how they start and stop, when to poll again, and when a stack has waited long enough."""
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
 
 from ..cloudformation import signal
+from ..errors import code_of
+from ..store.run_records import RunRecords, run_job_name
 from ..telemetry import log
+from .sagemaker_jobs import SageMakerJobs
+
+if TYPE_CHECKING:
+    from mypy_boto3_stepfunctions.client import SFNClient
 
 DONE: dict[str, object] = {"Done": True}
 """What ends the state machine's execution."""
 _STACK_PATIENCE = dt.timedelta(hours=12)
 _EARLY_SECONDS = 60
+# A function has 180 seconds.
+_PATIENCE_SECONDS, _COMING_SECONDS = 120, 10
 
 
 def again(seconds: int) -> dict[str, object]:
-    """What has the state machine look again."""
+    """The output that has the state machine poll again."""
     return {"Done": False, "WaitSeconds": seconds}
 
 
 def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
-    """How long to wait for the next look: a tenth of the job's age, 5 s at least and 60 s at most.
+    """How long to wait for the next poll: a tenth of the job's age, 5 s at least and 60 s at most.
 
     A job that is older than a stack's patience, and that none waits for, is looked at less often: after a hundredth of
     its age, 5 minutes at least and an hour at most. So the longest job, which waits 28 days for spot capacity and runs
@@ -52,8 +64,8 @@ def _is_awaited(event: Mapping[str, object]) -> bool:
     return bool(event.get("WaitHandle")) and isinstance(event.get("Deadline"), int) and not is_out_of_time(event)
 
 
-def look_later(event: Mapping[str, object], what: str, *, since: dt.datetime, advice: str) -> dict[str, object]:
-    """Have a job that goes on looked at again; a stack that is out of time is told so.
+def poll_later(event: Mapping[str, object], what: str, *, since: dt.datetime, advice: str) -> dict[str, object]:
+    """Poll a job again that goes on; a stack that is out of time gets its failure.
 
     Args:
         event: the execution's input.
@@ -84,3 +96,30 @@ def tell(event: Mapping[str, object], *, failure: str | None = None, data: str =
     """Signal the wait condition of the execution's input, where there is one."""
     if handle := event.get("WaitHandle"):
         signal(str(handle), failure=failure, data=data)
+
+
+def start_watching(stepfunctions: SFNClient, state_machine_arn: str, name: str, document: Mapping[str, object]) -> bool:
+    """Start the execution ``name`` with the input ``document``; False where a repeated event finds it started."""
+    try:
+        stepfunctions.start_execution(stateMachineArn=state_machine_arn, name=name, input=json.dumps(document))
+    except ClientError as error:
+        if code_of(error) != "ExecutionAlreadyExists":
+            raise
+        return False
+    return True
+
+
+def stop_runs(jobs: SageMakerJobs, records: RunRecords) -> None:
+    """Stop the jobs of all runs, and wait until they have: SageMaker keeps a workload configuration that is in use."""
+    began = time.monotonic()
+    while time.monotonic() < began + _PATIENCE_SECONDS:
+        names = [run_job_name(records.key, run) for run in records.runs()]
+        for name in names:
+            jobs.stop(name)
+        found = [jobs.describe(name) for name in names]
+        # A run that has begun and has no job may be about to have one; whoever begins it stops that.
+        expected = None in found and time.monotonic() < began + _COMING_SECONDS
+        stopping = any(job is not None and jobs.kind.is_stopping(job) for job in found)
+        if not expected and not stopping:
+            return
+        time.sleep(1)

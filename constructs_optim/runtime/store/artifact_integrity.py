@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from ..documents import object_in
 from ..errors import DeploymentError
-from ..requests.value_shapes import object_in
 from .artifact_store import ArtifactStore
 
 _ATTEMPT = re.compile(r"/model/(\d+)/")

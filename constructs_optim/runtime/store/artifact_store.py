@@ -22,12 +22,20 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from ..concurrency import in_threads
+from ..documents import is_list, is_object
 from ..errors import DeploymentError
-from ..requests.value_shapes import is_list, is_object
-from .json_records import JsonRecords, Record, lacks, objects
+from .json_records import (
+    SCHEMA,
+    JsonRecords,
+    Record,
+    check_schema,
+    in_threads,
+    lacks,
+    objects,
+    schema_of,
+    unknown_members,
+)
 from .owner_records import Owner
-from .record_schema import SCHEMA, check_schema, schema_of, unknown_members
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client

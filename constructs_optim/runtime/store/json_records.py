@@ -3,6 +3,10 @@
 A write carries a condition (``If-None-Match`` or ``If-Match``): two that change the same record at once agree on an
 order without a lock service. Source: Amazon S3 user guide, "Add preconditions to S3 operations with conditional
 requests".
+
+Stacks, teams and accounts share a store and do not upgrade at once. A newer release adds members, which this one keeps
+when it writes a record back; where it changes what the members mean, it raises ``schema``, and this release changes
+nothing of the record any more. Only a deletion goes on: a stack must not need an upgrade to be deleted.
 """
 
 from __future__ import annotations
@@ -11,14 +15,15 @@ import contextlib
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from botocore.exceptions import ClientError
 
+from ..documents import is_object
 from ..errors import DeploymentError, code_of
-from ..requests.value_shapes import is_object
-from .record_schema import check_schema
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -30,8 +35,63 @@ CHANGED_MEANWHILE = (404, 409, 412)
 # Far more than any record has; a function's memory is 256 MB or more.
 _LARGEST = 32_000_000
 
+SCHEMA = 1
+"""The schema of the claims, manifests and owner records that this release writes."""
+CALLS_A_THREAD = 8
+"""How many items are taken ahead for each thread: enough that none waits for the slowest call, few enough to hold."""
+
 Record = dict[str, Any]
 Read = TypeVar("Read")
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+class NewerRecord(DeploymentError):
+    """A newer release wrote the record, in a way that this one does not know."""
+
+
+def schema_of(record: Mapping[str, Any]) -> int:
+    """The record's schema; :data:`SCHEMA` where it names none."""
+    schema = record.get("schema", SCHEMA)
+    return schema if isinstance(schema, int) else SCHEMA
+
+
+def check_schema(record: Mapping[str, Any], name: str) -> None:
+    """Make sure that this release knows what the record means.
+
+    Args:
+        record: its content.
+        name: where it is, for the message: an ``s3://`` URI.
+
+    Raises:
+        NewerRecord: when a newer release wrote it.
+    """
+    if schema_of(record) > SCHEMA:
+        raise NewerRecord(
+            f"{name} has schema {schema_of(record)}, and this release of constructs-optim knows schemas up to "
+            f"{SCHEMA}: a newer release has deployed to the same store. Upgrade constructs-optim, then try again"
+        )
+
+
+def unknown_members(record: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The members beside those that are ``known``."""
+    return {name: value for name, value in record.items() if name not in known}
+
+
+def in_threads(function: Callable[[In], Out], items: Iterable[In], *, threads: int = 8) -> Generator[Out]:
+    """``function`` of each item, in the order of the items. At most ``threads * CALLS_A_THREAD`` of them are held."""
+    under_way: deque[Future[Out]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for item in items:
+                under_way.append(pool.submit(function, item))
+                if len(under_way) >= threads * CALLS_A_THREAD:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            for call in under_way:
+                call.cancel()
 
 
 class Encryption(TypedDict, total=False):

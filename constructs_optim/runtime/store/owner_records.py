@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from ..concurrency import in_threads
-from ..errors import DeploymentError, code_of
-from ..requests.value_shapes import text, whole_number
-from .json_records import JsonRecords, Record
-from .record_schema import SCHEMA, check_schema, schema_of, unknown_members
+from ..cloudformation import failed_request
+from ..documents import is_artifact_key
+from ..errors import DeploymentError, Superseded, code_of
+from .json_records import SCHEMA, JsonRecords, Record, check_schema, in_threads, schema_of, unknown_members
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -41,8 +40,16 @@ _REMEMBERED_PROPERTIES = 2
 _LARGEST_RECORD = 1_000_000
 
 
-class Superseded(DeploymentError):
-    """CloudFormation has sent a later request for the same resource: this one's time is over."""
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:40]} is no text")
+    return value
+
+
+def _whole_number(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{str(value)[:40]} is no whole number")
+    return value
 
 
 @dataclass(frozen=True, order=True)
@@ -67,7 +74,7 @@ class Owner:
     @staticmethod
     def from_record(record: Record) -> Owner:
         """Read the owner that a record names."""
-        return Owner(text(record["stack_id"]), text(record["logical_id"]))
+        return Owner(_text(record["stack_id"]), _text(record["logical_id"]))
 
 
 BEGUN, CARRIED_OUT, ANSWERED, LEAVING = "begun", "carried out", "answered", "leaving"
@@ -127,6 +134,21 @@ class OwnerRecord:
         """The keys of the artifacts that a request with these properties was carried out with."""
         return {key for key in self.keys_in(CARRIED_OUT, ANSWERED) if digest in self.keys[key].properties}
 
+    def deleted_with(self, physical_id: object) -> set[str]:
+        """The artifacts that the deletion of ``physical_id`` gives up.
+
+        With a key for an id these are that one and what is left from requests that died; the key of a request that was
+        carried out stays, for it may be the replacement of the one that is deleted. Any other id is that of a creation:
+        one that failed, whose request the id names, or one whose response never arrived. What an earlier request was
+        giving up goes in any case.
+        """
+        leaving = self.keys_in(LEAVING)
+        if is_artifact_key(physical_id):
+            return {physical_id} | self.keys_in(BEGUN) | leaving
+        request = failed_request(physical_id)
+        unanswered = self.keys_in(BEGUN, CARRIED_OUT)
+        return {key for key in unanswered if request in (None, self.keys[key].request)} | leaving
+
     def giving_up(self, keys: Collection[str], request: str) -> OwnerRecord:
         """The same where ``request`` gives up those of its references that are among ``keys``."""
         return replace(
@@ -169,19 +191,19 @@ class OwnerRecord:
         properties = record.get("properties", {})
         return OwnerRecord(
             owner=Owner.from_record(record),
-            request=text(record["request"]),
-            issued=whole_number(record.get("issued", 0)),
-            superseded=tuple(map(text, record["superseded"])),
+            request=_text(record["request"]),
+            issued=_whole_number(record.get("issued", 0)),
+            superseded=tuple(map(_text, record["superseded"])),
             keys={
                 key: Reference(
-                    text(reference["request"]),
-                    text(reference.get("state", BEGUN)),
-                    tuple(map(text, properties.get(key, ()))),
+                    _text(reference["request"]),
+                    _text(reference.get("state", BEGUN)),
+                    tuple(map(_text, properties.get(key, ()))),
                     unknown_members(reference, ("request", "state")),
                 )
                 for key, reference in record["keys"].items()
             },
-            chosen={request: text(key) for request, key in record.get("chosen", {}).items()},
+            chosen={request: _text(key) for request, key in record.get("chosen", {}).items()},
             schema=schema_of(record),
             unknown=unknown_members(record, _MEMBERS),
         )

@@ -1,11 +1,24 @@
-"""What the store keeps of the runs of one thing: an evaluation, or a recommendation.
+"""What the store keeps of evaluations and recommendations, and of the runs of each.
 
 ::
 
-    <kind>/<key>/given_up.json              when the last stack that wanted it gave it up
-    <kind>/<key>/runs/<run>/run.json        that the run has begun
-    <kind>/<key>/runs/<run>/output/...      what its job wrote
-    <kind>/<key>/runs/<run>/result.json     what came of it
+    evaluations/<key>/current.json              which run counts, whether it was let through, and what was missed
+    evaluations/<key>/result.json               its measurements
+    evaluations/<key>/given_up.json             when the last stack that wanted it gave it up
+    evaluations/<key>/runs/<run>/run.json       that the run has begun
+    evaluations/<key>/runs/<run>/output/...     what the benchmark job wrote
+    evaluations/<key>/runs/<run>/result.json    the run's measurements
+    evaluations/<key>/runs/<run>/report.md      the same for people
+    evaluations/<key>/runs/<run>/answers.json   answers to the prompts of the quality gate
+
+    recommendations/<key>/result.json             the newest result, for whoever asks the same again
+    recommendations/<key>/given_up/<owner>.json   when that resource of a stack gave it up
+    recommendations/<key>/runs/<run>/run.json     that the run has begun, and what the model's files were
+    recommendations/<key>/runs/<run>/output/...   what the recommendation job wrote
+    recommendations/<key>/runs/<run>/result.json  the run's own result
+
+Results are shared by all that ask the same. A recommendation's runs are not: one is stopped with the resource that
+began it, whose name begins the run's.
 """
 
 from __future__ import annotations
@@ -13,12 +26,16 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from .json_records import JsonRecords, Record
+from botocore.exceptions import ClientError
+
+from ..errors import DeploymentError
+from .json_records import JsonRecords, Record, encryption, lacks
 
 if TYPE_CHECKING:
+    from botocore.response import StreamingBody
     from mypy_boto3_s3.client import S3Client
 
-_SHORT = 24
+_SHORT, _OWNER_DIGITS = 24, 8
 
 
 def run_of(*parts: str) -> str:
@@ -29,6 +46,16 @@ def run_of(*parts: str) -> str:
 def run_job_name(key: str, run: str) -> str:
     """The name of a run's job: creating it twice is noticed."""
     return f"optim-{key[:_SHORT]}-{run[:16]}"
+
+
+def owner_of(stack_id: str, logical_id: str) -> str:
+    """What the runs of one resource of a stack have in common: 8 hexadecimal digits."""
+    return hashlib.sha256(f"{stack_id}\n{logical_id}".encode()).hexdigest()[:_OWNER_DIGITS]
+
+
+def owner_in(run: str) -> str:
+    """The owner of a run, by its name."""
+    return run[:_OWNER_DIGITS]
 
 
 class RunRecords:
@@ -79,3 +106,97 @@ class RunRecords:
 
     def _of(self, run: str) -> str:
         return f"{self._prefix}runs/{run}/"
+
+
+class EvaluationRecords(RunRecords):
+    """The records of one evaluation. Every method may be repeated."""
+
+    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, key: str) -> None:
+        """Prepare to read and write below ``evaluations/<key>/``."""
+        super().__init__(s3, bucket, kms_key_arn, "evaluations", key)
+        self._encryption = encryption(kms_key_arn)
+
+    def open_output(self, location: str, path: str) -> StreamingBody:
+        """A file of a job's output, to be read from its beginning.
+
+        Args:
+            location: the output location in the job's description, which is below the one that was asked for.
+            path: of the file below that.
+
+        Raises:
+            DeploymentError: where there is no such file.
+        """
+        prefix = location.removeprefix(f"s3://{self.bucket}/").rstrip("/")
+        try:
+            return self._s3.get_object(Bucket=self.bucket, Key=f"{prefix}/{path}")["Body"]
+        except ClientError as error:
+            if not lacks(self._s3, self.bucket, f"{prefix}/{path}", error):
+                raise
+            raise DeploymentError(f"the benchmark job wrote nothing to s3://{self.bucket}/{prefix}/{path}") from error
+
+    def current(self) -> Record | None:
+        """Which run counts; None where none has ended."""
+        return self._records.read(f"{self._prefix}current.json")
+
+    def result(self) -> Record | None:
+        """The measurements of the run that counts."""
+        return self._records.read(f"{self._prefix}result.json")
+
+    def decide(self, decision: Record) -> None:
+        """Write down which run counts, and what came of it."""
+        self._records.write(f"{self._prefix}current.json", {"schema": 1, **decision})
+
+    def finish(self, run: str, result: Record, report: str) -> None:
+        """Keep a run's measurements and report. The run's own are written last: with them it has ended."""
+        self._s3.put_object(
+            Bucket=self.bucket,
+            Key=f"{self._of(run)}report.md",
+            Body=report.encode(),
+            ContentType="text/markdown; charset=utf-8",
+            **self._encryption,
+        )
+        self._records.write(f"{self._prefix}result.json", result)
+        self._records.write(f"{self._of(run)}result.json", result)
+
+    def answers(self, run: str) -> Record | None:
+        """The answers so far."""
+        return self._records.read(f"{self._of(run)}answers.json")
+
+    def write_answers(self, run: str, answers: Record) -> None:
+        """Keep the answers so far."""
+        self._records.write(f"{self._of(run)}answers.json", answers)
+
+
+class RecommendationRecords(RunRecords):
+    """The records of what is asked under one key, as one owner sees them. Every method may be repeated."""
+
+    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, key: str, owner: str) -> None:
+        """Prepare to read and write below ``recommendations/<key>/``."""
+        super().__init__(s3, bucket, kms_key_arn, "recommendations", key)
+        self.owner = owner
+
+    @property
+    def result_uri(self) -> str:
+        """Where the result is, or will be."""
+        return f"s3://{self.bucket}/{self._prefix}result.json"
+
+    def output_uri(self, run: str) -> str:
+        """Where a run's job writes: an ``s3://`` prefix that ends in a slash, apart from the records."""
+        return f"{super().output_uri(run)}output/"
+
+    def runs(self) -> list[str]:
+        """The owner's runs that have begun."""
+        return [run for run in super().runs() if owner_in(run) == self.owner]
+
+    def result(self) -> Record | None:
+        """The newest result."""
+        return self._records.read(f"{self._prefix}result.json")
+
+    def finish(self, run: str, result: Record) -> None:
+        """Keep a run's result, as the newest as well."""
+        self._records.write(f"{self._of(run)}result.json", result)
+        self._records.write(f"{self._prefix}result.json", result)
+
+    @property
+    def _given_up(self) -> str:
+        return f"{self._prefix}given_up/{self.owner}.json"

@@ -11,7 +11,7 @@ from constructs_optim.operations.artifacts import ArtifactInventory
 from constructs_optim.operations.pruning import Pruner, Pruning
 from constructs_optim.operations.stacks import Stacks
 from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
-from constructs_optim_local.ministack_bridge import ACCOUNT
+from constructs_optim_local.ministack.application import ACCOUNT
 
 from ..stacks import STORE, FaultStack
 from ..trial import Trials

@@ -1,0 +1,1 @@
+"""``constructs-optim explain``: the command, what it looks up, and how it prints."""

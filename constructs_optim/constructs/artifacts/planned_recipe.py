@@ -1,0 +1,93 @@
+"""A recipe in the stack it is declared in: its plan, and the metadata of its resources for reviewers and policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aws_cdk import CfnResource, Duration, Stack
+
+from constructs_optim.constructs.stack.container_registry import ContainerRegistry
+from constructs_optim.constructs.stack.lock_file import record_containers, recorded_containers
+from constructs_optim.constructs.stack.stack_context import StackContext, is_token
+from constructs_optim.recipe import Model, Plan
+from constructs_optim.recipe.planning.plan import plan
+from constructs_optim.recipe.planning.plan_data import HubSource, JobPlan, S3Source
+from constructs_optim.recipe.techniques import Technique
+from constructs_optim.templates.resource_types import METADATA_KEY
+
+from . import model_source
+
+
+def plan_for(
+    stack: Stack,
+    registry: ContainerRegistry,
+    *,
+    model: Model,
+    techniques: Sequence[Technique],
+    instance_type: str,
+    environment: Mapping[str, str] | None,
+    max_runtime: Duration | None = None,
+) -> Plan:
+    """Plan a recipe for the stack's region, or for any where the stack has none.
+
+    Raises:
+        RecipeError: with every rule the recipe breaks.
+    """
+    region = StackContext.of(stack).known_region
+    planned = plan(
+        model=model,
+        techniques=techniques,
+        instance_type=instance_type,
+        region=region,
+        registry=registry.host if region is None else None,
+        environment=environment,
+        max_runtime_seconds=int(max_runtime.to_seconds()) if max_runtime is not None else None,
+        identity=lambda uri: model_source.identity(stack, uri),
+        containers=recorded_containers(stack),
+    )
+    record_containers(stack, planned.containers)
+    return planned
+
+
+def shown(text: str) -> str:
+    """Text for messages: a token's own text means nothing to people."""
+    return "(known when the stack is deployed)" if is_token(text) else text
+
+
+def add_job_metadata(resource: CfnResource, plan: Plan, job: JobPlan) -> None:
+    """Add the recipe that a job is part of, and the key of its artifact."""
+    metadata = {"Recipe": plan.summary, "Job": job.name}
+    resource.add_metadata(METADATA_KEY, metadata | _ingredients(plan) | _key(job.artifact_key))
+
+
+def add_recipe_metadata(resource: CfnResource, plan: Plan, artifact_key: str | None = None) -> None:
+    """Add the recipe of what a resource serves, and the key of its artifact."""
+    resource.add_metadata(METADATA_KEY, recipe_metadata(plan, artifact_key) | _ingredients(plan))
+
+
+def recipe_metadata(plan: Plan, artifact_key: str | None) -> dict[str, Any]:
+    """A recipe's summary and its artifact's key, unless that is known only at deployment."""
+    is_known = artifact_key is not None and not is_token(artifact_key)
+    return {"Recipe": plan.summary, **_key(artifact_key if is_known else plan.artifact_key)}
+
+
+def _key(artifact_key: str | None) -> dict[str, str]:
+    return {"ArtifactKey": artifact_key} if artifact_key is not None else {}
+
+
+def _ingredients(plan: Plan) -> dict[str, Any]:
+    """Models and techniques, each by the name that policies give it (``constructs_optim.policy``)."""
+    models: list[dict[str, str]] = []
+    for source in dict.fromkeys((plan.source, *plan.container.sources)):
+        match source:
+            case HubSource(version=None):
+                models.append({"ModelId": source.model_id})
+            case HubSource():
+                models.append({"ModelId": source.model_id, "Version": str(source.version)})
+            case S3Source():
+                models.append({"Uri": "(known at deployment)" if is_token(source.uri) else source.uri})
+            case _:  # A draft that comes with its model, and has its licence and version.
+                pass
+    distinct = [model for index, model in enumerate(models) if model not in models[:index]]
+    return {"Models": distinct, "Techniques": [f"{technique.kind}={technique.name}" for technique in plan.techniques]}

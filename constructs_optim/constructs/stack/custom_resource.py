@@ -1,0 +1,111 @@
+"""Custom resources: their tags and properties, and how a deployment waits for the job that one of them starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jsii
+from aws_cdk import (
+    CfnResource,
+    CfnWaitCondition,
+    CfnWaitConditionHandle,
+    Duration,
+    ITaggableV2,
+    TagManager,
+    TagType,
+)
+from constructs import Construct
+
+from constructs_optim.recipe.keys import sha256
+
+RESPONSE_SECONDS = 900
+"""How long CloudFormation waits for a handler's response (``ServiceTimeout``)."""
+LONGEST_WAIT_SECONDS = 12 * 60 * 60
+"""How long a wait condition lasts at most."""
+SIGNALLED_VALUES: dict[str, object] = {
+    "config": {"ignore_checks": ["E1017"]},
+    "reason": "The resource schema of AWS::CloudFormation::WaitCondition calls Data an object; Fn::GetAtt gives the "
+    "text of a JSON object (CloudFormation user guide), which Fn::Split takes apart.",
+}
+"""``cfn-lint`` metadata for a resource that uses a part of a signal's data."""
+
+
+def drop_none(**properties: Any) -> dict[str, Any]:
+    """Properties without those that are None."""
+    return {name: value for name, value in properties.items() if value is not None}
+
+
+@jsii.implements(ITaggableV2)
+class TaggedResource(CfnResource):
+    """Its handler gives what it makes the tags in its ``Tags`` property."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        type: str,
+        properties: Mapping[str, Any],
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Declare it; ``tags`` are those that it has by itself."""
+        # CfnResource renders a tag manager's tags by itself, as the property that the manager names.
+        self._tag_manager = TagManager(TagType.KEY_VALUE, type, dict(tags) if tags else None, tag_property_name="Tags")
+        super().__init__(scope, id, type=type, properties=dict(properties))
+
+    @property
+    def cdk_tag_manager(self) -> TagManager:
+        """What the CDK collects tags in."""
+        return self._tag_manager
+
+
+def wait_seconds(timeout: Duration | None, default: int, *, instead: str, name: str = "timeout") -> int:
+    """The seconds of ``timeout``, the argument ``name``.
+
+    Raises:
+        ValueError: when it is longer than CloudFormation can wait; ``instead`` is how to go about it then.
+    """
+    seconds = int(timeout.to_seconds()) if timeout is not None else default
+    if timeout is not None and seconds > LONGEST_WAIT_SECONDS:
+        raise ValueError(
+            f"{name} is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: {instead}"
+        )
+    return seconds
+
+
+class JobSignal:
+    """A wait condition and its handle: what uses the signal's data waits until the job has ended.
+
+    Neither of the two can be updated: with a hash in their ids, a changed job has new ones.
+    """
+
+    def __init__(self, scope: Construct, *, job: str, seconds: int, prefix: str = "", name: str = "Ready") -> None:
+        """Declare the handle.
+
+        Args:
+            scope: the construct to create both in.
+            job: text that changes with whatever the job does.
+            seconds: how long the deployment waits.
+            prefix: of both ids. Default: none.
+            name: of the condition. Default: ``Ready``.
+        """
+        self._scope, self._seconds, digits = scope, seconds, sha256(job)[:8]
+        self._condition_id = f"{prefix}{name}{digits}"
+        self._handle: str = CfnWaitConditionHandle(scope, f"{prefix}Handle{digits}").ref
+        self._data = ""
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """The properties by which a handler knows that it has to signal."""
+        return {"WaitHandle": self._handle, "WaitSeconds": self._seconds}
+
+    def await_from(self, resource: CfnResource) -> None:
+        """Declare the condition, which waits for the handler of ``resource``."""
+        condition = CfnWaitCondition(self._scope, self._condition_id, handle=self._handle, timeout=str(self._seconds))
+        condition.add_resource_dependency(resource)
+        self._data = condition.attr_data
+
+    def part(self, index: int) -> dict[str, Any]:
+        """A part of the signal's data, ``|first|second|...``, which CloudFormation wraps in JSON."""
+        return {"Fn::Select": [index, {"Fn::Split": ["|", self._data]}]}

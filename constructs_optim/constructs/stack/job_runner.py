@@ -1,0 +1,168 @@
+"""What runs one kind of job in a stack: the handler that starts it, the watcher that polls it, and a state machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_stepfunctions as stepfunctions
+from constructs import Construct
+
+from .handler import Handler, log_group_of
+from .permissions import NO_RESOURCES, PolicyBuilder, Statement, sub, trust_policy
+from .physical_names import physical_name
+
+# Step Functions writes each log group of another name into a resource policy of the account, which has room for 5,120
+# characters; with some 20 stacks, "The state machine IAM Role is not authorized to access the Log Destination". Source:
+# AWS Step Functions developer guide, "Logging using CloudWatch Logs" (log group resource policy size).
+_VENDED_LOGS = "/aws/vendedlogs/states/"
+
+_RETRY = [
+    {
+        "ErrorEquals": ["States.ALL"],
+        "IntervalSeconds": 2,
+        "MaxAttempts": 8,
+        "BackoffRate": 2,
+        "MaxDelaySeconds": 120,
+        "JitterStrategy": "FULL",
+    }
+]
+
+# Poll, wait as long as the watcher says, poll again. When polling itself keeps failing, the stack is signalled instead
+# of being left to its timeout.
+_STATES: dict[str, Any] = {
+    "StartAt": "Look",
+    "States": {
+        "Look": {
+            "Type": "Task",
+            "Resource": "${WatcherArn}",
+            "ResultPath": "$.Look",
+            "Retry": _RETRY,
+            "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.Error", "Next": "GiveUp"}],
+            "Next": "HasEnded",
+        },
+        "HasEnded": {
+            "Type": "Choice",
+            "Choices": [{"Variable": "$.Look.Done", "BooleanEquals": True, "Next": "Ended"}],
+            "Default": "Sleep",
+        },
+        "Sleep": {"Type": "Wait", "SecondsPath": "$.Look.WaitSeconds", "Next": "Look"},
+        "GiveUp": {"Type": "Task", "Resource": "${WatcherArn}", "Retry": _RETRY, "End": True},
+        "Ended": {"Type": "Succeed"},
+    },
+}
+
+
+class JobRunner:
+    """The handlers of one kind of job, which are called ``<name>_handler`` and ``<name>_watcher`` in ``runtime``."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        code: Mapping[str, str],
+        job: str,
+        handler: tuple[str, Sequence[Statement]],
+        watcher: tuple[str, Sequence[Statement]],
+        start_sid: str = "StartWatching",
+    ) -> None:
+        """Declare them below ``scope``.
+
+        Args:
+            scope: the construct to create them in.
+            name: for instance ``evaluation``.
+            code: where the handlers' code is, as Lambda has it.
+            job: the name of one of its jobs in descriptions.
+            handler: description and first permissions of the custom resource's handler.
+            watcher: the same of the watcher.
+            start_sid: of the statement by which the handler starts the state machine.
+        """
+        description, statements = watcher
+        self.watcher: Handler = Handler(
+            scope,
+            "Watcher",
+            code=code,
+            entry_point=f"runtime.handlers.{name}_watcher.handler",
+            description=description,
+            statements=statements,
+        )
+        self.state_machine: stepfunctions.CfnStateMachine = _state_machine(scope, self.watcher, job)
+        self.state_machine_arn: str = self.state_machine.ref
+        description, statements = handler
+        self.handler: Handler = Handler(
+            scope,
+            "Handler",
+            code=code,
+            entry_point=f"runtime.handlers.{name}_handler.handler",
+            description=description,
+            responds_to_cloudformation=True,
+            statements=[*statements, Statement(start_sid, ("states:StartExecution",), (self.state_machine_arn,))],
+        )
+
+
+def _state_machine(scope: Construct, watcher: Handler, job: str) -> stepfunctions.CfnStateMachine:
+    """A state machine that calls ``watcher`` until it returns ``{"Done": true}``.
+
+    Until then it returns ``{"Done": false, "WaitSeconds": n}``.
+    """
+    scope = Construct(scope, "StateMachine")
+    log_group = log_group_of(scope, f"{_VENDED_LOGS}{physical_name(scope, 'Logs')}")
+    policy = PolicyBuilder()
+    policy.add(
+        [
+            Statement("Look", ("lambda:InvokeFunction",), (watcher.arn,)),
+            Statement(
+                "DeliverLogs",
+                (
+                    "logs:CreateLogDelivery",
+                    "logs:DeleteLogDelivery",
+                    "logs:DescribeLogGroups",
+                    "logs:DescribeResourcePolicies",
+                    "logs:GetLogDelivery",
+                    "logs:ListLogDeliveries",
+                    "logs:PutResourcePolicy",
+                    "logs:UpdateLogDelivery",
+                ),
+                ("*",),
+                wildcard=NO_RESOURCES,
+            ),
+            Statement(
+                "Trace",
+                (
+                    "xray:GetSamplingRules",
+                    "xray:GetSamplingTargets",
+                    "xray:PutTelemetryRecords",
+                    "xray:PutTraceSegments",
+                ),
+                ("*",),
+                wildcard=NO_RESOURCES,
+            ),
+        ]
+    )
+    role = iam.CfnRole(
+        scope,
+        "Role",
+        assume_role_policy_document=trust_policy(
+            "states.amazonaws.com",
+            source_arn=sub("arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*"),
+        ),
+        description=f"Watches {job}s until they end",
+    )
+    policy.apply(role)
+    return stepfunctions.CfnStateMachine(
+        scope,
+        "Resource",
+        definition={"Comment": f"Watches one {job} and signals the stack that waits for it", **_STATES},
+        definition_substitutions={"WatcherArn": watcher.arn},
+        logging_configuration={
+            "destinations": [{"cloudWatchLogsLogGroup": {"logGroupArn": log_group.attr_arn}}],
+            # The input carries the wait condition's pre-signed URL.
+            "includeExecutionData": False,
+            "level": "ALL",
+        },
+        role_arn=role.attr_arn,
+        state_machine_type="STANDARD",
+        tracing_configuration={"enabled": True},
+    )

@@ -1,0 +1,54 @@
+"""The app's lock file: read for every plan, and written when the CDK CLI synthesizes a container that it lacks.
+
+The CLI keeps what its context providers looked up in ``cdk.context.json`` for the same reason: so that the next
+synthesis comes to the same template.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from aws_cdk import Annotations
+from constructs import Construct
+
+from constructs_optim.recipe.lock import LOCK_FILE, Lock
+
+LOCK_FILE_CONTEXT = "constructs-optim:lock-file"
+"""Context key of another path than ``optim.lock.json`` in the current folder."""
+# The CDK CLI sets it for apps (aws-cdk-lib, cx-api: OUTDIR_ENV). Unit tests synthesize without it, and write nothing.
+_WRITTEN_BY_CLI = "CDK_OUTDIR"
+
+
+def recorded_containers(scope: Construct) -> Mapping[str, str]:
+    """The images that are recorded for the app of ``scope``, by requirement.
+
+    Raises:
+        ValueError: when the file is not a lock file.
+    """
+    return Lock.read(_path(scope)).containers
+
+
+def record_containers(scope: Construct, containers: Mapping[str, str]) -> None:
+    """Record images that the app has from now on. Does nothing where no CDK CLI runs the app."""
+    path = _path(scope)
+    lock = Lock.read(path)
+    added = [f"{name}: {image}" for name, image in containers.items() if name not in lock.containers]
+    if not added or _WRITTEN_BY_CLI not in os.environ:
+        return
+    try:
+        lock.adding(containers).write(path)
+    except OSError as error:
+        Annotations.of(scope).add_warning_v2(
+            "constructs-optim:lock-file",
+            f"{path} cannot be written ({error.strerror}), and it lacks {', '.join(added)}. A newer release of "
+            "constructs-optim may choose other containers, and make artifacts again: synthesize once where the file "
+            "can be written, and commit it",
+        )
+    else:
+        Annotations.of(scope).add_info(f"{path} records {', '.join(added)}: commit it with the app")
+
+
+def _path(scope: Construct) -> Path:
+    return Path(scope.node.try_get_context(LOCK_FILE_CONTEXT) or LOCK_FILE)

@@ -1,0 +1,164 @@
+"""The stack of a construct: its region, its account and the constructs that it has one of; and tokens.
+
+Reading an attribute of a CDK object is a call to Node. What all constructs of a stack read is kept here, and cannot
+change: a construct's stack and path, and a stack's name, account and region are fixed when it is created.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import jsii
+from aws_cdk import Aws, Fn, IAnyProducer, IResolvable, IResolveContext, IStableAnyProducer, Lazy, Stack, Token
+from constructs import Construct, IConstruct
+
+from constructs_optim.recipe.errors import shown
+
+# How the CDK writes a token in text (aws-cdk-lib/core/lib/private/encoding.ts).
+TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]+\]\}")
+"""A token in text."""
+
+_Singleton = TypeVar("_Singleton")
+
+
+def is_token(text: object) -> bool:
+    """Whether text holds a token, as ``Token.is_unresolved`` tells of text."""
+    return isinstance(text, str) and "${Token[" in text and TOKEN.search(text) is not None
+
+
+class PseudoParameters:
+    """Tokens of CloudFormation's pseudo parameters, which are the same in all apps."""
+
+    @cached_property
+    def account(self) -> str:
+        """``AWS::AccountId``."""
+        return Aws.ACCOUNT_ID
+
+    @cached_property
+    def partition(self) -> str:
+        """``AWS::Partition``."""
+        return Aws.PARTITION
+
+    @cached_property
+    def region(self) -> str:
+        """``AWS::Region``: a template that is deployed elsewhere shows what is there."""
+        return Aws.REGION
+
+    @cached_property
+    def stack_id(self) -> str:
+        """``AWS::StackId``."""
+        return Aws.STACK_ID
+
+
+PSEUDO = PseudoParameters()
+
+
+class StackContext:
+    """A stack, and what does not change about it. Use :meth:`of`."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self._singletons: dict[type, Any] = {}
+
+    @staticmethod
+    def of(scope: IConstruct) -> StackContext:
+        """The context of ``scope``'s stack.
+
+        Raises:
+            ValueError: for what is in no stack.
+        """
+        known = _contexts.get(scope) if isinstance(scope, Construct) else None
+        if known is None:
+            # A nested stack is a stack of its own.
+            stack = scope if isinstance(scope, Stack) else _stack_of(scope)
+            known = _contexts.get(stack)
+            if known is None:
+                known = _contexts[stack] = StackContext(stack)
+            _contexts[scope] = known
+        return known
+
+    @cached_property
+    def region(self) -> str:
+        """The stack's region; a token where it may be deployed to any."""
+        return self.stack.region
+
+    @property
+    def known_region(self) -> str | None:
+        """The stack's region; None where it may be deployed to any."""
+        return None if is_token(self.region) else self.region
+
+    @cached_property
+    def name(self) -> str:
+        """The stack's name; a token for a nested stack."""
+        return self.stack.stack_name
+
+    @cached_property
+    def uuid(self) -> str:
+        """The last part of the stack's ARN, which no other stack has (a token)."""
+        return Fn.select(2, Fn.split("/", self.stack.stack_id))
+
+    def resolve(self, text: str) -> Any:
+        """``stack.resolve`` of text: what its tokens stand for."""
+        return self.stack.resolve(text) if is_token(text) else text
+
+    def singleton(self, kind: type[_Singleton], create: Callable[[Stack], _Singleton]) -> _Singleton:
+        """The one ``kind`` of this stack, created on first use."""
+        if kind not in self._singletons:
+            self._singletons[kind] = create(self.stack)
+        return self._singletons[kind]
+
+
+_contexts: WeakKeyDictionary[IConstruct, StackContext] = WeakKeyDictionary()
+_paths: WeakKeyDictionary[IConstruct, str] = WeakKeyDictionary()
+
+
+def _stack_of(scope: IConstruct) -> Stack:
+    try:
+        return Stack.of(scope)
+    except (RuntimeError, TypeError):
+        described = f"{type(scope).__name__} {scope.node.path!r}" if hasattr(type(scope), "node") else shown(scope)
+        # Not from the CDK's own, whose frames are of Node.
+        raise ValueError(
+            f"scope is {described}, and resources belong to a stack: give a Stack, or a construct below one, for "
+            'instance OptimizedEndpoint(Stack(app, "Chat"), "Llama70B", ...)'
+        ) from None
+
+
+def path_of(construct: IConstruct) -> str:
+    """A construct's path in its app, as ``construct.node.path`` has it."""
+    known = _paths.get(construct)
+    if known is None:
+        known = _paths[construct] = construct.node.path
+    return known
+
+
+@jsii.implements(IStableAnyProducer)
+class _Once:
+    def __init__(self, produce: Callable[[], Any]) -> None:
+        self._produce = produce
+
+    def produce(self) -> Any:
+        return self._produce()
+
+
+@jsii.implements(IAnyProducer)
+class _EachTime:
+    def __init__(self, produce: Callable[[], Any]) -> None:
+        self._produce = produce
+
+    def produce(self, context: IResolveContext) -> Any:
+        return self._produce()
+
+
+def late_text(produce: Callable[[], Any]) -> str:
+    """A token for text that is produced once, at synthesis. ``produce`` may return an intrinsic function."""
+    return Token.as_string(Lazy.any(_Once(produce)))
+
+
+def late_value(produce: Callable[[], Any]) -> IResolvable:
+    """A value that is produced whenever it is resolved, so that it is never older than what it is made of."""
+    return Lazy.uncached_any(_EachTime(produce))

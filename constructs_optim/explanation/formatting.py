@@ -1,0 +1,48 @@
+"""Formats numbers, durations and money for readers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+
+
+def money(dollars: float) -> str:
+    """``$7.09``; without cents for nothing, and from 100 dollars on: ``$0``, ``$5,176``."""
+    return f"${dollars:,.2f}" if 0 < abs(dollars) < 100 else f"${dollars:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """The two largest units of a time span: ``1 h 12 min``."""
+    remainder, parts = round(seconds), []
+    for unit, length in _UNITS:
+        count, remainder = divmod(remainder, length)
+        parts.append((count, unit))
+    first = next((index for index, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count) or "0 s"
+
+
+def exact_duration(seconds: int) -> str:
+    """A setting in the largest unit that divides it: ``90 s``, ``10 min``, ``1 h``."""
+    unit, length = next((unit, length) for unit, length in _UNITS[1:] if seconds % length == 0 and seconds >= length)
+    return f"{seconds // length} {unit}"
+
+
+def listed(parts: Sequence[str], last: str = "and") -> str:
+    """``a, b and c``."""
+    return f"{', '.join(parts[:-1])} {last} {parts[-1]}" if len(parts) > 1 else "".join(parts)
+
+
+def between(low: str, high: str) -> str:
+    """``1 h to 2 h``, or one of them where they are the same."""
+    return low if low == high else f"{low} to {high}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: ``1 artifact``, ``2 artifacts``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def capitalized(text: str) -> str:
+    """The text with a capital first letter, the rest as it is."""
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,69 @@
+"""The lock file of an app: the container image that each combination of techniques has, recorded on first use.
+
+A newer release of the library may prefer newer images. An artifact's key follows from the image that makes it, so the
+record keeps artifacts and containers as they are until the app's owner changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+LOCK_FILE = "optim.lock.json"
+"""Where it is, in the app's own folder, beside ``cdk.json``."""
+
+
+class Lock(BaseModel):
+    """What was chosen for an app, to be committed with it.
+
+    Attributes:
+        version: of the file's form.
+        containers: the image by what it has to be capable of, for instance ``{"awq":
+            "djl-inference:0.32.0-lmi14.0.0-cu126"}``; ``awq@us-iso-east-1`` where that region's registry lacks it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = 1
+    containers: dict[str, str] = Field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Lock:
+        """The file's content; an empty lock where there is no file.
+
+        Raises:
+            ValueError: when the file is not a lock file.
+        """
+        try:
+            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return cls()
+        except ValidationError as error:
+            problems = "; ".join(
+                f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}" for problem in error.errors()
+            )
+            raise ValueError(
+                f"{path} is not a lock file of this release ({problems}). Restore it from version control, or delete "
+                "it to have the containers chosen anew, which may make artifacts again"
+            ) from None
+
+    def adding(self, containers: Mapping[str, str]) -> Lock:
+        """The same with more containers; what is recorded already stays."""
+        return self.model_copy(update={"containers": {**containers, **self.containers}})
+
+    def write(self, path: Path) -> None:
+        """Replace the file in one step.
+
+        Raises:
+            OSError: when it cannot be written.
+        """
+        content = self.model_copy(update={"containers": dict(sorted(self.containers.items()))})
+        with NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False, encoding="utf-8") as file:
+            file.write(content.model_dump_json(indent=2) + "\n")
+        written = Path(file.name)
+        written.chmod(0o644)
+        written.replace(path)

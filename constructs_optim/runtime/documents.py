@@ -1,0 +1,40 @@
+"""Readers of JSON documents whose form is not known: what is missing is empty."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeGuard
+
+_ARTIFACT_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+def is_artifact_key(value: object) -> TypeGuard[str]:
+    """Whether ``value`` is a SHA-256 in lower-case hexadecimal, as every artifact key is."""
+    return isinstance(value, str) and _ARTIFACT_KEY.fullmatch(value) is not None
+
+
+def is_object(value: object) -> TypeGuard[dict[str, object]]:
+    """Whether ``value`` is a JSON object."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[object]]:
+    """Whether ``value`` is a JSON array."""
+    return isinstance(value, list)
+
+
+def object_in(value: object) -> dict[str, object]:
+    """``value`` if it is a JSON object, otherwise an empty one."""
+    return value if is_object(value) else {}
+
+
+def list_in(value: object) -> list[object]:
+    """``value`` if it is a JSON array, otherwise an empty one."""
+    return value if is_list(value) else []
+
+
+def nested(value: object, *names: str) -> object:
+    """The value under ``names``, one inside the other; None where one is missing."""
+    for name in names:
+        value = object_in(value).get(name)
+    return value

@@ -1,0 +1,168 @@
+"""Completions of the prompts of a quality gate: some in each poll, until all are there.
+
+Prompts and answers are users' text: they are kept in the store and never logged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from ..aws import client
+from ..documents import is_list, is_object, nested
+from ..errors import DeploymentError, code_of
+from ..requests.evaluation_properties import EvaluationRequest, Quality
+from ..store.json_records import lacks
+from ..store.run_records import EvaluationRecords
+from ..telemetry import log
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+    from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_sagemaker_runtime.client import SageMakerRuntimeClient
+    from mypy_boto3_sagemaker_runtime.type_defs import InvokeEndpointInputTypeDef
+
+# One answer at a time, of a model that other requests wait for as well.
+_CLIENT = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=5, read_timeout=60)
+# One answer may take a minute, and an invocation has three.
+_ROOM_MILLISECONDS = 90_000
+_LARGEST_PROMPTS = 16_000_000
+_TEXTS = ("text", "prompt", "inputs")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One line of a prompts file."""
+
+    body: Mapping[str, object]
+    reference: str | None
+
+
+def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int) -> list[Prompt]:
+    """The first ``most`` prompts of a JSON Lines file, as requests that are answered greedily.
+
+    Raises:
+        DeploymentError: naming every line that is none.
+    """
+    prompts, faults = list[Prompt](), list[str]()
+    lines = [(n, line) for n, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1) if line.strip()]
+    for number, line in lines[:most]:
+        try:
+            row: object = json.loads(line)
+        except ValueError:
+            row = None
+        body = _body(row, max_tokens) if is_object(row) else None
+        if body is None:
+            faults.append(f"line {number}")
+            continue
+        reference = nested(row, "reference")
+        prompts.append(Prompt(body, reference if isinstance(reference, str) else None))
+    if faults or not prompts:
+        what = f"{', '.join(faults[:10])} cannot be used" if faults else "it is empty"
+        raise DeploymentError(
+            f"the prompts in {uri}: {what}. Each line is a JSON object with text, prompt or inputs (text), or messages "
+            "(a chat), and maybe a reference answer"
+        )
+    return prompts
+
+
+def _body(row: Mapping[str, object], max_tokens: int) -> dict[str, object] | None:
+    messages = row.get("messages")
+    if is_list(messages) and messages:
+        return {"messages": messages, "max_tokens": max_tokens, "temperature": 0}
+    text = next((row[name] for name in _TEXTS if isinstance(row.get(name), str) and row[name]), None)
+    if text is None:
+        return None
+    return {"inputs": text, "parameters": {"do_sample": False, "max_new_tokens": max_tokens}}
+
+
+def ask(endpoint_name: str, component_name: str | None, variant_name: str | None, prompt: Prompt) -> str | None:
+    """The endpoint's answer; None where it answered with an error, or with nothing that can be read.
+
+    Raises:
+        ClientError: where the call was refused, for instance for a permission that is missing.
+    """
+    asked: InvokeEndpointInputTypeDef = {
+        "EndpointName": endpoint_name,
+        "ContentType": "application/json",
+        "Body": json.dumps(prompt.body).encode(),
+    }
+    if component_name:
+        asked["InferenceComponentName"] = component_name
+    elif variant_name:
+        asked["TargetVariant"] = variant_name
+    sagemaker: SageMakerRuntimeClient = boto3.client("sagemaker-runtime", config=_CLIENT)
+    try:
+        answer = sagemaker.invoke_endpoint(**asked)
+    except ClientError as error:
+        if code_of(error) in ("ModelError", "InternalFailure", "ModelNotReadyException"):
+            return None
+        raise
+    try:
+        return answer_text(json.loads(answer["Body"].read()))
+    except ValueError:
+        return None
+
+
+def answer_text(body: object) -> str | None:
+    """The text in a response of the containers this library serves with, or of one that speaks OpenAI's schema."""
+    if is_list(body) and body:
+        return answer_text(body[0])
+    generated, choices = nested(body, "generated_text"), nested(body, "choices")
+    if isinstance(generated, str):
+        return generated
+    if not is_list(choices) or not choices:
+        return None
+    message = nested(choices[0], "message")
+    text = message.get("content") if is_object(message) else nested(choices[0], "text")
+    return text if isinstance(text, str) else None
+
+
+def prompts_content(s3: S3Client, bucket: str, name: str) -> bytes:
+    """The prompts file, as far as one may be large."""
+    return s3.get_object(Bucket=bucket, Key=name)["Body"].read(_LARGEST_PROMPTS)
+
+
+def complete_prompts(request: EvaluationRequest, records: EvaluationRecords, run: str, context: LambdaContext) -> bool:
+    """Ask as many prompts as there is time for; whether all are answered.
+
+    Raises:
+        DeploymentError: when the prompts cannot be read.
+    """
+    quality = request.gate.quality if request.gate is not None else None
+    if quality is None:
+        return True
+    kept = records.answers(run)
+    if kept is not None and len(kept["answers"]) == len(kept["references"]):
+        return True
+    content = _content(quality)
+    prompts = read_prompts(content, quality.prompts, most=quality.most_prompts, max_tokens=quality.max_tokens)
+    # A file that was changed in between is another one: begin again.
+    digest = hashlib.sha256(content).hexdigest()
+    answers = list(kept["answers"]) if kept is not None and kept["prompts_digest"] == digest else []
+    while len(answers) < len(prompts) and context.get_remaining_time_in_millis() > _ROOM_MILLISECONDS:
+        prompt = prompts[len(answers)]
+        answers.append(ask(request.endpoint_name, request.inference_component_name, request.variant_name, prompt))
+    references = [prompt.reference for prompt in prompts]
+    records.write_answers(run, {"schema": 1, "answers": answers, "references": references, "prompts_digest": digest})
+    log("answered", prompts=len(prompts), answers=len(answers))
+    return len(answers) == len(prompts)
+
+
+def _content(quality: Quality) -> bytes:
+    s3 = client("s3")
+    try:
+        return prompts_content(s3, quality.bucket, quality.key)
+    except ClientError as error:
+        if code_of(error) != "NoSuchBucket" and not lacks(s3, quality.bucket, quality.key, error):
+            raise
+        raise DeploymentError(
+            f"there is no file {quality.prompts}, which the prompts of the gate are read from"
+        ) from error

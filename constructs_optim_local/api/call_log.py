@@ -1,0 +1,51 @@
+"""Every call of an added operation, for tests that ask what a deployment did."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .error import ApiError
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call; ``outcome`` is OK or the error's code."""
+
+    service: str
+    operation: str
+    request: Any
+    outcome: str
+    time: float
+
+
+class CallLog:
+    """The calls, in the order they came."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: list[Call] = []
+
+    def add(self, service: str, operation: str, request: Any, outcome: str) -> None:
+        """Record a call."""
+        with self._lock:
+            self._calls.append(Call(service, operation, request, outcome, time.time()))
+
+    @contextmanager
+    def recorded(self, service: str, operation: str, request: Any) -> Iterator[None]:
+        """Record what is carried out within it, with how it ended."""
+        try:
+            yield
+        except ApiError as error:
+            self.add(service, operation, request, error.code)
+            raise
+        self.add(service, operation, request, "OK")
+
+    def to_json(self, operation: str | None = None) -> list[dict[str, Any]]:
+        """The calls, or those of one operation."""
+        with self._lock:
+            return [asdict(call) for call in self._calls if operation in (None, call.operation)]

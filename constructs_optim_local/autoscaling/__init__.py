@@ -1,0 +1,1 @@
+"""Application Auto Scaling: what is registered, and an engine that scales it."""

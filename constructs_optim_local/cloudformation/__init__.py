@@ -1,0 +1,1 @@
+"""The resource types that this package adds to CloudFormation, driven by their real schemas."""

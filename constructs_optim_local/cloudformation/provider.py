@@ -1,0 +1,257 @@
+"""CloudFormation resource types, driven by their real schemas: what may be given, what replaces, what identifies.
+
+``resource_types.json`` holds what is used of the schemas; a test compares it with the schemas cfn-lint ships.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from constructs_optim_local.api.error import ApiError
+from constructs_optim_local.api.model import ApiModel
+
+from .operations import (
+    OPERATIONS,
+    SAGEMAKER,
+    SCALING,
+    Properties,
+    settles,
+)
+
+# "Defines the timeout for the entire operation to be interpreted by the invoker of the handler. The default is 120":
+# aws-cloudformation/cloudformation-cli, provider.definition.schema.v1.json.
+_DEFAULT_MINUTES = 120
+_LONGEST_NAME = 63
+_STABLE = ("InService", "Failed", "UpdateRollbackFailed")
+
+
+class Service(Protocol):
+    """A service whose operations can be called in process."""
+
+    model: ApiModel
+
+    def invoke(self, operation: str, request: dict[str, Any], *, account: str, region: str) -> dict[str, Any]:
+        """Carry an operation out."""
+        ...
+
+
+class ResourceError(ValueError):
+    """Why a resource could not be provisioned, as a stack event shows it."""
+
+
+class ResourceProvider:
+    """Creates, updates and deletes the resources of one type; a minute of its timeouts lasts ``minute`` seconds."""
+
+    def __init__(
+        self, type_name: str, service: Service, where: Callable[[], tuple[str, str]], minute: float = 60.0
+    ) -> None:
+        self._type, self._service, self._where, self._minute = type_name, service, where, minute
+        self._operations = OPERATIONS[type_name]
+        self._schema = schemas()[type_name]
+
+    @property
+    def create_only(self) -> tuple[str, ...]:
+        """The properties whose change replaces the resource."""
+        return tuple(self._schema["create_only"])
+
+    def create(self, logical_id: str, properties: Properties, stack_name: str) -> tuple[str, Properties]:
+        """Create a resource; its ``Ref`` and attributes."""
+        self._check(properties)
+        given = dict(properties)
+        name = self._operations.name
+        if name is not None and not given.get(name):
+            given[name] = f"{logical_id[: _LONGEST_NAME - 13]}-{secrets.token_hex(6)}"
+        answer = self._call(self._operations.create, self._operations.normalize(given))
+        reference, attributes = self._identity(given, answer)
+        try:
+            self._settle(given, reference, "create")
+            self._put_parts({}, given)
+        except ResourceError:
+            # CloudFormation deletes what it created before it reports that creating failed.
+            with contextlib.suppress(ResourceError):
+                self._remove(given)
+            raise
+        return reference, attributes
+
+    def update(
+        self,
+        physical_id: str,
+        old: Properties,
+        new: Properties,
+        stack_name: str,
+        logical_id: str | None = None,
+    ) -> tuple[str, Properties]:
+        """Update a resource in place, or replace it where its schema says so."""
+        self._check(new)
+        if any(old.get(name) != new.get(name) for name in self._schema["create_only"]):
+            if self._never_left(physical_id, old, new):
+                return self._identity(
+                    {**new, **self._names(physical_id, new)}, {self._operations.arn or "": physical_id}
+                )
+            return self.create(logical_id or physical_id, new, stack_name)
+        given = {**new, **self._names(physical_id, new)}
+        self._retag(physical_id, old.get("Tags") or [], new.get("Tags") or [])
+        if self._operations.update is None or not self._differs(old, new):
+            return self._identity(given, {self._operations.arn or "": physical_id})
+        if settles(self._type):
+            # It may be scaling, and what is changing is not updated.
+            self._stable(given[str(self._operations.name)], "update")
+        answer = self._call(self._operations.update, self._operations.normalize(given))
+        self._settle(given, physical_id, "update")
+        self._put_parts(old, given)
+        # What is updated in place keeps its id: moto makes up a new ARN for a policy that is put again.
+        return self._identity(given, {**answer, self._operations.arn or "": physical_id})
+
+    def delete(self, physical_id: str, properties: Properties) -> None:
+        """Delete a resource; one that is gone is deleted."""
+        self._remove({**properties, **self._names(physical_id, properties)})
+
+    def _never_left(self, physical_id: str, old: Properties, new: Properties) -> bool:
+        """Whether a replacement that failed is sent back: the resource is still the one that was to be replaced."""
+        name = self._operations.name or ""
+        there, left, wanted = (
+            str(n or "").lower() for n in (physical_id.rpartition("/")[2], old.get(name), new.get(name))
+        )
+        return settles(self._type) and ((left != "" and left != there) or (wanted != "" and wanted == there))
+
+    def _retag(self, arn: str, old: list[dict[str, str]], new: list[dict[str, str]]) -> None:
+        """Bring a resource's tags up to date, for the types whose ``Ref`` is the ARN that tags are kept under."""
+        if old == new or not arn.startswith("arn:"):
+            return
+        gone = sorted({tag["Key"] for tag in old} - {tag["Key"] for tag in new})
+        if gone:
+            self._call("DeleteTags", {"ResourceArn": arn, "TagKeys": gone})
+        if new:
+            self._call("AddTags", {"ResourceArn": arn, "Tags": new})
+
+    def _differs(self, old: Properties, new: Properties) -> bool:
+        return any(old.get(name) != new.get(name) for name in {*old, *new} if name != "Tags")
+
+    def _names(self, physical_id: str, properties: Properties) -> Properties:
+        """The resource's name as it was given: an ARN has it in lower case."""
+        name, describe = self._operations.name, self._operations.describe
+        if name is None:
+            return {}
+        if properties.get(name) or describe is None:
+            return {name: properties.get(name)}
+        found = physical_id.rpartition("/")[2]
+        with contextlib.suppress(ResourceError):
+            found = self._call(describe, {name: found})[name]
+        return {name: found}
+
+    def _identity(self, given: Properties, answer: Properties) -> tuple[str, Properties]:
+        arn = answer.get(self._operations.arn or "", "")
+        reference = self._operations.reference(given, arn)
+        attributes: Properties = {read_only: answer.get(read_only, arn) for read_only in self._schema["read_only"]}
+        if "Id" in attributes:
+            attributes["Id"] = reference
+        name = self._operations.name
+        return reference, {**attributes, **({name: given[name]} if name is not None else {})}
+
+    def _check(self, properties: Properties) -> None:
+        unknown = sorted(set(properties) - set(self._schema["properties"]))
+        read_only = sorted(set(properties) & set(self._schema["read_only"]))
+        missing = sorted(set(self._schema["required"]) - set(properties))
+        problems = [
+            *(f"extraneous key [{name}] is not permitted" for name in unknown),
+            *(f"[{name}] is read-only" for name in read_only),
+            *(f"required key [{name}] not found" for name in missing),
+        ]
+        if problems:
+            raise ResourceError(
+                f"Properties validation failed for resource of type {self._type}: {'; '.join(problems)}"
+            )
+
+    def _call(self, operation: str, request: Properties) -> Properties:
+        account, region = self._where()
+        model = self._service.model
+        known = {key: value for key, value in request.items() if key in model.members(operation)}
+        try:
+            return self._service.invoke(operation, model.typed(operation, known), account=account, region=region)
+        except ApiError as error:
+            raise ResourceError(
+                f'Resource handler returned message: "{error.message} (Service: {self._service_name}, Status Code: '
+                f'{error.status})" (HandlerErrorCode: {error.code})'
+            ) from error
+
+    @property
+    def _service_name(self) -> str:
+        return {SAGEMAKER: "SageMaker", SCALING: "ApplicationAutoScaling"}[self._operations.service]
+
+    def _put_parts(self, old: Properties, new: Properties) -> None:
+        parts = self._operations.parts
+        if parts is None:
+            return
+        shared = {name: new[name] for name in parts.shared}
+        before, after = (
+            {part[parts.name]: part for part in properties.get(parts.member) or []} for properties in (old, new)
+        )
+        for name in sorted(set(before) - set(after)):
+            with contextlib.suppress(ResourceError):
+                self._call(parts.delete, {**shared, parts.name: name})
+        for name, part in after.items():
+            if before.get(name) != part:
+                self._call(parts.put, {**shared, **part})
+
+    def _settle(self, given: Properties, reference: str, operation: str) -> None:
+        """Wait until the resource is as it was asked to be.
+
+        A deployment that was rolled back leaves an endpoint in service, with another configuration than it was given
+        and a reason. Assumed: one that has the configuration it was given, as in the rollback of a stack, is right.
+        """
+        operations = self._operations
+        if operations.describe is None or operations.status_member is None or operations.name is None:
+            return
+        shown = self._stable(given[operations.name], operation)
+        if shown is None:
+            # The words are those of https://github.com/aws/aws-app-mesh-examples/issues/419, for an AWS::ECS::Service.
+            raise ResourceError(f"Resource timed out waiting for completion (RequestToken: {uuid.uuid4()})")
+        unstable = f"Resource of type '{self._type}' with identifier '{reference}' did not stabilize"
+        config = given.get("EndpointConfigName")
+        arrived = (
+            shown[operations.status_member] == "InService" and config and shown.get("EndpointConfigName") == config
+        )
+        if shown.get("FailureReason") and not arrived:
+            raise ResourceError(f'{unstable}: "{shown["FailureReason"]}"')
+
+    def _stable(self, name: str, operation: str) -> Properties | None:
+        """The resource once it has stopped changing; None where it has not in the time that the operation has."""
+        operations = self._operations
+        minutes = self._schema["timeouts"].get(operation, _DEFAULT_MINUTES)
+        deadline = time.monotonic() + minutes * self._minute
+        while time.monotonic() < deadline:
+            shown = self._call(str(operations.describe), {str(operations.name): name})
+            if shown[str(operations.status_member)] in _STABLE:
+                return shown
+            time.sleep(0.1)
+        return None
+
+    def _remove(self, given: Properties) -> None:
+        operations, request = self._operations, self._operations.normalize(given)
+        waits = operations.status_member is not None and operations.name is not None
+        try:
+            if waits:
+                # What is changing cannot be deleted, and CloudFormation waits until what it deletes is gone.
+                self._stable(request[str(operations.name)], "delete")
+            self._call(operations.delete, {name: request[name] for name in operations.delete_members})
+            if waits:
+                self._stable(request[str(operations.name)], "delete")
+        except ResourceError as error:
+            cause = error.__cause__
+            gone = isinstance(cause, ApiError) and (
+                cause.code in ("ResourceNotFound", "ObjectNotFoundException") or "Could not find" in cause.message
+            )
+            if not gone:
+                raise
+
+
+def schemas() -> dict[str, Any]:
+    """What is used of each type's schema."""
+    return json.loads(Path(__file__).with_name("resource_types.json").read_text(encoding="utf-8"))

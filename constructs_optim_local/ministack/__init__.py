@@ -1,0 +1,1 @@
+"""All that touches ministack's private names. Nothing else imports them."""

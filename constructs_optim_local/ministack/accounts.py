@@ -1,0 +1,125 @@
+"""What ministack leaves out between its accounts: policies of buckets and keys, read for those who come from another.
+
+- Across accounts both sides have to allow: the caller's own policies, and the policy of the bucket or the key.
+  ministack looks for keys in the caller's account alone, and takes whoever asks for a bucket for the root of its
+  account. Source: IAM user guide, "Cross-account policy evaluation logic".
+- Variables in a resource's policy are filled in. Source: IAM user guide, "IAM policy elements: Variables and tags".
+- Loopback counts as TLS, which clients of the real service use and bucket policies ask for.
+- S3 gives no reason to those of another account. Source: S3 user guide, "Troubleshoot access denied (403 Forbidden)
+  errors in Amazon S3", of accounts that are not of one organization.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .patches import replace
+
+_BUCKET = "arn:aws:s3:::"
+_VARIABLE = re.compile(r"\$\{([A-Za-z0-9-]+:[^}$]+)\}")
+
+
+def owner_of(bucket: str) -> str | None:
+    """The account that has a bucket; None for one that is not of this cloud."""
+    from ministack.services import s3
+
+    return next((account for account, name in [*s3._buckets._data] if name == bucket), None)
+
+
+@contextmanager
+def as_owner_of(bucket: str) -> Iterator[None]:
+    """Within it, ministack finds what belongs to a bucket, whoever has it."""
+    from ministack.core.responses import get_account_id, get_region, request_scope
+
+    with request_scope(owner_of(bucket) or get_account_id(), get_region()):
+        yield
+
+
+def share_as_aws() -> None:
+    """Change how ministack reads the policies of resources, once, before the first request is served."""
+    _read_policies()
+    _find_policies()
+    _tell_whose_policy_it_was()
+
+
+def is_of_another_account(denied: Any) -> bool:
+    """Whether a denial came of a resource's policy which allows nothing, though the caller's own policies do."""
+    return bool(denied.resource_policy_arn) and denied.decision == "ImplicitDeny"
+
+
+def _read_policies() -> None:
+    from ministack.core import iam_evaluator
+
+    evaluate = iam_evaluator.evaluate_resource_policy
+
+    def evaluated(document: str | dict[str, Any] | None, context: Any, *rest: Any, **named: Any) -> Any:
+        context = dataclasses.replace(context, secure_transport=True)
+        caller = iam_evaluator.caller_arn()
+        if context.principal_type == "Root" and caller.split(":")[4] == context.principal_account:
+            # S3 names the account; its policy may name a role of it.
+            context = dataclasses.replace(context, principal_arn=caller)
+        if document is not None:
+            text = document if isinstance(document, str) else json.dumps(document)
+            document = _VARIABLE.sub(lambda found: _filled_in(found, context), text)
+        return evaluate(document, context, *rest, **named)
+
+    replace("core.iam_evaluator.evaluate_resource_policy", evaluated)
+
+
+def _filled_in(variable: re.Match[str], context: Any) -> str:
+    from ministack.core import iam_evaluator
+
+    value = iam_evaluator._resolve_condition_key(variable[1], context)
+    return json.dumps(value)[1:-1] if isinstance(value, str) else variable[0]
+
+
+def _find_policies() -> None:
+    from ministack.core.responses import get_account_id, request_scope
+    from ministack.services import kms, s3
+
+    own_bucket, own_key = s3.bucket_policy_for_arn, kms.key_policy_for_arn
+
+    def bucket_policy_for_arn(arn: str) -> tuple[str, str] | None:
+        bucket = arn.removeprefix(_BUCKET).partition("/")[0]
+        owner = owner_of(bucket) if arn.startswith(_BUCKET) else None
+        if owner in (None, get_account_id()):
+            return own_bucket(arn)
+        policy = s3._bucket_policies.get_scoped(owner, None, bucket) or ""
+        if s3._public_access_blocked(owner, bucket, "RestrictPublicBuckets") and s3._policy_is_public(policy):
+            return "", str(owner)
+        return policy, str(owner)
+
+    def key_policy_for_arn(arn: str) -> tuple[str, str] | None:
+        region, owner = arn.split(":")[3:5]
+        if owner == get_account_id():
+            return own_key(arn)
+        with request_scope(owner, region):
+            return own_key(arn) or ("", owner)
+
+    replace("services.s3.bucket_policy_for_arn", bucket_policy_for_arn)
+    replace("services.kms.key_policy_for_arn", key_policy_for_arn)
+
+
+def _tell_whose_policy_it_was() -> None:
+    from ministack.core import iam_actions, iam_evaluator
+
+    combine, respond = iam_evaluator.combine_resource_policy, iam_actions.access_denied_response
+
+    def combined(identity: Any, context: Any, *rest: Any, **named: Any) -> Any:
+        result = combine(identity, context, *rest, **named)
+        if identity.decision == "Allow" and result.decision == "ImplicitDeny":
+            return dataclasses.replace(result, resource_policy_arn=context.resource_arn)
+        return result
+
+    def responded(service: str, *arguments: Any, **named: Any) -> Any:
+        if service == "s3" and named.get("resource_policy_arn") and not named.get("explicit_deny"):
+            named["message"] = "Access Denied"
+        return respond(service, *arguments, **named)
+
+    replace("core.iam_evaluator.combine_resource_policy", combined)
+    replace("core.iam_actions.access_denied_response", responded)

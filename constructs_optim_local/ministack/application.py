@@ -1,0 +1,190 @@
+"""Ministack's application with the services and resource types of this package added."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from constructs_optim_local.access.authorization import access_denied, needed_permissions
+from constructs_optim_local.access.credentials import ACCOUNT, administrator
+from constructs_optim_local.api.error import ApiError, validation_error
+from constructs_optim_local.cloudformation.operations import OPERATIONS, settles
+from constructs_optim_local.cloudformation.provider import ResourceProvider, Service
+from constructs_optim_local.sagemaker.runtime import SageMakerRuntime
+from constructs_optim_local.sagemaker.service import to_json
+
+from .accounts import share_as_aws
+from .cloudformation import keep_properties
+from .iam import EnforcedRoles
+from .patches import replace, table
+from .policies import limit_policies
+from .signatures import sign_links
+
+_SERVED = (
+    "s3,iam,sts,lambda,states,cloudformation,monitoring,logs,ssm,ecr,kms,events,dynamodb,tagging,ec2,sns,sqs,scheduler"
+    ",apigateway"
+)
+
+# Seconds. What this machine itself needs does not shrink with the scale: 120 minutes are 30 seconds or more.
+_SHORTEST_MINUTE = 0.25
+
+Answer = tuple[int, dict[str, str], bytes]
+Asgi = Callable[[dict[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]]
+
+
+def prepare_environment(
+    *, port: int, region: str, directory: str, time_scale: float = 1.0, enforce_iam: bool = False
+) -> None:
+    """Set what ministack reads when it is imported: loopback only, no Docker, no other listeners, no files kept.
+
+    The secret access key is in the environment already.
+    """
+    os.environ |= {
+        "AUTH": str(enforce_iam).lower(),
+        "BIND_HOST": "127.0.0.1",
+        "GATEWAY_PORT": str(port),
+        "IOT_MTLS_ENABLED": "0",
+        "LAMBDA_ASYNC_RETRY_BASE_SECONDS": str(60 * time_scale),
+        "LAMBDA_ASYNC_RETRY_MAX_SECONDS": str(120 * time_scale),
+        "LAMBDA_EXECUTOR": "local",
+        "LOG_LEVEL": os.environ.get("LOG_LEVEL", "WARNING"),
+        "MINISTACK_ACCOUNT_ID": ACCOUNT,
+        "MINISTACK_HOST": "127.0.0.1",
+        "MINISTACK_REGION": region,
+        "PERSIST_STATE": "0",
+        # Functions' tracing is active, and there is no X-Ray daemon to send to.
+        "POWERTOOLS_TRACE_DISABLED": "true",
+        "S3_PERSIST": "0",
+        "SERVICES": _SERVED,
+        "SFN_WAIT_SCALE": str(time_scale),
+        "SFTP_ENABLED": "0",
+        "STATE_DIR": directory,
+        "TMPDIR": directory,
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        **administrator(ACCOUNT),
+        "AWS_DEFAULT_REGION": region,
+        "AWS_REGION": region,
+    }
+    os.environ.pop("AWS_SESSION_TOKEN", None)
+    os.environ.pop("DOCKER_HOST", None)
+
+
+def kill_running_functions() -> None:
+    """End the processes of functions that are being invoked, without a chance to clean up."""
+    from ministack.core import lambda_runtime
+
+    with lambda_runtime._lock:
+        running = [worker._proc for pool in lambda_runtime._workers.values() for worker in pool if worker.in_use]
+    for process in running:
+        if process is not None:
+            process.kill()
+
+
+def application(
+    services: dict[str, Service],
+    roles: EnforcedRoles | None = None,
+    runtime: SageMakerRuntime | None = None,
+    time_scale: float = 1.0,
+) -> Asgi:
+    """Ministack's ASGI application with ``services`` and their resource types added; with ``roles``, IAM enforced.
+
+    Requests of ``runtime`` come to SageMaker's handler, for they are signed as SageMaker's are. ``time_scale`` is how
+    long the timeouts of CloudFormation's resource handlers take, against AWS's.
+    """
+    import ministack.app as ministack_app
+    from ministack.core.responses import get_account_id, get_region
+    from ministack.services.cloudformation import stacks
+
+    def where() -> tuple[str, str]:
+        return get_account_id(), get_region()
+
+    patterns, handlers = table("core.router.SERVICE_PATTERNS"), table("app.SERVICE_HANDLERS")
+    resource_handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")
+    replacing = table("services.cloudformation.provisioners._REPLACING_PROPERTIES")
+    for name, service in services.items():
+        # Where ministack does not know a service, it looks through botocore's for seconds, once a process.
+        patterns[name] = {"target_prefixes": [f"{service.model.target_prefix}."]}
+        handlers[name] = _handler(name, service, where, roles, runtime if name == "sagemaker" else None)
+    minute = max(60 * time_scale, _SHORTEST_MINUTE)
+    for type_name, operations in OPERATIONS.items():
+        provider = ResourceProvider(type_name, services[operations.service], where, minute)
+        resource_handlers[type_name] = {
+            "create": provider.create,
+            "update": provider.update,
+            "update_with_logical_id": True,
+            "delete": provider.delete,
+        }
+        # Reported by change sets, and acted upon: a changed property of these is created anew.
+        replacing[type_name] = provider.create_only
+
+    keep_properties()
+    limit_policies()
+    share_as_aws()
+    sign_links()
+    if roles is not None:
+        roles.install()
+    blocks = stacks._runs_on_worker_thread
+    # Endpoints take time to come into service; waiting for them must not hold the event loop up.
+    replace(
+        "services.cloudformation.stacks._runs_on_worker_thread",
+        lambda type_name: type_name in OPERATIONS or blocks(type_name),
+    )
+    sends_back = stacks._sends_back_failed_update
+    # What fails after its update has begun may have changed, and AWS sends it back like all that did (an ECS service,
+    # whose update fails while it stabilizes, is updated to its old task definition).
+    replace(
+        "services.cloudformation.stacks._sends_back_failed_update",
+        lambda type_name: settles(type_name) or sends_back(type_name),
+    )
+    return ministack_app.app
+
+
+def _handler(
+    name: str,
+    service: Service,
+    where: Callable[[], tuple[str, str]],
+    roles: EnforcedRoles | None,
+    runtime: SageMakerRuntime | None,
+) -> Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[Answer]]:
+    async def handle(
+        method: str, path: str, headers: dict[str, str], body: bytes, query_params: dict[str, Any]
+    ) -> Answer:
+        account, region = where()
+        target = headers.get("x-amz-target", "")
+        operation = target.rpartition(".")[2]
+
+        def answer() -> Answer:
+            asked = runtime.invocation(method, path, headers, body) if runtime is not None else None
+            if runtime is not None and asked is not None:
+                needed = runtime.needed(asked, account=account, region=region)
+                if roles is not None and (message := roles.refusal(headers, query_params, needed)):
+                    return access_denied(message).to_response()
+                return runtime.answer(asked, account=account, region=region)
+            try:
+                request = _decoded(body)
+                if roles is not None:
+                    needed = needed_permissions(name, operation, request, account=account, region=region)
+                    if message := roles.refusal(headers, query_params, needed):
+                        raise access_denied(message)
+                found = service.invoke(operation, request, account=account, region=region)
+            except ApiError as error:
+                return error.to_response()
+            return 200, {"Content-Type": "application/x-amz-json-1.1"}, to_json(found)
+
+        # In a thread: a job that completes writes its output through the S3 of this same server.
+        return await asyncio.to_thread(answer)
+
+    return handle
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    try:
+        request = json.loads(body or b"{}")
+    except ValueError:
+        raise ApiError("SerializationException", "The request is not JSON") from None
+    if not isinstance(request, dict):
+        raise validation_error("The request is not an object")
+    return request

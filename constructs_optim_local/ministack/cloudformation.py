@@ -1,0 +1,344 @@
+"""What ministack's CloudFormation does otherwise than AWS's with custom resources, put right.
+
+- AWS invokes a custom resource's function asynchronously: Lambda repeats an invocation that dies, as its
+  EventInvokeConfig says. Sources: CloudFormation user guide, "Lambda-backed custom resources"; Lambda developer guide,
+  "How Lambda handles errors and retries with asynchronous invocation".
+- AWS answers with a pre-signed URL, which says when it was made.
+- AWS deletes a custom resource whose creation failed: with the physical id of its answer, or, where there was none,
+  with one that CloudFormation made up. Source: CloudFormation user guide, "Custom resource request types".
+- AWS keeps what a resource depends on that could not be deleted, and a stack whose rollback failed keeps the resource:
+  deleting the stack again finds both. Source: CloudFormation user guide, "Delete stack fails" and "Rollback failed".
+
+And the process of a deleted function ends: hundreds of stacks, one after the other, would take all of the memory.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+import threading
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from typing import Any
+
+from constructs_optim_local.faults import Faults
+
+from .patches import replace, table
+from .templates import refuse_like_aws
+
+_EVENT_MEMBERS = {"RequestType", "ResponseURL", "StackId", "RequestId"}
+_SECOND_DELIVERY_SECONDS = 0.5
+_LONGEST_END_SECONDS = 2.0
+# As long as a function may run at most (Lambda developer guide, "Lambda quotas").
+_LONGEST_RUN_SECONDS = 900.0
+_LOOK_SECONDS = 0.2
+
+
+def behave_like_aws(faults: Faults) -> None:
+    """Change ministack's CloudFormation for this process."""
+    failed = _FailedCreates()
+    _invoke_asynchronously(faults)
+    _let_functions_end()
+    _remember_failed_creates(failed)
+    _delete_failed_creates(failed)
+    _keep_what_failed_deletions_need()
+    _end_deleted_functions()
+    refuse_like_aws()
+
+
+def _now() -> str:
+    """The time as CloudFormation writes it: its clients read each resource's."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _FailedCreates:
+    """Custom resources whose creation failed: their properties, and the physical ids they answered with."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._records: dict[tuple[str, str], dict[str, Any]] = {}
+        self._answered: dict[tuple[str, str], str] = {}
+
+    def answered(self, response: dict[str, Any]) -> None:
+        with self._lock:
+            place = (str(response.get("StackId")), str(response.get("LogicalResourceId")))
+            self._answered[place] = str(response.get("PhysicalResourceId") or "")
+
+    def began(self, stack_id: str, logical_id: str) -> None:
+        with self._lock:
+            self._answered.pop((stack_id, logical_id), None)
+
+    def add(self, stack_id: str, stack_name: str, logical_id: str, type_name: str, properties: dict[str, Any]) -> None:
+        with self._lock:
+            made_up = f"{stack_name}-{logical_id}-{secrets.token_hex(6).upper()}"
+            self._records[(stack_id, logical_id)] = {
+                "PhysicalResourceId": self._answered.pop((stack_id, logical_id), "") or made_up,
+                "ResourceType": type_name,
+                "ResourceStatus": "CREATE_FAILED",
+                "LogicalResourceId": logical_id,
+                "Properties": properties,
+                "Attributes": {},
+                "Timestamp": _now(),
+            }
+
+    def take(self, stack_id: str, logical_id: str | None) -> dict[str, Any] | None:
+        with self._lock:
+            return self._records.pop((stack_id, logical_id or ""), None)
+
+
+def _invoke_asynchronously(faults: Faults) -> None:
+    from ministack.services import lambda_svc
+
+    execute = lambda_svc._execute_function_with_config_scope
+
+    def invoke(function: dict[str, Any], event: Any) -> dict[str, Any]:
+        if not isinstance(event, dict) or not set(event) >= _EVENT_MEMBERS:
+            return execute(function, event)
+        lambda_svc.invoke_async_with_retry(function, event)
+        if faults.strikes("event_twice", event["RequestType"]):
+            again = threading.Timer(
+                _SECOND_DELIVERY_SECONDS, lambda_svc.invoke_async_with_retry, args=(function, event)
+            )
+            again.daemon = True
+            again.start()
+        return {}
+
+    replace("services.lambda_svc._execute_function_with_config_scope", invoke)
+
+
+def _let_functions_end() -> None:
+    """A function answers before it ends, and ministack writes its log then, to a group made anew if need be.
+
+    On AWS a role without ``logs:CreateLogGroup`` brings no group back. So what follows the answer, which may be the
+    group's deletion, follows the function's end; not for long, for one that hangs is left behind.
+    """
+    from ministack.services import lambda_svc
+    from ministack.services.cloudformation import custom_resource
+
+    execute, invoke = lambda_svc._execute_function, custom_resource.invoke_custom_resource
+    running: dict[str, int] = {}
+    changed = threading.Condition()
+
+    def execute_function(function: dict[str, Any], event: Any) -> dict[str, Any]:
+        stack_id = event.get("StackId", "") if isinstance(event, dict) and set(event) >= _EVENT_MEMBERS else ""
+        with changed:
+            running[stack_id] = running.get(stack_id, 0) + 1
+        try:
+            return execute(function, event)
+        finally:
+            with changed:
+                running[stack_id] -= 1
+                changed.notify_all()
+
+    def invoke_custom_resource(*arguments: Any, **more: Any) -> tuple[str, dict[str, Any]]:
+        # The fifth argument is the stack's id.
+        stack_id = more.get("stack_id") or arguments[4]
+        try:
+            return invoke(*arguments, **more)
+        finally:
+            with changed:
+                changed.wait_for(lambda: not running.get(stack_id), timeout=_LONGEST_END_SECONDS)
+
+    replace("services.lambda_svc._execute_function", execute_function)
+    replace("services.cloudformation.custom_resource.invoke_custom_resource", invoke_custom_resource)
+
+
+def _remember_failed_creates(failed: _FailedCreates) -> None:
+    from ministack.services.cloudformation import custom_resource
+
+    invoke, deliver = custom_resource.invoke_custom_resource, custom_resource.deliver_response
+
+    def invoke_custom_resource(
+        request_type: str,
+        logical_id: str,
+        props: dict[str, Any],
+        stack_name: str,
+        stack_id: str,
+        resource_type: str,
+        physical_id: str | None = None,
+        old_props: dict[str, Any] | None = None,
+    ) -> tuple[str, dict[str, Any]]:
+        failed.began(stack_id, logical_id)
+        try:
+            return invoke(request_type, logical_id, props, stack_name, stack_id, resource_type, physical_id, old_props)
+        except Exception:
+            if request_type == "Create":
+                failed.add(stack_id, stack_name, logical_id, resource_type, props)
+            raise
+
+    def deliver_response(token: str, response: dict[str, Any]) -> bool:
+        failed.answered(response)
+        return deliver(token, response)
+
+    response_url = custom_resource._response_url
+
+    def dated_response_url(token: str) -> str:
+        now = dt.datetime.now(dt.UTC)
+        return f"{response_url(token)}?X-Amz-Date={now:%Y%m%dT%H%M%SZ}&X-Amz-Expires=7200"
+
+    replace("services.cloudformation.custom_resource.invoke_custom_resource", invoke_custom_resource)
+    replace("services.cloudformation.custom_resource.deliver_response", deliver_response)
+    replace("services.cloudformation.custom_resource._response_url", dated_response_url)
+
+
+def _delete_failed_creates(failed: _FailedCreates) -> None:
+    from ministack.services.cloudformation import handlers, stacks
+
+    roll_back = stacks._roll_back_operation
+
+    async def roll_back_operation(
+        stack_name: str, stack_id: str, stack: dict[str, Any], operation: dict[str, Any], reason_override: str = ""
+    ) -> None:
+        logical_id = operation.get("failed_logical_id")
+        record = failed.take(stack_id, logical_id)
+        if record is not None:
+            stack.setdefault("_resources", {})[logical_id] = record
+            operation["created"] = [*operation.get("created", []), logical_id]
+        if stack["StackStatus"].startswith("DELETE_") and not operation.get("is_update"):
+            # A creation that fails because its stack is deleted: the deletion has it all but what failed just now.
+            if record is not None:
+                stacks._delete_resource(
+                    record["ResourceType"], record["PhysicalResourceId"], record["Properties"], stack_name, logical_id
+                )
+            return
+        await roll_back(stack_name, stack_id, stack, operation, reason_override)
+        if stack["StackStatus"] == "ROLLBACK_FAILED":
+            stack["_template"] = operation.get("template") or {}
+            for name, left in stack.get("_rollback_failed", {}).items():
+                stack["_resources"][name] = {"LogicalResourceId": name, "Attributes": {}, "Timestamp": _now(), **left}
+
+    replace("services.cloudformation.stacks._roll_back_operation", roll_back_operation, stacks, handlers)
+
+
+def _keep_what_failed_deletions_need() -> None:
+    from ministack.core.responses import get_account_id, get_region
+    from ministack.services.cloudformation import handlers, stacks
+
+    delete_resource, delete_stack, roll_back = (
+        stacks._delete_resource,
+        stacks._delete_stack_async,
+        stacks._roll_back_operation,
+    )
+    # By account, region and name of the stack: its resources as declared, and those that have to stay.
+    declared: dict[tuple[str, str, str], dict[str, Any]] = {}
+    kept: dict[tuple[str, str, str], set[str]] = {}
+
+    def place(stack_name: str) -> tuple[str, str, str]:
+        return get_account_id(), get_region(), stack_name
+
+    def delete(type_name: str, physical_id: str, properties: Any, stack_name: str, logical_id: str) -> None:
+        stack = place(stack_name)
+        if logical_id in kept.get(stack, ()):
+            raise RuntimeError(f"a resource that depends on {logical_id} could not be deleted")
+        try:
+            delete_resource(type_name, physical_id, properties, stack_name, logical_id)
+        except Exception:
+            resources = declared.get(stack, {})
+            needed = stacks._with_dependencies([logical_id], resources, set(resources)) - {logical_id}
+            kept.setdefault(stack, set()).update(needed)
+            raise
+
+    async def delete_stack_async(stack_name: str, *arguments: Any, **more: Any) -> None:
+        from ministack.services.cloudformation import _stacks
+
+        template = (_stacks.get(stack_name) or {}).get("_template") or {}
+        declared[place(stack_name)] = template.get("Resources", {})
+        kept.pop(place(stack_name), None)
+        await delete_stack(stack_name, *arguments, **more)
+
+    async def roll_back_operation(stack_name: str, stack_id: str, stack: Any, operation: Any, *more: Any) -> None:
+        declared[place(stack_name)] = (operation.get("template") or {}).get("Resources", {})
+        kept.pop(place(stack_name), None)
+        await roll_back(stack_name, stack_id, stack, operation, *more)
+
+    replace("services.cloudformation.provisioners._delete_resource", delete, stacks)
+    replace("services.cloudformation.stacks._delete_stack_async", delete_stack_async, stacks, handlers)
+    replace("services.cloudformation.stacks._roll_back_operation", roll_back_operation, stacks, handlers)
+
+
+def _end_deleted_functions() -> None:
+    """What runs when its function is deleted runs on to its end, and then its process ends."""
+    from ministack.core import lambda_runtime
+    from ministack.core.responses import get_account_id, get_region
+    from ministack.services.cloudformation import provisioners
+
+    forget = provisioners._lambda_delete
+
+    def end(name: str, account: str, region: str) -> None:
+        place = f"{account}:{region}:{name}:"
+        until = time.monotonic() + _LONGEST_RUN_SECONDS
+        while time.monotonic() < until and any(
+            worker.in_use
+            for key, workers in list(lambda_runtime._workers.items())
+            if key.startswith(place)
+            for worker in list(workers)
+        ):
+            time.sleep(_LOOK_SECONDS)
+        lambda_runtime.invalidate_worker(name, account=account, region=region)
+
+    def delete(physical_id: str, properties: Any) -> None:
+        forget(physical_id, properties)
+        place = (physical_id, get_account_id(), get_region())
+        threading.Thread(target=end, args=place, name=f"end-{physical_id}", daemon=True).start()
+
+    replace("services.cloudformation.provisioners._lambda_delete", delete)
+    table("services.cloudformation.provisioners._RESOURCE_HANDLERS")["AWS::Lambda::Function"]["delete"] = delete
+
+
+Properties = dict[str, Any]
+Made = tuple[str, Any]
+
+
+def keep_properties() -> None:
+    """Have CloudFormation apply them, once, before the first request is served."""
+    _after("AWS::IAM::Role", _bound)
+    _after("AWS::S3::Bucket", _encrypt)
+
+
+def _after(type_name: str, apply: Callable[[str, Properties], None]) -> None:
+    handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")[type_name]
+    create, update = handlers["create"], handlers["update"]
+
+    def created(logical_id: str, properties: Properties, stack_name: str) -> Made:
+        made = create(logical_id, properties, stack_name)
+        apply(made[0], properties)
+        return made
+
+    def updated(physical_id: str, old: Properties, new: Properties, *rest: Any, **named: Any) -> Made:
+        made = update(physical_id, old, new, *rest, **named)
+        apply(made[0], new)
+        return made
+
+    handlers |= {"create": created, "update": updated}
+
+
+def _bound(role: str, properties: Properties) -> None:
+    from ministack.services import iam
+
+    iam._roles[role]["PermissionsBoundary"] = properties.get("PermissionsBoundary")
+
+
+def _encrypt(bucket: str, properties: Properties) -> None:
+    from ministack.services import s3
+
+    rules = properties.get("BucketEncryption", {}).get("ServerSideEncryptionConfiguration", [])
+    # ministack has no key of AWS's own, aws/s3, for buckets that name none.
+    if not any("KMSMasterKeyID" in rule.get("ServerSideEncryptionByDefault", {}) for rule in rules):
+        s3._delete_bucket_encryption(bucket)
+        return
+    status, _, answer = s3._put_bucket_encryption(bucket, _encryption(rules))
+    if status != 200:
+        raise ValueError(f"AWS::S3::Bucket Properties.BucketEncryption: {answer.decode()}")
+
+
+def _encryption(rules: list[Properties]) -> bytes:
+    """The body of PutBucketEncryption, which names the default otherwise than templates do."""
+    root = ET.Element("ServerSideEncryptionConfiguration")
+    for rule in rules:
+        written = ET.SubElement(root, "Rule")
+        by_default = ET.SubElement(written, "ApplyServerSideEncryptionByDefault")
+        for name, value in rule.get("ServerSideEncryptionByDefault", {}).items():
+            ET.SubElement(by_default, name).text = str(value)
+        ET.SubElement(written, "BucketKeyEnabled").text = str(rule.get("BucketKeyEnabled", False)).lower()
+    return ET.tostring(root)

@@ -1,0 +1,235 @@
+"""CloudWatch's alarms in ministack, with what ministack leaves out: dimensions, metric math, and actions that scale.
+
+- An alarm is about a metric with its dimensions, ministack's about all of that name; and it may be about an expression.
+  Sources: see :mod:`constructs_optim_local.cloudwatch.evaluation` and ``metric_math``.
+- Scaling policies are carried out when an alarm goes off, and again with each datapoint while it stays (CloudWatch user
+  guide, "Alarm actions": an Auto Scaling action is invoked once a minute while the alarm is in its state).
+- A service may ask whether an alarm went off between two moments.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from constructs_optim_local.cloudwatch.alarms import Tripped
+from constructs_optim_local.cloudwatch.evaluation import Evaluation, evaluated, problems
+
+from .patches import replace
+
+ScalingAction = Callable[[str, dict[str, Any], float | None], None]
+"""Called with a policy's ARN, the alarm, and the datapoint that set it off where there is one."""
+
+_ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions", "INSUFFICIENT_DATA": "InsufficientDataActions"}
+_OF_ONE_METRIC = ("MetricName", "Namespace", "Statistic", "ExtendedStatistic", "Period", "Dimensions", "Unit")
+
+
+class MinistackAlarms:
+    """An implementation of ``alarms.Alarms``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # By account, region and name: the states it has been in, since its creation.
+        self._history: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
+        self._seen: dict[str, Evaluation] = {}
+
+    def install(self, scale: ScalingAction) -> None:
+        """Put alarms right, once, before the first request is served."""
+        self._remember_states()
+        self._evaluate_as_aws()
+        self._keep_metrics()
+        self._carry_out_scaling(scale)
+
+    def missing(self, names: Sequence[str], *, account: str, region: str) -> list[str]:
+        """Those of the names that no alarm has, metric or composite."""
+        return [name for name in names if self._find(name, account, region) is None]
+
+    def tripped(
+        self, names: Sequence[str], start: dt.datetime, end: dt.datetime, *, account: str, region: str
+    ) -> Tripped | None:
+        """The first that was in ALARM between two moments, and when."""
+        first, last = start.timestamp(), end.timestamp()
+        found = [
+            (dt.datetime.fromtimestamp(at, dt.UTC), name)
+            for name in names
+            if self._find(name, account, region) is not None
+            and (at := self._first_alarm((account, region, name), first, last)) is not None
+        ]
+        return min(found, default=None)
+
+    def put(self, alarm: dict[str, Any], *, account: str, region: str) -> str:
+        """Make an alarm, or change it, as PutMetricAlarm does."""
+        from ministack.core.responses import request_scope
+        from ministack.services import cloudwatch
+        from ministack.services.cloudformation import provisioners
+
+        with request_scope(account, region):
+            record = provisioners._cw_metric_alarm_record(alarm["AlarmName"], alarm)
+            cloudwatch.cloudformation_put_metric_alarm(record)
+            return record["AlarmArn"]
+
+    def delete(self, name: str, *, account: str, region: str) -> None:
+        """Take an alarm away, if it is there."""
+        from ministack.core.responses import request_scope
+        from ministack.services import cloudwatch
+
+        with request_scope(account, region):
+            cloudwatch.cloudformation_delete_metric_alarm(name)
+
+    def _find(self, name: str, account: str, region: str) -> dict[str, Any] | None:
+        from ministack.services import cloudwatch
+
+        stores = (cloudwatch._alarms, cloudwatch._composite_alarms)
+        return next(filter(None, (store.get_scoped(account, region, name) for store in stores)), None)
+
+    def _first_alarm(self, alarm: tuple[str, str, str], start: float, end: float) -> float | None:
+        with self._lock:
+            states = list(self._history.get(alarm, ()))
+        before = [state for at, state in states if at <= start]
+        if before and before[-1] == "ALARM":
+            return start
+        return next((at for at, state in states if start < at <= end and state == "ALARM"), None)
+
+    def _remember_states(self) -> None:
+        from ministack.core.responses import get_account_id, get_region
+        from ministack.services import cloudwatch
+
+        record = cloudwatch._record_history
+
+        def record_history(alarm_name: str, old_state: str, new_state: str, *rest: Any, **named: Any) -> None:
+            place = (get_account_id(), get_region(), alarm_name)
+            with self._lock:
+                if old_state == new_state:
+                    # A new alarm: what one of that name did before is forgotten.
+                    self._history.pop(place, None)
+                self._history.setdefault(place, []).append((time.time(), new_state))
+            record(alarm_name, old_state, new_state, *rest, **named)
+
+        replace("services.cloudwatch._record_history", record_history)
+
+    def _evaluate_as_aws(self) -> None:
+        from ministack.services import cloudwatch
+
+        def evaluate(alarm: dict[str, Any]) -> None:
+            found = evaluated(alarm, _points, time.time())
+            if found is None:
+                return
+            old, before = alarm["StateValue"], self._seen.get(alarm["AlarmArn"])
+            self._seen[alarm["AlarmArn"]] = found
+            if old != found.state:
+                _enter(alarm, found)
+            if old != found.state or before is None or before.seen != found.seen:
+                cloudwatch._dispatch_alarm_actions(alarm, old, found.state, found.reason)
+            if old != found.state:
+                cloudwatch._evaluate_parent_alarms(alarm)
+
+        replace("services.cloudwatch._evaluate_alarm", evaluate)
+
+    def _keep_metrics(self) -> None:
+        from ministack.services import cloudwatch
+        from ministack.services.cloudformation import provisioners
+
+        put, record = cloudwatch._put_metric_alarm, provisioners._cw_metric_alarm_record
+
+        def put_metric_alarm(params: Any, given: dict[str, Any], is_cbor: bool, is_json: bool = False) -> Any:
+            metrics = given.get("Metrics")
+            if not metrics:
+                return put(params, given, is_cbor, is_json)
+            if found := problems(metrics):
+                return cloudwatch._error("ValidationError", "; ".join(found), 400, use_json=is_json, use_cbor=is_cbor)
+            answer = put(params, {**given, "MetricName": None}, is_cbor, is_json)
+            alarm = cloudwatch._alarms.get(given["AlarmName"])
+            if answer[0] == 200 and alarm is not None:
+                _about_metrics(alarm, metrics)
+                cloudwatch._evaluate_alarm(alarm)
+            return answer
+
+        def metric_alarm_record(name: str, properties: dict[str, Any]) -> dict[str, Any]:
+            metrics = properties.get("Metrics")
+            if not metrics:
+                return record(name, properties)
+            if found := problems(metrics):
+                raise ValueError(f"AWS::CloudWatch::Alarm Properties.Metrics: {'; '.join(found)}")
+            rest = {key: value for key, value in properties.items() if key not in ("Metrics", *_OF_ONE_METRIC)}
+            alarm = record(name, {**rest, "MetricName": "-", "Namespace": "-"})
+            return _about_metrics(alarm, metrics)
+
+        replace("services.cloudwatch._put_metric_alarm", put_metric_alarm)
+        replace("services.cloudformation.provisioners._cw_metric_alarm_record", metric_alarm_record)
+
+    def _carry_out_scaling(self, scale: ScalingAction) -> None:
+        from ministack.services import cloudwatch
+
+        dispatch = cloudwatch._dispatch_alarm_actions
+
+        def dispatch_alarm_actions(alarm: dict[str, Any], old_state: str, new_state: str, reason: str) -> None:
+            if old_state != new_state:
+                dispatch(alarm, old_state, new_state, reason)
+            if not alarm.get("ActionsEnabled", True):
+                return
+            # SetAlarmState brings no datapoint: one of an earlier evaluation would mislead.
+            seen = self._seen.get(alarm["AlarmArn"])
+            value = seen.value if seen is not None and seen.reason == reason else None
+            for action in alarm.get(_ACTIONS.get(new_state, "")) or []:
+                if ":scalingPolicy:" in action:
+                    # On its own: scaling calls services, which must not hold the event loop up.
+                    arguments = (action, copy.deepcopy(alarm), value)
+                    threading.Thread(target=scale, args=arguments, daemon=True).start()
+
+        replace("services.cloudwatch._dispatch_alarm_actions", dispatch_alarm_actions)
+
+
+def next_fire(expression: str, after: dt.datetime) -> dt.datetime | None:
+    """When a schedule of the form ``cron(...)`` is due next; None where it never is.
+
+    Raises:
+        ValueError: where it is no such expression.
+    """
+    from ministack.services import eventbridge
+
+    fields = eventbridge._parse_cron_fields(expression)
+    if fields is None:
+        raise ValueError(f"{expression} is not a cron expression")
+    return eventbridge._cron_next_fire(fields, after)
+
+
+def _points(metric: Mapping[str, Any], period: int, statistic: str) -> dict[int, float]:
+    from ministack.services import cloudwatch
+
+    dimensions = cloudwatch._dims_from_list(metric.get("Dimensions") or [])
+    key = (metric.get("Namespace"), metric.get("MetricName"), cloudwatch._dims_key(dimensions))
+    buckets: dict[int, list[Any]] = {}
+    for point in cloudwatch._metrics.get(key) or ():
+        buckets.setdefault(int(point["Timestamp"] // period) * period, []).append(point)
+    values = {
+        at: cloudwatch._stat_value(cloudwatch._calc_stats(points), statistic, points) for at, points in buckets.items()
+    }
+    return {at: value for at, value in values.items() if value is not None}
+
+
+def _enter(alarm: dict[str, Any], found: Evaluation) -> None:
+    from ministack.services import cloudwatch
+
+    old, alarm["StateValue"], alarm["StateReason"] = alarm["StateValue"], found.state, found.reason
+    alarm["StateUpdatedTimestamp"] = int(time.time())
+    cloudwatch._record_history(alarm["AlarmName"], old, found.state, found.reason)
+
+
+def _about_metrics(alarm: dict[str, Any], metrics: list[dict[str, Any]]) -> dict[str, Any]:
+    """Turn the record of an alarm about one metric into one about several; templates hold numbers as strings."""
+    for name in _OF_ONE_METRIC:
+        alarm.pop(name, None)
+    alarm["Metrics"] = []
+    for given in metrics:
+        metric = copy.deepcopy(given)
+        if "ReturnData" in metric:
+            metric["ReturnData"] = str(metric["ReturnData"]).lower() == "true"
+        for holder in (metric, metric.get("MetricStat", {})):
+            if "Period" in holder:
+                holder["Period"] = int(holder["Period"])
+        alarm["Metrics"].append(metric)
+    return alarm

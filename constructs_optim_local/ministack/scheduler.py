@@ -1,0 +1,243 @@
+"""EventBridge Scheduler in ministack, with what ministack leaves out: the pace of the local cloud, roles and zones.
+
+- ministack looks at its schedules every ten seconds, by the clock on the wall. Here rates, and the clock that cron and
+  at expressions are read by, run as fast as the rest of the local cloud: from a schedule's creation a day takes
+  86,400 seconds times the scale. A scale of 1 is as on AWS.
+- A schedule's time zone, start and end, what becomes of it when it is over, and its group count in templates as well.
+- A target is invoked under the schedule's role, which has to trust the scheduler and may do what it is there for.
+  Source: EventBridge Scheduler user guide, "Execution role".
+- An invalid expression is refused. Source: EventBridge Scheduler API reference, CreateSchedule.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import re
+import threading
+import time
+import uuid
+import zoneinfo
+from collections.abc import Callable
+from typing import Any
+
+from constructs_optim_local.access.authorization import Permission, Roles, Unchecked
+
+from .patches import replace, table
+
+_TICK_SECONDS = 0.1
+_SERVICE = "scheduler.amazonaws.com"
+_UNITS = {"minute": 60, "hour": 3600, "day": 86_400}
+_ACTIONS = {"states": "states:StartExecution", "lambda": "lambda:InvokeFunction"}
+_KEPT = (
+    "ScheduleExpression",
+    "ScheduleExpressionTimezone",
+    "FlexibleTimeWindow",
+    "Target",
+    "State",
+    "Description",
+    "StartDate",
+    "EndDate",
+    "KmsKeyArn",
+)
+_logger = logging.getLogger("scheduler")
+
+
+class Scheduler:
+    """The schedules of every account and region. ``scale`` is what a second lasts here."""
+
+    def __init__(
+        self, scale: float, next_cron: Callable[[str, dt.datetime], dt.datetime | None], roles: Roles | None
+    ) -> None:
+        self._scale, self._next_cron, self._roles = scale, next_cron, roles or Unchecked()
+        # By account, region and key: what a schedule says, and when it is due, as seconds since 1970 by its own clock.
+        self._due: dict[Any, tuple[str, float | None]] = {}
+
+    def install(self) -> None:
+        """Put schedules right, once, before the first request is served."""
+        replace("services.scheduler.start_scheduler", self._start)
+        self._refuse_bad_expressions()
+        self._keep_properties()
+
+    def _start(self) -> None:
+        threading.Thread(target=self._watch, daemon=True, name="schedules").start()
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(_TICK_SECONDS)
+            try:
+                self._tick()
+            except Exception:
+                _logger.exception("a tick of the schedules failed")
+
+    def _tick(self) -> None:
+        from ministack.services import scheduler
+
+        found: dict[Any, dict[str, Any]] = dict(scheduler._schedules._data)
+        for key in [*self._due]:
+            if key not in found:
+                del self._due[key]
+        for key, schedule in found.items():
+            now = self._clock(schedule)
+            signature = json.dumps([schedule.get(name) for name in _KEPT], default=str)
+            known, due = self._due.get(key, ("", None))
+            if known != signature:
+                # A rate counts from the schedule's creation, or from the update that changed it.
+                due = self._next(schedule, now)
+                self._due[key] = (signature, due)
+            if due is None or now < due:
+                continue
+            end = _moment(schedule.get("EndDate"))
+            over = end is not None and due > end
+            if not over and schedule.get("State", "ENABLED") == "ENABLED":
+                self._fire(key, schedule, due)
+            following = None if over else self._next(schedule, due)
+            if following is not None and following < now:
+                # What was due meanwhile is not made up for.
+                following = self._next(schedule, now)
+            self._due[key] = (signature, following)
+            if following is None and schedule.get("ActionAfterCompletion") == "DELETE":
+                scheduler._schedules._data.pop(key, None)
+
+    def _clock(self, schedule: dict[str, Any]) -> float:
+        """The time by a schedule's own clock, in seconds since 1970."""
+        created = schedule["CreationDate"]
+        return created + (time.time() - created) / self._scale
+
+    def _next(self, schedule: dict[str, Any], after: float) -> float | None:
+        expression, start = schedule["ScheduleExpression"], _moment(schedule.get("StartDate"))
+        zone = zoneinfo.ZoneInfo(schedule.get("ScheduleExpressionTimezone") or "UTC")
+        if found := re.fullmatch(r"at\((.+)\)", expression):
+            at = dt.datetime.fromisoformat(found[1]).replace(tzinfo=zone).timestamp()
+            return at if at > after else None
+        if found := re.fullmatch(r"rate\((\d+) (minute|hour|day)s?\)", expression):
+            due = after + int(found[1]) * _UNITS[found[2]]
+            return due if start is None or due >= start else start
+        base = dt.datetime.fromtimestamp(after if start is None else max(after, start), zone)
+        due = self._next_cron(expression, base)
+        return due.timestamp() if due is not None else None
+
+    def _fire(self, key: tuple[str, str, str], schedule: dict[str, Any], due: float) -> None:
+        from ministack.core.responses import request_scope
+        from ministack.services import eventbridge
+
+        account, region, _ = key
+        target = schedule["Target"]
+        with request_scope(account, region):
+            if (refused := self._refusal(schedule)) is not None:
+                _logger.warning("schedule %s: %s", schedule["Arn"], refused)
+                return
+            event = {
+                "EventId": str(uuid.uuid4()),
+                "Source": "aws.scheduler",
+                "DetailType": "Scheduled Event",
+                "Detail": "{}",
+                "Time": due,
+                "Resources": [schedule["Arn"]],
+                "Account": account,
+                "Region": region,
+            }
+            eventbridge._invoke_target(_with_context(target, schedule, due), event, schedule)
+
+    def _refusal(self, schedule: dict[str, Any]) -> str | None:
+        """Why the schedule's role may not invoke its target."""
+        target = schedule["Target"]
+        action = _ACTIONS.get(target["Arn"].split(":")[2])
+        if not self._roles.trusts(target["RoleArn"], _SERVICE, _group_arn(schedule["Arn"])):
+            return f"the role {target['RoleArn']} cannot be assumed by {_SERVICE}"
+        if action is not None and not self._roles.allows(target["RoleArn"], Permission(action, target["Arn"])):
+            return f"the role {target['RoleArn']} may not {action} on {target['Arn']}"
+        return None
+
+    def _refuse_bad_expressions(self) -> None:
+        from ministack.services import scheduler
+
+        for name in ("_create_schedule", "_update_schedule"):
+            inner = getattr(scheduler, name)
+
+            def checked(name: str, body: dict[str, Any], inner: Any = inner) -> Any:
+                if problem := self._problem(body):
+                    return scheduler._error(400, "ValidationException", problem)
+                return inner(name, body)
+
+            replace(f"services.scheduler.{name}", checked)
+
+    def _problem(self, body: dict[str, Any]) -> str | None:
+        expression, zone = body.get("ScheduleExpression"), body.get("ScheduleExpressionTimezone")
+        if not expression:
+            return None
+        try:
+            self._next({**body, "ScheduleExpressionTimezone": zone}, time.time())
+        except zoneinfo.ZoneInfoNotFoundError:
+            return f"Invalid Schedule Expression Timezone {zone}."
+        except (ValueError, TypeError):
+            return f"Invalid Schedule Expression {expression}."
+        return None
+
+    def _keep_properties(self) -> None:
+        from ministack.services import scheduler
+        from ministack.services.cloudformation import provisioners
+
+        handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")["AWS::Scheduler::Schedule"]
+        delete = handlers["delete"]
+
+        def body(properties: dict[str, Any]) -> dict[str, Any]:
+            kept = {name: properties[name] for name in _KEPT if name in properties}
+            return {**kept, "GroupName": properties.get("GroupName", "default")}
+
+        def made(answer: tuple[int, Any, bytes], name: str) -> tuple[str, dict[str, Any]]:
+            content = json.loads(answer[2])
+            if answer[0] != 200:
+                raise ValueError(f"AWS::Scheduler::Schedule {name}: {content.get('Message')}")
+            return name, {"Arn": content["ScheduleArn"]}
+
+        def create(logical_id: str, properties: dict[str, Any], stack_name: str) -> tuple[str, dict[str, Any]]:
+            name = properties.get("Name") or provisioners._physical_name(stack_name, logical_id, max_len=64)
+            return made(scheduler._create_schedule(name, body(properties)), name)
+
+        def update(
+            physical_id: str,
+            old: dict[str, Any],
+            new: dict[str, Any],
+            stack_name: str,
+            logical_id: str | None = None,
+        ) -> tuple[str, dict[str, Any]]:
+            moved = old.get("GroupName", "default") != new.get("GroupName", "default")
+            if moved or (new.get("Name") or physical_id) != physical_id:
+                return create(logical_id or physical_id, new, stack_name)
+            return made(scheduler._update_schedule(physical_id, body(new)), physical_id)
+
+        handlers |= {"create": create, "update": update, "update_with_logical_id": True, "delete": delete}
+
+
+def _with_context(target: dict[str, Any], schedule: dict[str, Any], due: float) -> dict[str, Any]:
+    """The target with the context attributes of its input filled in (user guide, "Adding context attributes")."""
+    given = target.get("Input")
+    if not given:
+        return target
+    at = dt.datetime.fromtimestamp(due, dt.UTC)
+    context = {
+        "<aws.scheduler.schedule-arn>": schedule["Arn"],
+        "<aws.scheduler.scheduled-time>": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+        "<aws.scheduler.execution-id>": str(uuid.uuid4()),
+        "<aws.scheduler.attempt-number>": "1",
+    }
+    for name, value in context.items():
+        given = given.replace(name, value)
+    return {**target, "Input": given}
+
+
+def _moment(value: Any) -> float | None:
+    if value is None or isinstance(value, int | float):
+        return value
+    return dt.datetime.fromisoformat(str(value).replace("Z", "+00:00")).timestamp()
+
+
+def _group_arn(arn: str) -> str:
+    """The ARN of a schedule's group, which the scheduler assumes roles for.
+
+    Source: EventBridge Scheduler user guide, "Confused deputy prevention".
+    """
+    place, _, path = arn.partition(":schedule/")
+    return f"{place}:schedule-group/{path.partition('/')[0]}"

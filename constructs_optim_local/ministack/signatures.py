@@ -1,0 +1,154 @@
+"""Signatures checked for every request and every key: ministack checks those of sessions alone, and with ``AUTH=true``.
+
+Its own pieces are put together here: the keys that it has issued, the canonical request, and each service's answer to a
+request that is not authenticated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from constructs_optim_local.access.credentials import ACCOUNT, administrator
+
+from .patches import replace
+
+Answer = tuple[int, dict[str, str], bytes]
+Query = Mapping[str, list[str]]
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_LINK_SECONDS = 600
+
+
+def is_signed(headers: Mapping[str, str], query: Query) -> bool:
+    """Whether a request carries a signature at all, good or bad: in its header, or in its URL."""
+    named = {name.lower() for name in query}
+    return headers.get("authorization", "").startswith("AWS") or not named.isdisjoint(
+        {"x-amz-signature", "x-amz-credential", "awsaccesskeyid"}
+    )
+
+
+def refusal(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> Answer | None:
+    """What the service that a request is for answers where its signature does not hold; None where it does.
+
+    Args:
+        method: as it was sent.
+        path: as it was sent, percent-encoded.
+        query: decoded.
+        headers: by their names in lower case, those that are repeated joined by commas.
+        body: as it was sent, whole.
+    """
+    if not is_signed(headers, query):
+        failure = "MissingAuthenticationToken", "Request is missing Authentication Token"
+    else:
+        failure = _failure(method, path, query, headers, body)
+    return None if failure is None else _answer(*failure, _service(method, path, query, headers, body), headers)
+
+
+def sign_links() -> None:
+    """Sign the URLs that Lambda answers for the code of functions and layers, once, before the first request.
+
+    Source: Lambda API reference, ``FunctionCodeLocation``: "A presigned URL that you can use to download the deployment
+    package", good for ten minutes.
+    """
+    from ministack.services import lambda_svc
+
+    code, layer = lambda_svc._presigned_code_url, lambda_svc._layer_content_url
+    replace("services.lambda_svc._presigned_code_url", lambda name: _signed_link(code(name)))
+    replace("services.lambda_svc._layer_content_url", lambda name, number: _signed_link(layer(name, number)))
+
+
+def _failure(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> tuple[str, str] | None:
+    """AWS's code and message."""
+    from ministack.core import iam_evaluator, sigv4
+    from ministack.core.responses import _account_from_sts_session
+    from ministack.core.router import extract_access_key_id
+
+    authorization = headers.get("authorization", "")
+    in_header = authorization.startswith("AWS4-HMAC-SHA256")
+    plain = dict(query)
+    key = extract_access_key_id(dict(headers), plain)
+    try:
+        account = key if re.fullmatch(r"\d{12}", key) else _account_from_sts_session(key)
+        account = account or iam_evaluator.find_iam_access_key_account(key) or ACCOUNT
+    except iam_evaluator.AmbiguousAccessKeyError:
+        return "InvalidClientTokenId", "The security token included in the request is invalid."
+    if authorization.startswith("AWS ") or (not authorization and "AWSAccessKeyId" in query):
+        # What boto3 pre-signs for S3 in the older regions, where it has no other word.
+        request = iam_evaluator.SignedRequest(key, method, path, plain, dict(headers), sigv2=True, auth_path=path)
+        checked = iam_evaluator._sigv2_check(request, account)
+        return (checked.code, checked.message) if isinstance(checked, iam_evaluator.AuthError) else None
+    signature = sigv4.parse_header_signature(headers) if in_header else sigv4.parse_query_signature(query)
+    if isinstance(signature, tuple):
+        return signature
+    if signature.region_set is not None:
+        return "UnsupportedSignature", "The request signature does not conform to AWS standards."
+    if "host" not in signature.signed_headers.split(";"):
+        return "SignatureDoesNotMatch", "'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization."
+    if late := _late(signature, query, in_header):
+        return late
+    token = headers.get("x-amz-security-token", "") if in_header else _first(query, "X-Amz-Security-Token")
+    found = iam_evaluator.resolve_credential(key, account, token)
+    if isinstance(found, iam_evaluator.CredentialResolutionError):
+        return found.code, found.message
+    hashed = headers.get("x-amz-content-sha256", "")
+    if in_header and _HASH.fullmatch(hashed) and hashed != hashlib.sha256(body).hexdigest():
+        return "SignatureDoesNotMatch", "The provided 'x-amz-content-sha256' header does not match what was computed."
+    return sigv4.header_signature_failure(
+        signature, found.secret_access_key, method, path, plain, headers, body, presigned=not in_header
+    )
+
+
+def _late(signature: Any, query: Query, in_header: bool) -> tuple[str, str] | None:
+    """A pre-signed URL is good for as long as it says; a signed request for some minutes."""
+    from ministack.core import sigv4
+
+    expires = _first(query, "X-Amz-Expires")
+    if in_header or not expires:
+        return sigv4.request_time_failure(signature)
+    try:
+        expired = sigv4.presigned_request_is_expired(signature.amz_date, expires)
+    except ValueError:
+        expired = True
+    return ("RequestExpired", "Request has expired") if expired else None
+
+
+def _first(query: Query, name: str) -> str:
+    found = query.get(name) or query.get(name.lower()) or [""]
+    return found[0]
+
+
+def _service(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> str:
+    """The service that a request is for, whose protocol its refusal is written in."""
+    import ministack.app as ministack_app
+    from ministack.core import router
+
+    if scope := re.search(r"Credential=[^/]+/\d+/[^/]*/([^/]+)/", headers.get("authorization", "")):
+        return scope[1]
+    given, sent, plain = unquote(path), dict(headers), dict(query)
+    return router.detect_service(method, given, sent, ministack_app._routing_params(method, given, sent, body, plain))
+
+
+def _answer(code: str, message: str, service: str, headers: Mapping[str, str]) -> Answer:
+    from ministack.core import iam_actions, responses
+
+    status, answered, content = iam_actions.access_denied_response(
+        service, "", "", responses.new_uuid(), error_code=code, message=message, headers=dict(headers)
+    )
+    responses.fix_error_content_type(service, status, answered)
+    return status, answered, content
+
+
+def _signed_link(url: str) -> str:
+    from botocore.auth import S3SigV4QueryAuth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+    from ministack.core.responses import get_account_id, get_region
+
+    request = AWSRequest("GET", url.partition("?")[0])
+    signer = S3SigV4QueryAuth(Credentials(*administrator(get_account_id()).values()), "s3", get_region(), _LINK_SECONDS)
+    signer.add_auth(request)
+    return str(request.url)

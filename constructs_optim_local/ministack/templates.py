@@ -1,0 +1,162 @@
+"""What CloudFormation refuses of a template, of a custom resource's response or of a signal, and ministack accepts.
+
+ministack itself refuses more than 500 resources, 200 parameters, outputs or mappings, a template of more than 51,200
+bytes in a request or 1,000,000 bytes at a URL, and an update or a change set without changes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from constructs_optim_local.cloudformation.regional_types import resource_types
+
+from .patches import replace, table
+
+# CloudFormation user guide, "CloudFormation quotas": custom resource response, cfn-signal wait condition data.
+_LONGEST_MESSAGE = 4096
+_RESPONSES, _SIGNALS = "/_ministack/cfn-response/", "/_ministack/cfn-signal/"
+
+
+def refuse_like_aws() -> None:
+    """Refuse what CloudFormation refuses, from the first request on."""
+    _refuse_types_of_other_regions()
+    _refuse_changed_types()
+    _refuse_long_messages()
+    _order_events()
+
+
+class _RefusedUpdate(Exception):
+    """An update that CloudFormation does not begin."""
+
+
+def _refuse_types_of_other_regions() -> None:
+    """Refuse resource types that CloudFormation does not have in the stack's region.
+
+    The message is AWS's: https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/342.
+    """
+    from ministack.core.responses import get_region
+    from ministack.services.cloudformation import changesets, engine, handlers
+
+    validate = engine.validate_template_support
+
+    def validate_template_support(
+        template: dict[str, Any], conditions: dict[str, Any], params: dict[str, Any] | None = None
+    ) -> None:
+        known = resource_types(get_region())
+        if known is not None and isinstance(template.get("Resources"), dict) and not template.get("Transform"):
+            used = {
+                str(resource.get("Type"))
+                for resource in template["Resources"].values()
+                if isinstance(resource, dict) and conditions.get(str(resource.get("Condition")), True)
+            }
+            missing = sorted(name for name in used if name.startswith("AWS::") and name not in known)
+            if missing:
+                raise ValueError(f"Template format error: Unrecognized resource types: [{', '.join(missing)}]")
+        validate(template, conditions, params)
+
+    replace(
+        "services.cloudformation.engine.validate_template_support",
+        validate_template_support,
+        engine,
+        handlers,
+        changesets,
+    )
+
+
+def _refuse_changed_types() -> None:
+    """Refuse an update that gives a logical id another resource type.
+
+    The message is AWS's: https://github.com/aws-quickstart/quickstart-amazon-eks/issues/361. There are reports of a
+    ValidationError and of a change set that fails with these words (https://github.com/aws/aws-sam-cli/issues/6786);
+    here it is a ValidationError.
+    """
+    from ministack.services.cloudformation import changesets, handlers
+    from ministack.services.cloudformation.helpers import _error
+
+    diff, has_no_updates = changesets._diff_resources, handlers._stack_has_no_updates
+
+    def check(resources: dict[str, Any] | None, template: dict[str, Any]) -> None:
+        declared = template.get("Resources") or {}
+        changed = [
+            logical_id
+            for logical_id, resource in (resources or {}).items()
+            if logical_id in declared and declared[logical_id].get("Type") != resource.get("ResourceType")
+        ]
+        if changed:
+            raise _RefusedUpdate(
+                "Update of resource type is not permitted. The new template modifies resource type of the following "
+                f"resources: [{', '.join(sorted(changed))}]"
+            )
+
+    def diff_resources(
+        old: dict[str, Any], new: dict[str, Any], resources: dict[str, Any] | None = None, *more: Any
+    ) -> Any:
+        check(resources, new)
+        return diff(old, new, resources, *more)
+
+    def stack_has_no_updates(stack: dict[str, Any], template: dict[str, Any], *more: Any) -> bool:
+        check(stack.get("_resources"), template)
+        return has_no_updates(stack, template, *more)
+
+    replace("services.cloudformation.stacks._diff_resources", diff_resources, changesets)
+    replace("services.cloudformation.handlers._stack_has_no_updates", stack_has_no_updates)
+    actions = table("services.cloudformation.handlers._ACTION_HANDLERS")
+
+    def refusing(action: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def carry_out(params: Any) -> Any:
+            try:
+                return action(params)
+            except _RefusedUpdate as refused:
+                return _error("ValidationError", str(refused))
+
+        return carry_out
+
+    for name in ("CreateChangeSet", "UpdateStack"):
+        actions[name] = refusing(actions[name])
+
+
+def _refuse_long_messages() -> None:
+    """Refuse responses of custom resources and signals of more than 4,096 bytes.
+
+    CloudFormation fails the resource of such a response in these words: https://github.com/aws/aws-cdk/issues/23958.
+    What it does with such a signal is not documented; here, its sender receives status 400 and nothing is signaled.
+    """
+    import ministack.app as ministack_app
+    from ministack.services.cloudformation import custom_resource
+
+    answer = ministack_app._handle_post_body_shortcuts
+
+    async def handle_post_body_shortcuts(
+        method: str, path: str, headers: dict[str, str], body: bytes, *more: Any
+    ) -> Any:
+        if method == "PUT" and len(body) > _LONGEST_MESSAGE:
+            if path.startswith(_RESPONSES):
+                failed = {"Status": "FAILED", "Reason": "Response object is too long."}
+                custom_resource.deliver_response(path.removeprefix(_RESPONSES), failed)
+                return 200, {}, b""
+            if path.startswith(_SIGNALS):
+                refused = f"the signal has {len(body)} bytes; wait condition data is at most {_LONGEST_MESSAGE} bytes"
+                return 400, {"Content-Type": "application/json"}, json.dumps({"message": refused}).encode()
+        return await answer(method, path, headers, body, *more)
+
+    replace("app._handle_post_body_shortcuts", handle_post_body_shortcuts)
+
+
+def _order_events() -> None:
+    """Give every stack event a time of its own: clients sort by it, and two of one millisecond change places."""
+    from ministack.services.cloudformation import stacks
+
+    lock = threading.Lock()
+    last = dt.datetime.fromtimestamp(0, dt.UTC)
+
+    def now_iso() -> str:
+        nonlocal last
+        with lock:
+            last = max(dt.datetime.now(dt.UTC), last + dt.timedelta(milliseconds=1))
+            return last.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    replace("core.responses.now_iso", now_iso, stacks)

@@ -1,0 +1,197 @@
+"""The requests of a benchmark, as they would have gone: made up from the performance of what is served.
+
+Users send a request, wait for its answer and send the next; with a request rate, requests come at their times, however
+many are under way. The numbers of the requests are spread so that their mean and median are those of the performance,
+whatever their count, and the same benchmark always comes out the same.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import NormalDist
+
+from constructs_optim_local.sagemaker.hosting.performance import Performance, Served, share_of, tokens_of
+
+from .workload_spec import Workload
+
+_NORMAL = NormalDist()
+# However wide the numbers are spread, nothing is quicker than this share of them.
+_LEAST_SHARE = 0.1
+# A benchmark by time is cut off here: more requests would say nothing more.
+_MOST_REQUESTS = 20_000
+
+
+class Failure(StrEnum):
+    """Why a request was not answered."""
+
+    error = "error"
+    timeout = "timeout"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request of a benchmark. Times in milliseconds; ``start`` since the benchmark began.
+
+    ``failure`` is what became of it where it was not answered, and ``prompt`` None where it is made up.
+    """
+
+    number: int
+    start: float
+    input_tokens: int
+    output_tokens: int
+    time_to_first_token: float
+    inter_token_latency: float
+    target: str
+    failure: Failure | None = None
+    prompt: str | None = None
+
+    @property
+    def latency(self) -> float:
+        """From sending it to its last token."""
+        return self.time_to_first_token + self.inter_token_latency * max(0, self.output_tokens - 1)
+
+    @property
+    def end(self) -> float:
+        """When its answer was complete, or it had failed."""
+        return self.start + (self.time_to_first_token if self.failure else self.latency)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a benchmark with so many users saw."""
+
+    concurrency: int
+    requests: tuple[Request, ...]
+
+    @property
+    def completed(self) -> list[Request]:
+        """Those that were answered."""
+        return [request for request in self.requests if request.failure is None]
+
+    @property
+    def seconds(self) -> float:
+        """From the first request to the last answer."""
+        return max((request.end for request in self.requests), default=0.0) / 1000
+
+
+def measured(
+    workload: Workload,
+    concurrency: int,
+    targets: Sequence[Served],
+    performance: Callable[[Served, float], Performance],
+    prompts: Sequence[str] = (),
+) -> Measurement:
+    """A benchmark of ``targets``, which take turns.
+
+    Args:
+        workload: what is sent.
+        concurrency: users at the same time.
+        targets: what answers; at least one.
+        performance: the numbers of a target, for prompts of that many tokens.
+        prompts: the texts that are sent, over and over; made up where there are none.
+    """
+    count = workload.request_count(concurrency)
+    drawn = count if count is not None else _estimated_count(workload, concurrency, targets[0], performance)
+    random_order = random.Random(f"{workload.seed}/{concurrency}")  # noqa: S311 - a simulation
+    inputs = _drawn(*workload.input_tokens, drawn, random_order)
+    outputs = _drawn(*workload.output_tokens, drawn, random_order)
+    first, between = _drawn_shares(drawn, random_order), _drawn_shares(drawn, random_order)
+    patience = workload.parameters.get("request_timeout_seconds")
+    picks = workload.parameters.get("model_selection_strategy") == "random"
+    made: list[Request] = []
+    failures = _Failures()
+    for number, start in enumerate(_starts(workload, concurrency, drawn, made)):
+        if workload.duration is not None and start / 1000 >= workload.duration:
+            break
+        target = random_order.choice(targets) if picks else targets[number % len(targets)]
+        prompt = prompts[number % len(prompts)] if prompts else None
+        tokens = tokens_of(prompt) if prompt is not None else inputs[number]
+        numbers = performance(target, tokens)
+        ttft, itl = numbers.under(concurrency / target.copies / len(targets))
+        sent = Request(
+            number=number,
+            start=start,
+            input_tokens=tokens,
+            output_tokens=outputs[number],
+            time_to_first_token=ttft * max(_LEAST_SHARE, 1 + numbers.spread * first[number]),
+            inter_token_latency=itl * max(_LEAST_SHARE, 1 + numbers.spread * between[number]),
+            target=target.name,
+            failure=Failure.error if failures.next(target.name, numbers.error_rate) else None,
+            prompt=prompt,
+        )
+        late = patience is not None and sent.latency > patience * 1000
+        made.append(replace(sent, failure=sent.failure or Failure.timeout) if late else sent)
+    return Measurement(concurrency, tuple(made))
+
+
+def made_up_prompt(number: int, tokens: int) -> str:
+    """A prompt of a length, always the same for the same number."""
+    word = f"{int(share_of(str(number), about='prompt') * 2**16):04x}"
+    return " ".join([word[:3]] * tokens)
+
+
+class _Failures:
+    """Spreads failures evenly: of n requests, the error rate's share fails, rounded."""
+
+    def __init__(self) -> None:
+        self._owed: dict[str, float] = {}
+
+    def next(self, target: str, rate: float) -> bool:
+        owed = self._owed.get(target, 0.5) + rate
+        failed = owed >= 1
+        self._owed[target] = owed - failed
+        return failed
+
+
+def _starts(workload: Workload, concurrency: int, count: int, made: list[Request]) -> Iterator[float]:
+    """When each request is sent, in milliseconds; ``made`` holds those that were sent before."""
+    rate = workload.parameters.get("request_rate")
+    if rate:
+        pause = 1000 / rate
+        if workload.parameters.get("request_rate_mode", "poisson") == "constant":
+            yield from (pause * number for number in range(count))
+            return
+        arrivals, at = random.Random(f"{workload.seed}/arrivals"), 0.0  # noqa: S311 - a simulation
+        for _ in range(count):
+            yield at
+            at += arrivals.expovariate(1 / pause)
+        return
+    free = [0.0] * min(concurrency, count)
+    heapq.heapify(free)
+    for number in range(count):
+        yield heapq.heappop(free)
+        if len(made) > number:
+            heapq.heappush(free, made[number].end)
+
+
+def _estimated_count(
+    workload: Workload, concurrency: int, target: Served, performance: Callable[[Served, float], Performance]
+) -> int:
+    """Enough requests for a benchmark by time."""
+    ttft, itl = performance(target, workload.input_tokens[0]).under(concurrency / target.copies)
+    shortest = max(1.0, (ttft + itl * max(0.0, workload.output_tokens[0] - 1)) * _LEAST_SHARE)
+    rate = workload.parameters.get("request_rate")
+    each_second = 2 * rate if rate else concurrency * 1000 / shortest
+    return max(concurrency, min(_MOST_REQUESTS, math.ceil((workload.duration or 0.0) * each_second)))
+
+
+def _drawn(mean: float, deviation: float, count: int, order: random.Random) -> list[int]:
+    values = [max(1, round(mean + deviation * share)) for share in _shares(count)]
+    order.shuffle(values)
+    return values
+
+
+def _drawn_shares(count: int, order: random.Random) -> list[float]:
+    shares = _shares(count)
+    order.shuffle(shares)
+    return shares
+
+
+def _shares(count: int) -> list[float]:
+    """Deviations from a mean of zero, of a normal distribution."""
+    return [_NORMAL.inv_cdf((place + 0.5) / count) for place in range(count)]

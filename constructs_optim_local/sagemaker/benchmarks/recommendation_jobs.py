@@ -1,0 +1,144 @@
+"""Recommendation jobs: instance types ranked for a model, with the numbers of :mod:`.performance`.
+
+Sources: API reference, CreateAIRecommendationJob and DescribeAIRecommendationJob; SageMaker developer guide,
+"Generative AI inference recommendations" (up to three instance types, one metric).
+
+Assumed, for no source says so: which instance types are tried where none are asked for; how long it takes (10
+minutes); names and units of the expected metrics; what is said of an optimization. The model packages are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from constructs_optim_local.api.error import validation_error
+from constructs_optim_local.faults import Faults
+from constructs_optim_local.sagemaker.execution import ExecutionRoles, refusal
+from constructs_optim_local.sagemaker.hosting.performance import Performances, Served
+from constructs_optim_local.sagemaker.records import Record, Scope, now
+
+from .ai_jobs import AiJobs
+from .aiperf_export import aggregated
+from .measurement import measured
+from .workload_configs import WorkloadConfigs
+
+_SECONDS = 600.0
+_TYPES = ("ml.g5.12xlarge", "ml.g6e.12xlarge", "ml.p5.48xlarge")
+_METRICS = {
+    "ttft-ms": ("time_to_first_token", "Milliseconds"),
+    "throughput": ("output_token_throughput", "Tokens/Second"),
+}
+
+
+class RecommendationJobs:
+    """The recommendation jobs of one account and region."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        faults: Faults,
+        configs: WorkloadConfigs,
+        performances: Performances,
+        price: Callable[[str], float | None],
+        roles: ExecutionRoles,
+        scale: float,
+    ) -> None:
+        """Prepare to keep jobs; ``price`` is what an instance type costs in an hour."""
+        self._scope, self._configs, self._performances = scope, configs, performances
+        self._price, self._roles, self._scale = price, roles, scale
+        self.jobs = AiJobs(
+            scope,
+            faults,
+            kind="AIRecommendationJob",
+            path="ai-recommendation-job",
+            label="AI recommendation job",
+            fault="recommendation",
+            finish=self._finish,
+        )
+
+    def create(self, request: Record) -> Record:
+        """CreateAIRecommendationJob."""
+        config = self._configs.named(request["AIWorkloadConfigIdentifier"])
+        self._configs.workload(config)
+        if "S3" not in request["ModelSource"] or not request["ModelSource"]["S3"].get("S3Uri"):
+            raise validation_error("ModelSource must have S3 with an S3Uri")
+        if len(request["PerformanceTarget"]["Constraints"]) != 1:
+            raise validation_error("PerformanceTarget must have exactly one constraint")
+        if not request["OutputConfig"].get("S3OutputLocation"):
+            raise validation_error("OutputConfig must have S3OutputLocation")
+        name = request["AIRecommendationJobName"]
+        if not self._roles.assume(request["RoleArn"], self.jobs.arn(name)):
+            raise validation_error(
+                f"Could not assume role {request['RoleArn']}. Please ensure that the role exists and allows principal "
+                "'sagemaker.amazonaws.com' to assume the role."
+            )
+        return self.jobs.add(request, self._scale * _SECONDS)
+
+    def _finish(self, job: Record) -> str | None:
+        role, source = job["RoleArn"], job["ModelSource"]["S3"]["S3Uri"]
+        location = job["OutputConfig"]["S3OutputLocation"]
+        name = job["AIRecommendationJobName"]
+        kinds = ("training-job", "endpoint", *(("optimization-job",) if job.get("OptimizeModel", True) else ()))
+        steps = (
+            self._roles.run_ai_job(role, *(self._scope.arn(kind, name) for kind in kinds)),
+            self._roles.read(role, source),
+            self._roles.write(role, location, None),
+        )
+        refused = next(filter(None, steps), None)
+        if refused:
+            return f"ClientError: {refusal(role, refused)}"
+        types = job.get("ComputeSpec", {}).get("InstanceTypes") or _TYPES
+        metric = job["PerformanceTarget"]["Constraints"][0]["Metric"]
+        ranked = sorted(((self._expected(job, name), name) for name in types), key=lambda pair: _rank(metric, pair[0]))
+        job["Recommendations"] = [
+            self._recommendation(job, place, name, found) for place, (found, name) in enumerate(ranked, 1)
+        ]
+        return None
+
+    def _expected(self, job: Record, instance_type: str) -> dict[str, float]:
+        """What an instance of a type would do with the workload."""
+        config = self._configs.named(job["AIWorkloadConfigIdentifier"])
+        workload = self._configs.workload(config)
+        served = Served(instance_type, instance_type, (instance_type, job["ModelSource"]["S3"]["S3Uri"]))
+        users = max(workload.concurrencies, default=1)
+        metrics = aggregated(workload, measured(workload, users, [served], self._performances.of))
+        found = {name: metrics[tag]["avg"] for name, (tag, _) in _METRICS.items() if tag in metrics}
+        price = self._price(instance_type)
+        if price is not None and found.get("throughput"):
+            found["cost"] = price / (found["throughput"] * 3600 / 1_000_000)
+        return found
+
+    def _recommendation(self, job: Record, place: int, name: str, found: dict[str, float]) -> dict[str, Any]:
+        instance = {"InstanceType": name, "InstanceCount": 1, "CopyCountPerInstance": 1}
+        group = job["OutputConfig"].get("ModelPackageGroupIdentifier", job["AIRecommendationJobName"])
+        optimized = job.get("OptimizeModel", True)
+        package = self._scope.arn("model-package", f"{group.rpartition('/')[2]}/{place}")
+        units = {metric: unit for metric, (_, unit) in _METRICS.items()} | {"cost": "USD/1M output tokens"}
+        return {
+            "RecommendationDescription": f"Made up by the local cloud at {now():%Y-%m-%dT%H:%M:%SZ}: {name}",
+            "OptimizationDetails": [{"OptimizationType": "KernelTuning", "OptimizationConfig": {}}]
+            if optimized
+            else [],
+            "ModelDetails": {
+                "ModelPackageArn": package,
+                "InferenceSpecificationName": f"recommendation-{place}",
+                "InstanceDetails": [instance],
+            },
+            "DeploymentConfiguration": {
+                "S3": [{"ChannelName": "base_model", "Uri": job["ModelSource"]["S3"]["S3Uri"]}],
+                **instance,
+            },
+            "ExpectedPerformance": [
+                {"Metric": metric, "Stat": "avg", "Value": f"{value:.3f}", "Unit": units[metric]}
+                for metric, value in found.items()
+            ],
+        }
+
+
+def _rank(metric: str, found: dict[str, float]) -> float:
+    """The better, the smaller; what is not known comes last."""
+    value = found.get(metric)
+    if value is None:
+        return float("inf")
+    return -value if metric == "throughput" else value

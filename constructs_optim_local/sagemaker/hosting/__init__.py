@@ -1,0 +1,1 @@
+"""Models, endpoints and inference components: their deployments, instances and invocations."""

@@ -1,0 +1,133 @@
+"""A change of an inference component under way, and the world its deployment asks about.
+
+Source: developer guide, "Update inference components" (rolling: a batch of new copies beside the old ones, then as
+many old ones end). Assumed: without a RollingUpdatePolicy the old copies make way first, so that an update needs no
+more room.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from constructs_optim_local.sagemaker.execution import refusal
+from constructs_optim_local.sagemaker.records import Record, now
+
+from . import deployments, placement
+from .component_copies import Copies
+from .deployments import Deployment, Stage
+from .endpoints import Endpoints
+
+COPIES = "copies"
+_SPECIFICATIONS = ("Specification", "Specifications")
+_UNHEALTHY = "The container of the inference component did not pass the ping health check."
+
+
+class Change:
+    """A creation, an update or a change of the number of copies.
+
+    Args:
+        copies: of all components.
+        endpoints: that they run on.
+        component: that changes.
+        kind: Creating, Updating or Scaling.
+        number: how many copies there shall be.
+        fresh: what the component is made of afterwards. Default: what it is now.
+        deployment: a DeploymentConfig. Default: none.
+    """
+
+    def __init__(
+        self,
+        copies: Copies,
+        endpoints: Endpoints,
+        component: Record,
+        kind: str,
+        number: int,
+        fresh: Record | None = None,
+        deployment: Record | None = None,
+    ) -> None:
+        self.kind, self._number, self._fresh = kind, number, fresh
+        self._copies, self._endpoints, self._component = copies, endpoints, component
+        self._before = component["RuntimeConfig"]["DesiredCopyCount"]
+        self._rolling = "RollingUpdatePolicy" in (deployment or {})
+        self._plan = self._planned(deployment or {})
+
+    def begin(self) -> None:
+        """Start it."""
+        at, component = now(), self._component
+        self._deployment = Deployment(self._plan, self, at)
+        name = component["InferenceComponentName"]
+        self._endpoints.history.add(f"inference-component/{name}", self.kind, self._deployment)
+        component["RuntimeConfig"]["DesiredCopyCount"] = self._number
+        if self._fresh is not None:
+            others = {key: value for key, value in component.items() if key not in _SPECIFICATIONS}
+            component["_fresh"] = {**others, **self._fresh, "_placed": []}
+        status = "Creating" if self.kind == "Creating" else "Updating"
+        component |= {"InferenceComponentStatus": status, "LastModifiedTime": at, "_change": self}
+
+    def settle(self) -> None:
+        """Bring it up to now."""
+        self._deployment.advance(now())
+        outcome, component = self._deployment.outcome, self._component
+        if outcome is None:
+            return
+        fresh = component.pop("_fresh", None)
+        component |= {"_change": None, "LastModifiedTime": self._deployment.since}
+        component["InferenceComponentStatus"] = "InService"
+        if outcome == "done":
+            component.pop("FailureReason", None)
+            if fresh is not None:
+                for key in _SPECIFICATIONS:
+                    component.pop(key, None)
+                component |= {key: fresh[key] for key in (*_SPECIFICATIONS, "_placed") if key in fresh}
+        else:
+            component["FailureReason"] = self._deployment.reason
+            if self.kind == "Creating":
+                component |= {"InferenceComponentStatus": "Failed", "_placed": []}
+            elif self.kind == "Updating":
+                component["RuntimeConfig"]["DesiredCopyCount"] = self._before
+                self._copies.place(component, self._before)
+        self._copies.release(component)
+
+    def launched(self, stage: Stage, waited: float) -> str | None:
+        """Why the copies of a stage do not run."""
+        component = self._component
+        if self.kind == "Updating" and (fault := self._endpoints.faults.strikes("update_fails")):
+            return fault.reason or _UNHEALTHY
+        fresh = component.get("_fresh")
+        if (refused := self._refused(fresh or component)) is not None:
+            return refused
+        if fresh is None:
+            return self._copies.place(component, self._number)
+        self._copies.place(component, stage.old[COPIES] if self._rolling else 0)
+        return self._copies.place(fresh, stage.new[COPIES] + stage.launches[COPIES])
+
+    def restored(self) -> str | None:
+        """The old copies always come back: they ran here before."""
+        return None
+
+    def tripped(self, alarms: Sequence[str], start: dt.datetime, end: dt.datetime) -> tuple[dt.datetime, str] | None:
+        """The alarm that went off, and when."""
+        scope = self._endpoints.hosting.scope
+        return self._endpoints.alarms.tripped(alarms, start, end, account=scope.account, region=scope.region)
+
+    def _planned(self, deployment: Record) -> deployments.Plan:
+        pace, wanted = self._endpoints.pace, {COPIES: self._number}
+        if self._fresh is not None:
+            return deployments.plan(deployment, {COPIES: self._before}, wanted, pace, "copies")
+        return deployments.single(self.kind, {COPIES: f"{self._number} copies."}, pace.launch, wanted, {})
+
+    def _refused(self, component: Record) -> str | None:
+        """What the execution roles may not do and would have to."""
+        hosting = self._endpoints.hosting
+        names = [item.get("ModelName") for item in placement.specifications(component)]
+        for name in names:
+            if (reason := hosting.image_refused(name)) is not None:
+                return reason
+        endpoint = self._endpoints.records.find(component["EndpointName"]) or {}
+        roles = {hosting.role(name) for name in names} | {endpoint.get("_config", {}).get("ExecutionRoleArn")}
+        arns = [hosting.scope.arn_of_alarm(name) for name in self._plan.alarms]
+        for role in sorted(role for role in roles if role):
+            if (denied := hosting.roles.watch(role, arns)) is not None:
+                return refusal(role, denied)
+        return None

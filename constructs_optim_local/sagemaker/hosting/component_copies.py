@@ -1,0 +1,105 @@
+"""The copies of inference components on the instances of an endpoint, and the instances that come and go with them."""
+
+from __future__ import annotations
+
+from constructs_optim_local.sagemaker.records import Record, Records
+
+from . import placement
+from .endpoints import Endpoints
+from .fleets import Instance, pools
+
+
+class Copies:
+    """The copies of all components of one account and region."""
+
+    def __init__(self, components: Records, endpoints: Endpoints) -> None:
+        self._components, self._endpoints = components, endpoints
+
+    def base(self, component: Record) -> Record:
+        """The component that an adapter is loaded by; the component itself where it is none."""
+        name = placement.specifications(component)[0].get("BaseInferenceComponentName")
+        return (self._components.find(name) or component) if name else component
+
+    def is_adapter(self, component: Record) -> bool:
+        """Whether it is loaded by another component, and has no copies of its own."""
+        return "BaseInferenceComponentName" in placement.specifications(component)[0]
+
+    def instances(self, component: Record) -> list[Instance]:
+        """The instances it may run on."""
+        endpoint = self._endpoints.records.find(component["EndpointName"])
+        return endpoint["_fleet"].get(component["VariantName"], []) if endpoint else []
+
+    def running(self, component: Record) -> Record:
+        """``CurrentCopyCount`` and ``PlacementStatus``; an adapter is where its base is."""
+        own = self.base(component)
+        placed = [serial for record in _both(own) for serial in record["_placed"]]
+        by_type = placement.by_type({"_placed": placed}, self.instances(own))
+        return {"CurrentCopyCount": len(placed), **({"PlacementStatus": by_type} if by_type else {})}
+
+    def place(self, component: Record, count: int) -> str | None:
+        """Bring the copies to a number, launching instances where they are managed; why not, where that fails."""
+        if self.is_adapter(component):
+            return None
+        endpoint, variant = self._place_of(component)
+        if endpoint is None or variant is None:
+            return placement.NO_ROOM
+        others = [other for other in self._beside(component) if other is not component]
+        if len(component["_placed"]) > count:
+            component["_placed"] = placement.unplace(component, count, others)
+            self.release(component)
+        while len(component["_placed"]) < count:
+            fleet = endpoint["_fleet"][variant["VariantName"]]
+            serial = placement.place(component, fleet, placement.room_left(fleet, [component, *others]))
+            if serial is None:
+                grown = self._endpoints.grow(endpoint, variant, _fitting_types(component, variant))
+                if grown is None:
+                    return placement.NO_ROOM
+                serial = grown.serial
+            component["_placed"].append(serial)
+        return None
+
+    def release(self, component: Record) -> None:
+        """Let managed instances end that no copy runs on any more."""
+        endpoint, variant = self._place_of(component)
+        if endpoint is not None and variant is not None:
+            busy = {serial for other in self._beside(component) for serial in other["_placed"]}
+            self._endpoints.release(endpoint, variant, busy)
+
+    def follow(self, component: Record) -> None:
+        """Move with an endpoint whose instances were replaced or taken away."""
+        here = {instance.serial for instance in self.instances(component)}
+        there = component["_placed"]
+        component["_placed"] = [serial for serial in there if serial in here]
+        if len(component["_placed"]) < len(there):
+            self.place(component, component["RuntimeConfig"]["DesiredCopyCount"])
+
+    def _place_of(self, component: Record) -> tuple[Record | None, Record | None]:
+        """Its endpoint and the variant it runs on, as far as they are there."""
+        endpoint = self._endpoints.records.find(component["EndpointName"])
+        variants = endpoint["_config"]["ProductionVariants"] if endpoint else []
+        return endpoint, next((item for item in variants if item["VariantName"] == component["VariantName"]), None)
+
+    def _beside(self, component: Record) -> list[Record]:
+        """The components of the same variant, and what is to replace them."""
+        place = (component["EndpointName"].lower(), component["VariantName"])
+        return [
+            record
+            for other in self._components.by_name.values()
+            if (other["EndpointName"].lower(), other["VariantName"]) == place
+            for record in _both(other)
+        ]
+
+
+def _both(component: Record) -> list[Record]:
+    """A component, and the one that is replacing it in an update."""
+    return [component, *([component["_fresh"]] if component.get("_fresh") else [])]
+
+
+def _fitting_types(component: Record, variant: Record) -> list[str]:
+    """The instance types of the variant that hold a copy while nothing else is on them."""
+    return [
+        pool["InstanceType"]
+        for pool in pools(variant)
+        if (asked := placement.needs(component, pool["InstanceType"])) is not None
+        and Instance(pool["InstanceType"]).room.holds(asked)
+    ]

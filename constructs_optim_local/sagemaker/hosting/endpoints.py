@@ -1,0 +1,423 @@
+"""Endpoints: created, updated through the stages of a deployment, scaled, and rolled back.
+
+Sources: API reference, DescribeEndpoint (the statuses, and PendingDeploymentSummary while an endpoint is created or
+updated), UpdateEndpoint (what is retained) and UpdateEndpointWeightsAndCapacities (status Updating, then InService).
+
+Assumed, for no source says so: an alarm that does not exist is refused at once; DeploymentConfig goes before
+RetainDeploymentConfig; a change of capacity that fails leaves the instances there were, with a FailureReason.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from constructs_optim_local.api.error import not_found, validation_error
+from constructs_optim_local.cloudwatch.alarms import Alarms
+from constructs_optim_local.faults import Faults
+from constructs_optim_local.sagemaker.execution import refusal
+from constructs_optim_local.sagemaker.records import Record, Records, now
+
+from . import deployments
+from .deployments import Deployment, History, NotYet, Pace, Stage
+from .fleets import NO_CAPACITY, Instance, launch, models, pool_summaries, shrunk
+from .models import (
+    Hosting,
+    could_not_find,
+    exists,
+    only,
+)
+
+_UNHEALTHY = "The primary container did not pass the ping health check."
+_IN_PROGRESS = ("Creating", "Updating", "RollingBack")
+_SHOWN = ("ManagedInstanceScaling", "RoutingConfig")
+
+
+class Endpoints:
+    """The endpoints of one account and region. ``pace`` is how fast they change."""
+
+    def __init__(self, hosting: Hosting, faults: Faults, pace: Pace, alarms: Alarms) -> None:
+        self.hosting, self.faults, self.pace, self.alarms = hosting, faults, pace, alarms
+        scope = hosting.scope
+        self.history = History()
+        self.records = Records(could_not_find("endpoint", scope, "endpoint"), exists("endpoint", scope, "endpoint"))
+
+    def create(self, request: Record) -> Record:
+        """CreateEndpoint."""
+        config = self.hosting.configs.get(request["EndpointConfigName"])
+        counts = _initial_counts(config)
+        self._check_deployment(request.get("DeploymentConfig", {}), counts)
+        given = {key: value for key, value in request.items() if key != "DeploymentConfig"}
+        arn = self.hosting.add(self.records, "endpoint", "EndpointName", "EndpointArn", given)
+        endpoint = self.records.get(request["EndpointName"])
+        endpoint |= {"_config": {"ProductionVariants": []}, "_fleet": {}, "_weights": {}}
+        if "DeploymentConfig" in request:
+            endpoint["LastDeploymentConfig"] = request["DeploymentConfig"]
+        launching = {name: f"Launching {count} instance(s)." for name, count in counts.items()}
+        plan = deployments.single("Creating", launching, self.pace.launch, counts, {})
+        _Change(self, endpoint, "Creating", copy.deepcopy(config), counts, _initial_weights(config)).begin(plan)
+        return {"EndpointArn": arn}
+
+    def update(self, request: Record) -> Record:
+        """UpdateEndpoint: the old configuration serves until the new one does."""
+        endpoint = self.settled(request["EndpointName"])
+        if endpoint["EndpointStatus"] not in ("InService", "UpdateRollbackFailed"):
+            raise validation_error(f'Cannot update in-progress endpoint "{endpoint["EndpointArn"]}".')
+        config = self.hosting.configs.get(request["EndpointConfigName"])
+        # SageMaker needs the configuration that is in service as well: it may have to go back to it.
+        self.hosting.configs.get(endpoint["EndpointConfigName"])
+        self._check_scaled_variants(endpoint, config)
+        counts, weights = _initial_counts(config), _initial_weights(config)
+        if request.get("RetainAllVariantProperties"):
+            excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", [])}
+            if "DesiredInstanceCount" not in excluded:
+                counts |= {name: count for name, count in _counts(endpoint).items() if name in counts}
+            if "DesiredWeight" not in excluded:
+                weights |= {name: weight for name, weight in endpoint["_weights"].items() if name in weights}
+        retained = endpoint.get("LastDeploymentConfig", {}) if request.get("RetainDeploymentConfig") else {}
+        deployment = request.get("DeploymentConfig", retained)
+        self._check_deployment(deployment, counts)
+        endpoint.pop("LastDeploymentConfig", None)
+        if deployment:
+            endpoint["LastDeploymentConfig"] = deployment
+        plan = deployments.plan(deployment, _counts(endpoint), counts, self.pace)
+        _Change(self, endpoint, "Updating", copy.deepcopy(config), counts, weights, plan.alarms).begin(plan)
+        return {"EndpointArn": endpoint["EndpointArn"]}
+
+    def update_weights_and_capacities(self, request: Record) -> Record:
+        """UpdateEndpointWeightsAndCapacities."""
+        endpoint = self.settled(request["EndpointName"])
+        if endpoint["EndpointStatus"] != "InService":
+            raise validation_error(f'Cannot update in-progress endpoint "{endpoint["EndpointArn"]}".')
+        before = _counts(endpoint)
+        counts, weights, messages = dict(before), dict(endpoint["_weights"]), dict[str, str]()
+        for desired in request["DesiredWeightsAndCapacities"]:
+            name = desired["VariantName"]
+            if name not in counts:
+                raise validation_error(f'Could not find variant "{name}" of endpoint "{endpoint["EndpointArn"]}".')
+            weights[name] = desired.get("DesiredWeight", weights[name])
+            counts[name] = desired.get("DesiredInstanceCount", counts[name])
+            way = "in" if counts[name] < before[name] else "out"
+            messages[name] = (
+                f"Updating the weight to {weights[name]:g}."
+                if counts[name] == before[name]
+                else f"Scaling {way} desired instance count to {counts[name]}."
+            )
+        more = {name: max(0, count - before[name]) for name, count in counts.items()}
+        plan = deployments.single("Updating", messages, self.pace.launch, more, before)
+        _Change(self, endpoint, "Scaling", endpoint["_config"], counts, weights).begin(plan)
+        return {"EndpointArn": endpoint["EndpointArn"]}
+
+    def describe(self, request: Record) -> Record:
+        """DescribeEndpoint."""
+        endpoint = self.settled(request["EndpointName"])
+        shown = {key: copy.deepcopy(value) for key, value in endpoint.items() if not key.startswith("_")}
+        change: _Change | None = endpoint.get("_change")
+        variants = [self._variant(endpoint, variant, change) for variant in endpoint["_config"]["ProductionVariants"]]
+        if variants:
+            shown["ProductionVariants"] = variants
+        if change is not None and change.kind != "Scaling":
+            shown["PendingDeploymentSummary"] = {
+                "EndpointConfigName": change.config["EndpointConfigName"],
+                "StartTime": change.deployment.started,
+                "ProductionVariants": [change.pending(variant) for variant in change.config["ProductionVariants"]],
+            }
+        return shown
+
+    def delete(self, request: Record) -> Record:
+        """DeleteEndpoint, at once. The endpoint's inference components stay, and have nowhere to run."""
+        endpoint = self.settled(request["EndpointName"])
+        if endpoint["EndpointStatus"] in _IN_PROGRESS:
+            raise validation_error(f'Cannot update in-progress endpoint "{endpoint["EndpointArn"]}".')
+        self.records.remove(request["EndpointName"])
+        return {}
+
+    def list(self, request: Record) -> Record:
+        """ListEndpoints."""
+        for name in [*self.records.by_name]:
+            self.settled(name)
+        columns = only("EndpointName", "EndpointArn", "CreationTime", "LastModifiedTime", "EndpointStatus")
+        return self.records.page("Endpoints", request, columns)
+
+    def put_policy(self, request: Record) -> Record:
+        """PutEndpointPolicy. Of the rules for a policy, it is a JSON object in ASCII.
+
+        Source: API reference, PutEndpointPolicy. No router is here to look at it: requests come from the endpoint's own
+        account, as they do without a policy.
+        """
+        endpoint = self._of_policy(request)
+        if endpoint["EndpointStatus"] in ("Deleting", "Failed"):
+            raise validation_error(
+                f'Cannot attach a policy to endpoint "{endpoint["EndpointArn"]}", whose status is '
+                f"{endpoint['EndpointStatus']}."
+            )
+        try:
+            policy = json.loads(request["ResourcePolicy"])
+        except ValueError:
+            policy = None
+        if not isinstance(policy, dict) or not request["ResourcePolicy"].isascii():
+            raise validation_error("ResourcePolicy must be a JSON policy document of ASCII characters.")
+        endpoint["_policy"] = request["ResourcePolicy"]
+        return {"EndpointArn": endpoint["EndpointArn"]}
+
+    def policy(self, request: Record) -> Record:
+        """GetEndpointPolicy."""
+        endpoint = self._of_policy(request)
+        if "_policy" not in endpoint:
+            raise validation_error(f'Endpoint "{endpoint["EndpointArn"]}" does not have a policy.')
+        return {key: endpoint[key] for key in ("EndpointName", "EndpointArn")} | {"ResourcePolicy": endpoint["_policy"]}
+
+    def delete_policy(self, request: Record) -> Record:
+        """DeleteEndpointPolicy, which succeeds without a policy."""
+        self._of_policy(request).pop("_policy", None)
+        return {}
+
+    def _of_policy(self, request: Record) -> Record:
+        """The endpoint whose policy a request is about, which is ResourceNotFound for these operations alone."""
+        name = request["EndpointName"]
+        if self.records.find(name) is None:
+            raise not_found(f'Could not find endpoint "{self.hosting.scope.arn("endpoint", name)}".')
+        return self.settled(name)
+
+    def settled(self, name: str) -> Record:
+        """The endpoint as it is by now."""
+        endpoint = self.records.get(name)
+        if (change := endpoint.get("_change")) is not None:
+            change.settle()
+        return endpoint
+
+    def variant(self, endpoint: Record, name: str | None) -> Record:
+        """A variant of the configuration in service; without a name, the only one."""
+        variants = endpoint["_config"]["ProductionVariants"]
+        found = [variant for variant in variants if name in (None, variant["VariantName"])]
+        if len(found) != 1:
+            raise validation_error(f'Could not find variant "{name}" of endpoint "{endpoint["EndpointArn"]}".')
+        return found[0]
+
+    def grow(self, endpoint: Record, variant: Record, types: Sequence[str]) -> Instance | None:
+        """One more instance of the types, for a variant whose instances are managed; None where there is none."""
+        scaling, fleet = variant.get("ManagedInstanceScaling", {}), endpoint["_fleet"][variant["VariantName"]]
+        if scaling.get("Status") != "ENABLED" or len(fleet) >= scaling.get("MaxInstanceCount", len(fleet)):
+            return None
+        launched = launch(variant, 1, self.faults, types)
+        fleet += launched or []
+        return launched[0] if launched else None
+
+    def release(self, endpoint: Record, variant: Record, busy: set[int]) -> None:
+        """End idle instances of a variant whose instances are managed, lowest priority first, down to its minimum."""
+        scaling, fleet = variant.get("ManagedInstanceScaling", {}), endpoint["_fleet"][variant["VariantName"]]
+        if scaling.get("Status") != "ENABLED":
+            return
+        used = [instance for instance in fleet if instance.serial in busy]
+        idle = [instance for instance in fleet if instance.serial not in busy]
+        least = scaling.get("MinInstanceCount", 1)
+        fleet[:] = used + shrunk(variant, idle, max(0, least - len(used)))
+
+    def _variant(self, endpoint: Record, variant: Record, change: _Change | None) -> Record:
+        name = variant["VariantName"]
+        fleet: list[Instance] = endpoint["_fleet"][name]
+        scaling = change is not None and change.kind == "Scaling"
+        here = fleet
+        if change is not None and not scaling and change.deployment.stage.old:
+            here = fleet[: change.deployment.stage.old.get(name, len(fleet))]
+        desired, weight = len(fleet), endpoint["_weights"][name]
+        if change is not None and scaling:
+            desired, status = change.counts[name], change.status(name)
+        else:
+            status = {}
+        return {
+            **self._fixed(variant, here),
+            "CurrentWeight": weight,
+            "DesiredWeight": change.weights[name] if change is not None and scaling else weight,
+            "CurrentInstanceCount": len(here),
+            "DesiredInstanceCount": desired,
+            **status,
+        }
+
+    def _fixed(self, variant: Record, instances: Sequence[Instance]) -> Record:
+        types = [instance.type_name for instance in instances]
+        images = self.hosting.images(models(variant, types))
+        return {
+            "VariantName": variant["VariantName"],
+            "DeployedImages": [
+                {"SpecifiedImage": image, "ResolvedImage": image, "ResolutionTime": now()} for image in images
+            ],
+            **pool_summaries(variant, types),
+            **{key: copy.deepcopy(variant[key]) for key in _SHOWN if key in variant},
+        }
+
+    def _check_scaled_variants(self, endpoint: Record, config: Record) -> None:
+        """Refuse to take a scaled variant away or to change its instances.
+
+        Source: developer guide, "Update endpoints that use auto scaling".
+        """
+        then = {variant["VariantName"]: _instance_types(variant) for variant in config["ProductionVariants"]}
+        changed = [
+            name
+            for variant in endpoint["_config"]["ProductionVariants"]
+            if then.get(name := variant["VariantName"]) != _instance_types(variant)
+            and f"endpoint/{endpoint['EndpointName']}/variant/{name}".lower() in self.hosting.scope.scaled
+        ]
+        if changed:
+            raise validation_error(
+                f'The variant(s) "[{", ".join(changed)}]" must be deregistered as scalable targets with AWS Auto '
+                "Scaling before they can be removed or have their instance type updated."
+            )
+
+    def _check_deployment(self, config: Record, counts: dict[str, int]) -> None:
+        found = list(deployments.problems(config, counts))
+        names = [alarm["AlarmName"] for alarm in config.get("AutoRollbackConfiguration", {}).get("Alarms", [])]
+        scope = self.hosting.scope
+        found += [
+            f"Could not find the CloudWatch alarm {name}"
+            for name in self.alarms.missing(names, account=scope.account, region=scope.region)
+        ]
+        if found:
+            raise validation_error(f"Invalid DeploymentConfig: {'; '.join(found)}")
+
+
+class _Change:
+    """A change of an endpoint under way, and the world its deployment asks about."""
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        endpoint: Record,
+        kind: str,
+        config: Record,
+        counts: dict[str, int],
+        weights: dict[str, float],
+        alarms: Sequence[str] = (),
+    ) -> None:
+        self.kind, self.config, self.counts, self.weights = kind, config, counts, weights
+        self.launched_instances: dict[str, list[Instance]] = {name: [] for name in counts}
+        self._endpoints, self._endpoint, self._alarms = endpoints, endpoint, alarms
+
+    def begin(self, plan: deployments.Plan) -> None:
+        at = now()
+        self.deployment = Deployment(plan, self, at)
+        self._endpoints.history.add(f"endpoint/{self._endpoint['EndpointName']}", self.kind, self.deployment)
+        status = "Creating" if self.kind == "Creating" else "Updating"
+        self._endpoint |= {"EndpointStatus": status, "LastModifiedTime": at, "_change": self}
+
+    def settle(self) -> None:
+        deployment, endpoint = self.deployment, self._endpoint
+        deployment.advance(now())
+        if deployment.outcome is None:
+            if deployment.rolling_back:
+                endpoint["EndpointStatus"] = "RollingBack"
+            return
+        endpoint |= {"_change": None, "LastModifiedTime": deployment.since, "EndpointStatus": "InService"}
+        if deployment.outcome == "done":
+            endpoint.pop("FailureReason", None)
+            self._take_over()
+            return
+        endpoint["FailureReason"] = deployment.reason
+        if self.kind == "Creating":
+            endpoint["EndpointStatus"] = "Failed"
+        elif deployment.outcome == "rollback failed":
+            endpoint["EndpointStatus"] = "UpdateRollbackFailed"
+
+    def pending(self, variant: Record) -> Record:
+        """What PendingDeploymentSummary says of a variant: the instances that have traffic count."""
+        name, stage = variant["VariantName"], self.deployment.stage
+        active = self.launched_instances[name][: stage.new.get(name, 0)]
+        return {
+            **self._endpoints._fixed(variant, active),  # noqa: SLF001 - the other half of the same thing
+            **({"InstanceType": variant["InstanceType"]} if "InstanceType" in variant else {}),
+            "CurrentWeight": self.weights[name],
+            "DesiredWeight": self.weights[name],
+            "CurrentInstanceCount": stage.new.get(name, 0),
+            "DesiredInstanceCount": self.counts[name],
+            **self.status(name),
+        }
+
+    def status(self, name: str) -> Record:
+        """VariantStatus of a variant."""
+        stage = self.deployment.stage
+        if name not in stage.messages:
+            return {}
+        shown = {"Status": stage.status, "StatusMessage": stage.messages[name], "StartTime": self.deployment.since}
+        return {"VariantStatus": [shown]}
+
+    def launched(self, stage: Stage, waited: float) -> str | None:
+        if (reason := self._unhealthy()) is not None:
+            return reason
+        for variant in self.config["ProductionVariants"]:
+            count = stage.launches.get(variant["VariantName"], 0)
+            instances = launch(variant, count, self._endpoints.faults)
+            if instances is None:
+                patience = variant.get("VariantInstanceProvisionTimeoutInSeconds", 0) * self._endpoints.pace.scale
+                if waited < patience:
+                    raise NotYet
+                return NO_CAPACITY
+            self.launched_instances[variant["VariantName"]] += instances
+        return self._refused()
+
+    def restored(self) -> str | None:
+        if self.kind == "Creating" or (fault := self._endpoints.faults.strikes("rollback_fails")) is None:
+            return None
+        return fault.reason or "The rollback failed as well."
+
+    def tripped(self, alarms: Sequence[str], start: dt.datetime, end: dt.datetime) -> tuple[dt.datetime, str] | None:
+        scope = self._endpoints.hosting.scope
+        return self._endpoints.alarms.tripped(alarms, start, end, account=scope.account, region=scope.region)
+
+    def _unhealthy(self) -> str | None:
+        faults = self._endpoints.faults
+        fault = faults.strikes("endpoint_fails")
+        if fault is None and self.kind == "Updating":
+            fault = faults.strikes("update_fails")
+        return (fault.reason or _UNHEALTHY) if fault else None
+
+    def _refused(self) -> str | None:
+        """What the execution roles may not do and would have to."""
+        hosting = self._endpoints.hosting
+        for variant in self.config["ProductionVariants"]:
+            types = {instance.type_name for instance in self.launched_instances[variant["VariantName"]]}
+            for model in models(variant, types) if types else ():
+                if (refused := hosting.image_refused(model)) is not None:
+                    return refused
+        roles = {hosting.role(model) for variant in self.config["ProductionVariants"] for model in models(variant)}
+        arns = [hosting.scope.arn_of_alarm(name) for name in self._alarms]
+        for role in sorted(role for role in roles | {self.config.get("ExecutionRoleArn")} if role):
+            if (denied := hosting.roles.watch(role, arns)) is not None:
+                return refusal(role, denied)
+        return None
+
+    def _take_over(self) -> None:
+        endpoint, fleet = self._endpoint, dict[str, list[Instance]]()
+        if self.kind == "Scaling":
+            for variant in self.config["ProductionVariants"]:
+                name = variant["VariantName"]
+                there = endpoint["_fleet"][name] + self.launched_instances[name]
+                fleet[name] = shrunk(variant, there, self.counts[name])
+        else:
+            fleet = self.launched_instances
+            endpoint["EndpointConfigName"] = self.config["EndpointConfigName"]
+        endpoint |= {"_config": self.config, "_fleet": fleet, "_weights": self.weights}
+
+
+def _counts(endpoint: Record) -> dict[str, int]:
+    return {name: len(fleet) for name, fleet in endpoint["_fleet"].items()}
+
+
+def _instance_types(variant: Record) -> list[str]:
+    pools = variant.get("InstancePools", [])
+    return [variant["InstanceType"]] if "InstanceType" in variant else [pool["InstanceType"] for pool in pools]
+
+
+def _initial_counts(config: Record) -> dict[str, int]:
+    return {
+        variant["VariantName"]: 0 if "ServerlessConfig" in variant else variant.get("InitialInstanceCount", 1)
+        for variant in config["ProductionVariants"]
+    }
+
+
+def _initial_weights(config: Record) -> dict[str, Any]:
+    return {
+        variant["VariantName"]: variant.get("InitialVariantWeight", 1.0) for variant in config["ProductionVariants"]
+    }

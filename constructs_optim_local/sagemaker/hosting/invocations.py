@@ -1,0 +1,236 @@
+"""InvokeEndpoint and InvokeEndpointWithResponseStream: deterministic text in the forms that LMI containers speak.
+
+The text depends on the prompt alone, unless what is served was set to answer differently (:mod:`.performance`). Forms:
+``inputs`` with ``parameters`` (LMI documentation, "LMI handlers inference API schema"; a stream is JSON lines) and
+``messages`` (its "Chat completions API schema", which is OpenAI's; a stream is server-sent events). Nothing takes time.
+
+Sources: API reference of SageMaker Runtime. The messages about missing endpoints and inference components are as users
+report them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from constructs_optim_local.api.error import ApiError
+from constructs_optim_local.sagemaker.records import Scope
+
+from .performance import Performances, Served, share_of, tokens_of
+from .served_models import NotServing, ServedModels
+
+# fmt: off
+_WORDS = (
+    "a", "an", "and", "answer", "as", "at", "be", "because", "but", "by", "can", "each", "every", "first", "for",
+    "from", "given", "has", "have", "in", "into", "is", "it", "last", "less", "like", "made", "many", "may",
+    "model", "more", "most", "much", "must", "next", "no", "not", "of", "often", "on", "one", "only", "or", "other",
+    "over", "part", "same", "second", "should", "since", "small", "so", "some", "such", "than", "that", "the",
+    "their", "then", "there", "these", "they", "this", "time", "to", "under", "use", "very", "was", "way", "what",
+    "when", "where", "which", "while", "who", "why", "will", "with", "word", "would",
+)
+# fmt: on
+_SHORTEST, _LENGTHS = 24, 24
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """A request to a model.
+
+    Attributes:
+        endpoint: the endpoint's name.
+        body: as it was sent.
+        component: the inference component that was named.
+        variant: the variant that was named.
+        streams: whether the answer is to come in parts.
+    """
+
+    endpoint: str
+    body: bytes
+    component: str | None = None
+    variant: str | None = None
+    streams: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A model's answer: its parts, which are one where it is not streamed."""
+
+    content_type: str
+    parts: tuple[bytes, ...]
+    variant: str
+
+
+class Invocations:
+    """What the endpoints of an account and region answer."""
+
+    def __init__(self, scope: Scope, served: ServedModels, performances: Performances) -> None:
+        self._scope, self._served, self._performances = scope, served, performances
+
+    def invoke(self, invocation: Invocation) -> Answer:
+        """Ask a model.
+
+        Raises:
+            ApiError: ValidationError where nothing answers, ModelError where the model refuses.
+        """
+        served, variant = self._asked(invocation)
+        try:
+            request = json.loads(invocation.body)
+        except ValueError:
+            raise _model_error(400, "the request is not JSON") from None
+        if not isinstance(request, dict):
+            raise _model_error(400, "the request is not an object")
+        for form in (_chat, _generation):
+            if (asked := form(request)) is not None:
+                break
+        else:
+            raise _model_error(400, "the request has neither inputs nor messages")
+        numbers = self._performances.of(served, tokens_of(asked.prompt))
+        if share_of(asked.prompt, about="error") < numbers.error_rate:
+            raise _model_error(500, "the model server answered 500")
+        otherwise = share_of(asked.prompt, about="answer") < numbers.answers_differently
+        words = text_for(asked.prompt, "otherwise" if otherwise else "").split()
+        kept = words[: asked.most_tokens] if asked.most_tokens is not None else words
+        streams = invocation.streams or asked.streams
+        content_type, parts = asked.written(kept, len(kept) < len(words), streams, served.name)
+        return Answer(content_type, parts if streams else (b"".join(parts),), variant)
+
+    def _asked(self, invocation: Invocation) -> tuple[Served, str]:
+        endpoint = self._served.endpoint(invocation.endpoint)
+        if endpoint is None:
+            raise _refused(f"Endpoint {invocation.endpoint} of account {self._scope.account} not found.")
+        if endpoint["EndpointStatus"] in ("Creating", "Failed"):
+            raise _refused(f"Endpoint {invocation.endpoint} of account {self._scope.account} is not in service.")
+        hosts = self._served.hosts_components(endpoint)
+        if hosts and invocation.component is None:
+            raise _refused(
+                "Inference Component Name header is required for endpoints to which you plan to deploy inference "
+                "components. Please include Inference Component Name header or consider using SageMaker models."
+            )
+        try:
+            served = (
+                self._served.by_component(endpoint, invocation.component)
+                if invocation.component is not None
+                else self._served.by_endpoint(endpoint, invocation.variant)
+            )
+        except NotServing as error:
+            raise _refused(str(error)) from None
+        variants = endpoint["_config"]["ProductionVariants"]
+        return served, invocation.variant or variants[0]["VariantName"]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a request asks for, whatever form it has."""
+
+    prompt: str
+    most_tokens: int | None
+    streams: bool
+    is_chat: bool
+    details: bool = False
+
+    def written(self, words: list[str], cut: bool, streams: bool, model: str) -> tuple[str, tuple[bytes, ...]]:
+        """The answer in the request's form: its content type and its parts."""
+        write = _chat_answer if self.is_chat else _generation_answer
+        parts = tuple(write(self, words, "length" if cut else "stop", streams, model))
+        streamed = "text/event-stream" if self.is_chat else "application/jsonlines"
+        return streamed if streams else "application/json", parts
+
+
+def text_for(prompt: str, salt: str = "") -> str:
+    """The answer to a prompt; another one with another salt."""
+    seed = f"{salt}\n{prompt}" if salt else prompt
+    digest = hashlib.sha512(seed.encode()).digest()
+    count = _SHORTEST + digest[0] % _LENGTHS
+    return " ".join(_WORDS[byte % len(_WORDS)] for byte in digest[1 : count + 1])
+
+
+def _generation(request: Mapping[str, Any]) -> _Asked | None:
+    inputs, given = request.get("inputs"), request.get("parameters") or {}
+    if not isinstance(inputs, str) or not isinstance(given, dict):
+        return None
+    most = _whole(given.get("max_new_tokens", given.get("max_tokens")))
+    return _Asked(inputs, most, request.get("stream") is True, is_chat=False, details=given.get("details") is True)
+
+
+def _chat(request: Mapping[str, Any]) -> _Asked | None:
+    messages = request.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        return None
+    # The role counts: the same words of another speaker are another prompt.
+    prompt = "\n".join(f"{message.get('role', 'user')}: {_content(message.get('content'))}" for message in messages)
+    most = _whole(request.get("max_completion_tokens", request.get("max_tokens")))
+    return _Asked(prompt, most, request.get("stream") is True, is_chat=True)
+
+
+def _content(content: Any) -> str:
+    if isinstance(content, list):
+        return " ".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content or "")
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _generation_answer(asked: _Asked, words: list[str], reason: str, streams: bool, model: str) -> Iterator[bytes]:
+    details = {"finish_reason": "length" if reason == "length" else "eos_token", "generated_tokens": len(words)}
+    text = " ".join(words)
+    if not streams:
+        yield _json({"generated_text": text, **({"details": details} if asked.details else {})})
+        return
+    for place, word in enumerate(words):
+        token = {"id": place, "text": word if place == 0 else f" {word}", "log_prob": -0.1}
+        last = {"generated_text": text, "details": details} if place == len(words) - 1 else {}
+        yield _json({"token": token, **last}) + b"\n"
+
+
+def _chat_answer(asked: _Asked, words: list[str], reason: str, streams: bool, model: str) -> Iterator[bytes]:
+    name = hashlib.sha256(asked.prompt.encode()).hexdigest()[:24]
+    head = {"id": f"chatcmpl-{name}", "created": int(time.time()), "model": model}
+    prompt_tokens = tokens_of(asked.prompt)
+    usage = {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": len(words),
+        "total_tokens": prompt_tokens + len(words),
+    }
+    if not streams:
+        message = {"role": "assistant", "content": " ".join(words)}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
+        yield _json({"object": "chat.completion", **head, "choices": [choice], "usage": usage})
+        return
+    for place, word in enumerate(words):
+        delta = {"role": "assistant", "content": word} if place == 0 else {"content": f" {word}"}
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
+        yield _event({"object": "chat.completion.chunk", **head, "choices": [choice]})
+    choice = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": reason}
+    yield _event({"object": "chat.completion.chunk", **head, "choices": [choice], "usage": usage})
+    yield b"data: [DONE]\n\n"
+
+
+def _event(value: Any) -> bytes:
+    return b"data: " + _json(value) + b"\n\n"
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _refused(message: str) -> ApiError:
+    return ApiError("ValidationError", message)
+
+
+def _model_error(status: int, message: str) -> ApiError:
+    """What the service makes of a model's own error."""
+    whose = "server" if status >= 500 else "client"
+    return ApiError(
+        "ModelError",
+        f'Received {whose} error ({status}) from primary with message "{message}". See the endpoint\'s log group in '
+        "CloudWatch for more information.",
+        424,
+        OriginalStatusCode=status,
+        OriginalMessage=message,
+    )

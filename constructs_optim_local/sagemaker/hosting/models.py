@@ -1,0 +1,158 @@
+"""Models and endpoint configurations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from constructs_optim_local.api.error import validation_error
+from constructs_optim_local.sagemaker.execution import ExecutionRoles, refusal
+from constructs_optim_local.sagemaker.images import missing_image
+from constructs_optim_local.sagemaker.records import (
+    Record,
+    Records,
+    Scope,
+    now,
+)
+
+from .fleets import models, pool_problems
+
+
+def could_not_find(kind: str, scope: Scope, path: str) -> Any:
+    """The error for a hosting resource that is not there."""
+    # SageMaker answers so, with a ValidationException, for hosting resources it does not know.
+    return lambda name: validation_error(f'Could not find {kind} "{scope.arn(path, name)}".')
+
+
+def exists(kind: str, scope: Scope, path: str) -> Any:
+    """The error for a name that is taken."""
+    return lambda name: validation_error(f'Cannot create already existing {kind} "{scope.arn(path, name)}".')
+
+
+class Hosting:
+    """Models and endpoint configurations of one account and region."""
+
+    def __init__(self, scope: Scope, roles: ExecutionRoles) -> None:
+        self.scope, self.roles = scope, roles
+        self.models = Records(could_not_find("model", scope, "model"), exists("model", scope, "model"))
+        self.configs = Records(
+            could_not_find("endpoint configuration", scope, "endpoint-config"),
+            exists("endpoint configuration", scope, "endpoint-config"),
+        )
+
+    def create_model(self, request: Record) -> Record:
+        """CreateModel."""
+        if not request.get("PrimaryContainer") and not request.get("Containers"):
+            raise validation_error("Requires at least one of PrimaryContainer, Containers")
+        self._check_data(request)
+        arn = self.add(self.models, "model", "ModelName", "ModelArn", request)
+        return {"ModelArn": arn}
+
+    def describe_model(self, request: Record) -> Record:
+        """DescribeModel."""
+        return {"EnableNetworkIsolation": False, **self.models.get(request["ModelName"])}
+
+    def delete_model(self, request: Record) -> Record:
+        """DeleteModel."""
+        self.models.remove(request["ModelName"])
+        return {}
+
+    def list_models(self, request: Record) -> Record:
+        """ListModels."""
+        return self.models.page("Models", request, only("ModelName", "ModelArn", "CreationTime"))
+
+    def create_config(self, request: Record) -> Record:
+        """CreateEndpointConfig."""
+        problems = [problem for variant in request["ProductionVariants"] for problem in pool_problems(variant)]
+        for variant in request["ProductionVariants"]:
+            if models(variant) and variant.get("ManagedInstanceScaling", {}).get("Status") == "ENABLED":
+                # The words are those of https://github.com/hashicorp/terraform-provider-aws/pull/45926.
+                raise validation_error("ManagedInstanceScaling is only supported for inference component endpoints.")
+        if problems:
+            raise validation_error("; ".join(problems))
+        for variant in request["ProductionVariants"]:
+            for name in models(variant):
+                self.models.get(name)
+        arn = self.add(self.configs, "endpoint-config", "EndpointConfigName", "EndpointConfigArn", request)
+        return {"EndpointConfigArn": arn}
+
+    def describe_config(self, request: Record) -> Record:
+        """DescribeEndpointConfig."""
+        return dict(self.configs.get(request["EndpointConfigName"]))
+
+    def delete_config(self, request: Record) -> Record:
+        """DeleteEndpointConfig."""
+        self.configs.remove(request["EndpointConfigName"])
+        return {}
+
+    def list_configs(self, request: Record) -> Record:
+        """ListEndpointConfigs."""
+        columns = only("EndpointConfigName", "EndpointConfigArn", "CreationTime")
+        return self.configs.page("EndpointConfigs", request, columns)
+
+    def add(self, records: Records, path: str, name: str, arn_name: str, request: Record) -> str:
+        """Keep a new resource under its name; its ARN."""
+        arn = self.scope.arn(path, request[name])
+        kept = {key: value for key, value in request.items() if key != "Tags"}
+        records.add(request[name], {**kept, arn_name: arn, "CreationTime": now()})
+        self.scope.tag(arn, request.get("Tags"))
+        return arn
+
+    def images(self, model_names: list[str]) -> list[str]:
+        """The images of models that still exist."""
+        found = [(self.models.find(name) or {}).get("PrimaryContainer", {}).get("Image") for name in model_names]
+        return [image for image in found if image]
+
+    def role(self, model_name: str | None) -> str | None:
+        """The role of a model, where it exists and has one."""
+        return (self.models.find(model_name or "") or {}).get("ExecutionRoleArn")
+
+    def image_refused(self, model_name: str | None) -> str | None:
+        """Why a model's image cannot be pulled under its role, where it cannot."""
+        model = self.models.find(model_name or "") or {}
+        role, image = model.get("ExecutionRoleArn"), (model.get("PrimaryContainer") or {}).get("Image")
+        if missing_image(image):
+            # The words are those of https://github.com/aws/sagemaker-tensorflow-training-toolkit/issues/294.
+            return f"The image '{image}' does not exist."
+        refused = self.roles.pull(role, image) if role else None
+        if role is None or refused is None:
+            return None
+        return (
+            f"The role '{role}' does not have {refused.action.partition(':')[2]} permission for the image: '{image}'. "
+            + refusal(role, refused)
+        )
+
+    def _check_data(self, request: Record) -> None:
+        role, arn = request.get("ExecutionRoleArn"), self.scope.arn("model", request["ModelName"])
+        if role is None:
+            return
+        assumed = self.roles.assume(role, arn)
+        for uri in _data_uris(request):
+            refused = self.roles.read(role, uri) if assumed else None
+            if refused is not None or not assumed:
+                raise validation_error(
+                    f'Could not access model data at {uri}. Please ensure that the role "{role}" exists and that its '
+                    'trust relationship policy allows the action "sts:AssumeRole" for the service principal '
+                    '"sagemaker.amazonaws.com". Also ensure that the role has "s3:GetObject" permissions and that the '
+                    f"object is located in {self.scope.region}. If your Model uses multiple models or uncompressed "
+                    'models, please ensure that the role has "s3:ListBucket" permission.'
+                    + (f" {refusal(role, refused)}" if refused is not None else "")
+                )
+
+
+def only(*names: str) -> Any:
+    """A summary of some members."""
+    return lambda record: {name: record[name] for name in names if name in record}
+
+
+def _data_uris(request: Record) -> list[str]:
+    """The S3 prefixes that a model's containers read."""
+    containers = [
+        *([request["PrimaryContainer"]] if "PrimaryContainer" in request else []),
+        *request.get("Containers", []),
+    ]
+    sources = [
+        source
+        for container in containers
+        for source in (container.get("ModelDataSource", {}), *container.get("AdditionalModelDataSources", []))
+    ]
+    return [source["S3DataSource"]["S3Uri"] for source in sources if "S3DataSource" in source]

@@ -1,0 +1,89 @@
+"""Where the copies of inference components run: on instances that have room for them.
+
+Source: API reference, InferenceComponentComputeResourceRequirements and InferenceComponentSchedulingConfig. Assumed:
+copies are spread where no SchedulingConfig says otherwise; all that an instance type has can be given out, where the
+service keeps some of it for itself. Availability Zones are not modelled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from constructs_optim_local.sagemaker.records import Record
+
+from .fleets import Instance, Room
+
+NO_ROOM = (
+    "There is not enough hardware resources on the instances for this endpoint to create a copy of the inference "
+    "component. Please update resource requirements for this inference component, remove existing inference "
+    "components, or increase the number of instances for this endpoint."
+)
+
+
+def specifications(component: Record) -> list[Record]:
+    """What a component is made of, by instance type where it differs."""
+    return component.get("Specifications") or [component["Specification"]]
+
+
+def specification(component: Record, type_name: str) -> Record | None:
+    """What it is made of on an instance type; None where it cannot run there."""
+    wanted = (None, type_name)
+    return next((item for item in specifications(component) if item.get("InstanceType") in wanted), None)
+
+
+def needs(component: Record, type_name: str) -> Room | None:
+    """What a copy takes on an instance type; None where it cannot run there."""
+    found = specification(component, type_name)
+    if found is None:
+        return None
+    asked = found.get("ComputeResourceRequirements", {})
+    return Room(
+        asked.get("NumberOfAcceleratorDevicesRequired", 0),
+        asked.get("NumberOfCpuCoresRequired", 0),
+        asked.get("MinMemoryRequiredInMb", 0),
+    )
+
+
+def room_left(instances: Iterable[Instance], components: Iterable[Record]) -> dict[int, Room]:
+    """What each instance has left, by serial."""
+    left = {instance.serial: instance.room for instance in instances}
+    types = {instance.serial: instance.type_name for instance in instances}
+    for component in components:
+        for serial in component["_placed"]:
+            taken = needs(component, types[serial]) if serial in types else None
+            if taken is not None:
+                left[serial] = left[serial].less(taken)
+    return left
+
+
+def place(component: Record, instances: Sequence[Instance], left: Mapping[int, Room]) -> int | None:
+    """The serial of the instance that takes one more copy; None where none has room."""
+    open_to = [
+        instance
+        for instance in instances
+        if (asked := needs(component, instance.type_name)) is not None and left[instance.serial].holds(asked)
+    ]
+    if not open_to:
+        return None
+    copies = Counter(component["_placed"])
+    strategy = specifications(component)[0].get("SchedulingConfig", {}).get("PlacementStrategy", "SPREAD")
+    fullest = strategy == "BINPACK"
+    used = {instance.serial: copies[instance.serial] for instance in open_to}
+    if fullest:
+        return max(open_to, key=lambda instance: (used[instance.serial], -instance.serial)).serial
+    return min(open_to, key=lambda instance: (used[instance.serial], instance.serial)).serial
+
+
+def unplace(component: Record, count: int, others: Iterable[Record]) -> list[int]:
+    """Where ``count`` copies stay: those leave first that are alone on their instance, so that it can end."""
+    busy = Counter(serial for other in [component, *others] for serial in other["_placed"])
+    staying = sorted(component["_placed"], key=lambda serial: (-busy[serial], serial))
+    return staying[:count]
+
+
+def by_type(component: Record, instances: Iterable[Instance]) -> list[Record]:
+    """``PlacementStatus``: copies by instance type."""
+    types = {instance.serial: instance.type_name for instance in instances}
+    counts = Counter(types[serial] for serial in component["_placed"] if serial in types)
+    return [{"InstanceType": name, "CurrentCopyCount": count} for name, count in sorted(counts.items())]

@@ -1,0 +1,106 @@
+"""What an endpoint, or an inference component on it, serves at the moment it is asked."""
+
+from __future__ import annotations
+
+from constructs_optim_local.sagemaker.records import Record, Scope
+
+from .components import InferenceComponents
+from .fleets import models, pools
+from .performance import Served, strings_of
+from .placement import specifications
+
+
+class NotServing(ValueError):
+    """Why nothing answers."""
+
+
+class ServedModels:
+    """What the endpoints of an account and region serve."""
+
+    def __init__(self, scope: Scope, components: InferenceComponents) -> None:
+        self._scope, self._components = scope, components
+        self._endpoints = components.endpoints
+
+    def endpoint(self, identifier: str) -> Record | None:
+        """An endpoint as it is by now, by name or ARN; None where there is none."""
+        name = identifier.rpartition("/")[2]
+        if self._endpoints.records.find(name) is None:
+            return None
+        self._components.settle_all()
+        return self._endpoints.records.find(name)
+
+    def hosts_components(self, endpoint: Record) -> bool:
+        """Whether models come to it as inference components."""
+        return not any(models(variant) for variant in endpoint["_config"]["ProductionVariants"])
+
+    def by_endpoint(self, endpoint: Record, variant_name: str | None = None) -> Served:
+        """What an endpoint's variant serves; the first one where none is named.
+
+        Raises:
+            NotServing: where the variant is not there, or has no instance.
+        """
+        variants = endpoint["_config"]["ProductionVariants"]
+        variant = next((item for item in variants if variant_name in (None, item["VariantName"])), None)
+        if variant is None:
+            raise NotServing(f"Variant {variant_name} not found for endpoint {endpoint['EndpointName']}")
+        fleet = endpoint["_fleet"].get(variant["VariantName"], [])
+        types = [instance.type_name for instance in fleet]
+        if not types and "ServerlessConfig" not in variant:
+            raise NotServing(f"Endpoint {endpoint['EndpointName']} has no instance that could answer")
+        names = models(variant, types) or models(variant)
+        return self._served(endpoint, variant, endpoint["EndpointName"], types, names, len(types))
+
+    def by_component(self, endpoint: Record, identifier: str) -> Served:
+        """What an inference component of an endpoint serves.
+
+        Raises:
+            NotServing: where it is not there, or has no copy.
+        """
+        name = identifier.rpartition("/")[2]
+        component = self._components.records.find(name)
+        if component is None or component["EndpointName"].lower() != endpoint["EndpointName"].lower():
+            raise NotServing(f"Inference Component {name} not found on endpoint {endpoint['EndpointName']}")
+        if component["InferenceComponentStatus"] not in ("InService", "Updating"):
+            raise NotServing(f"Inference Component {name} is {component['InferenceComponentStatus']}")
+        shown = self._components.describe({"InferenceComponentName": name})
+        copies = shown["RuntimeConfig"]["CurrentCopyCount"]
+        if not copies:
+            raise NotServing(
+                "Inference Component has no capacity to process this request. ApplicationAutoScaling may be "
+                "in-progress (if configured) or try to increase the capacity by invoking "
+                "UpdateInferenceComponentRuntimeConfig API."
+            )
+        variant = next(
+            item
+            for item in endpoint["_config"]["ProductionVariants"]
+            if item["VariantName"] == component["VariantName"]
+        )
+        types = [instance.type_name for instance in endpoint["_fleet"].get(variant["VariantName"], [])]
+        items = specifications(component)
+        base = items[0].get("BaseInferenceComponentName")
+        if base is not None and (found := self._components.records.find(base)) is not None:
+            items = [*items, *specifications(found)]
+        names = [item["ModelName"] for item in items if item.get("ModelName")]
+        return self._served(endpoint, variant, component["InferenceComponentName"], types, names, copies, *items)
+
+    def _served(
+        self,
+        endpoint: Record,
+        variant: Record,
+        name: str,
+        types: list[str],
+        names: list[str],
+        copies: int,
+        *more: Record,
+    ) -> Served:
+        records = [self._endpoints.hosting.models.find(model) or {} for model in names]
+        texts = [
+            endpoint["EndpointName"],
+            endpoint["EndpointConfigName"],
+            variant["VariantName"],
+            name,
+            *types,
+            *strings_of([*records, *more]),
+        ]
+        instance_type = types[0] if types else next((pool["InstanceType"] for pool in pools(variant)), None)
+        return Served(name, instance_type, tuple(dict.fromkeys(texts)), max(1, copies))

@@ -1,0 +1,85 @@
+"""SageMaker Runtime over HTTP: which requests are invocations, and how answers to them are written.
+
+It signs as ``sagemaker``, so its requests come to SageMaker's handler; their paths tell them apart. Source: botocore's
+models of ``sagemaker-runtime`` (rest-json) and of AWS event streams (messages of a length, headers and checksums).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from constructs_optim_local.access.authorization import Permission
+from constructs_optim_local.api.error import ApiError
+
+from .hosting.invocations import Answer, Invocation
+from .service import SageMaker
+
+_PATH = re.compile(r"/endpoints/(?P<name>[^/]+)/invocations(?P<stream>-response-stream)?")
+_STRING = 7
+Response = tuple[int, dict[str, str], bytes]
+
+
+@dataclass(frozen=True)
+class SageMakerRuntime:
+    """The invocations of a cloud's endpoints."""
+
+    sagemaker: SageMaker
+
+    def invocation(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Invocation | None:
+        """What a request asks for; None where it is not for SageMaker Runtime."""
+        found = _PATH.fullmatch(path)
+        if found is None or method != "POST":
+            return None
+        return Invocation(
+            endpoint=found["name"],
+            body=body,
+            component=headers.get("x-amzn-sagemaker-inference-component"),
+            variant=headers.get("x-amzn-sagemaker-target-variant"),
+            streams=found["stream"] is not None,
+        )
+
+    def needed(self, invocation: Invocation, *, account: str, region: str) -> Iterator[Permission]:
+        """What the caller must be allowed. Assumed: the endpoint's permission is enough for its components."""
+        action = "InvokeEndpointWithResponseStream" if invocation.streams else "InvokeEndpoint"
+        arn = f"arn:aws:sagemaker:{region}:{account}:endpoint/{invocation.endpoint.lower()}"
+        yield Permission(f"sagemaker:{action}", arn)
+
+    def answer(self, invocation: Invocation, *, account: str, region: str) -> Response:
+        """The response to an invocation."""
+        try:
+            found = self.sagemaker.ask(invocation, account=account, region=region)
+        except ApiError as error:
+            return error.to_response()
+        return _streamed(found) if invocation.streams else _whole(found)
+
+
+def _whole(answer: Answer) -> Response:
+    # In lower case, ministack leaves it as the model said.
+    headers = {"content-type": answer.content_type, "x-Amzn-Invoked-Production-Variant": answer.variant}
+    return 200, headers, b"".join(answer.parts)
+
+
+def _streamed(answer: Answer) -> Response:
+    headers = {
+        "content-type": "application/vnd.amazon.eventstream",
+        "X-Amzn-SageMaker-Content-Type": answer.content_type,
+        "x-Amzn-Invoked-Production-Variant": answer.variant,
+    }
+    return 200, headers, b"".join(event_message("PayloadPart", part) for part in answer.parts)
+
+
+def event_message(event: str, payload: bytes) -> bytes:
+    """A message of an event stream."""
+    given = {":message-type": "event", ":event-type": event, ":content-type": "application/octet-stream"}
+    headers = b"".join(
+        struct.pack("!B", len(name)) + name.encode() + struct.pack("!BH", _STRING, len(value)) + value.encode()
+        for name, value in given.items()
+    )
+    # Around headers and payload: two lengths and two checksums, of four bytes each.
+    prelude = struct.pack("!II", len(headers) + len(payload) + 16, len(headers))
+    message = prelude + struct.pack("!I", zlib.crc32(prelude)) + headers + payload
+    return message + struct.pack("!I", zlib.crc32(message))

@@ -1,0 +1,1 @@
+"""Training jobs, whose code runs as processes of this machine."""

@@ -1,0 +1,158 @@
+"""What a training job's code finds on a host: the folders of ``/opt/ml``, below a folder of this machine.
+
+Source: developer guide, "How Amazon SageMaker AI Provides Training Information" (``/opt/ml/input/config``, hosts) and
+"Amazon SageMaker AI Training Storage Folders for Training Datasets, Checkpoints, Model Artifacts, and Outputs".
+``SAGEMAKER_BASE_DIR`` moves ``/opt/ml``, as it does for the SageMaker training toolkit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from constructs_optim_local.sagemaker.records import Record
+
+ROOT = PurePosixPath("/opt/ml")
+CHECKPOINTS = "/opt/ml/checkpoints"
+TENSORBOARD = "/opt/ml/output/tensorboard"
+# Where the programs are that every container has.
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_MENTIONED = re.compile(r"(?<![\w./])/opt/ml(?![\w-])")
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host of a job.
+
+    Attributes:
+        name: what the others reach it by; ``algo-1`` where it is alone.
+        number: from 1 on.
+        folder: what is its own on this machine.
+    """
+
+    name: str
+    number: int
+    folder: Path
+
+    @property
+    def root(self) -> Path:
+        """What stands for ``/opt/ml``."""
+        return self.folder / "ml"
+
+    @property
+    def model(self) -> Path:
+        """What becomes the model artifact."""
+        return self.root / "model"
+
+    @property
+    def output_data(self) -> Path:
+        """What else the job leaves."""
+        return self.root / "output" / "data"
+
+    @property
+    def failure(self) -> str:
+        """What the code left as the reason of its failure; empty where it left none."""
+        path = self.root / "output" / "failure"
+        try:
+            return path.read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return ""
+
+    def channel(self, name: str) -> Path:
+        """The folder of an input channel."""
+        return self.root / "input" / "data" / name
+
+    def local(self, path: str) -> Path:
+        """The folder that stands for a path below ``/opt/ml``."""
+        return self.root / PurePosixPath(path).relative_to(ROOT)
+
+    def text(self, text: str) -> str:
+        """A text of the request with this host's folder where it says ``/opt/ml``."""
+        return _MENTIONED.sub(lambda _: str(self.root), text)
+
+    def prepare(self, job: Record, hosts: Sequence[Host]) -> None:
+        """Make the folders and write what the code reads of the job."""
+        for folder in (self.root / "input" / "config", self.root / "input" / "data", self.model, self.output_data):
+            folder.mkdir(parents=True)
+        for folder in ("home", "tmp"):
+            (self.folder / folder).mkdir()
+        resources, names = job["ResourceConfig"], [host.name for host in hosts]
+        group = {"instance_group_name": "homogeneousCluster", "instance_type": resources["InstanceType"]}
+        self._write("hyperparameters", job.get("HyperParameters", {}))
+        self._write("inputdataconfig", {item["ChannelName"]: _input(job, item) for item in job["InputDataConfig"]})
+        self._write(
+            "resourceconfig",
+            {
+                "current_host": self.name,
+                "current_instance_type": resources["InstanceType"],
+                "current_group_name": group["instance_group_name"],
+                "hosts": names,
+                "instance_groups": [{**group, "hosts": names}],
+                "network_interface_name": "lo",
+            },
+        )
+
+    def environment(self, job: Record, path: Path, cloud: Mapping[str, str]) -> dict[str, str]:
+        """The variables of the code: what its image would set, what the job sets, what SageMaker sets.
+
+        Args:
+            job: the job.
+            path: the folder whose programs stand for those of the image.
+            cloud: what points its SDK at this cloud.
+        """
+        image = {
+            "PATH": f"{path}:{_SYSTEM_PATH}",
+            "HOME": str(self.folder / "home"),
+            "TMPDIR": str(self.folder / "tmp"),
+            "LANG": "C.UTF-8",
+            "OMP_NUM_THREADS": "1",
+            "MEDUSA_PROCESSES_PER_HOST": "1",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONNOUSERSITE": "1",
+            # The image is an environment of this machine, to which a job must not add: what it needs has to be there.
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_NO_INDEX": "1",
+            "PIP_NO_INPUT": "1",
+            "PIP_ROOT_USER_ACTION": "ignore",
+        }
+        given = {name: self.text(value) for name, value in job.get("Environment", {}).items()}
+        service = {
+            "SAGEMAKER_BASE_DIR": str(self.root),
+            "TRAINING_JOB_NAME": job["TrainingJobName"],
+            "TRAINING_JOB_ARN": job["TrainingJobArn"],
+        }
+        return {**image, **cloud, **given, **service}
+
+    def _write(self, name: str, content: object) -> None:
+        (self.root / "input" / "config" / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def hosts_of(job: Record, folder: Path) -> list[Host]:
+    """The hosts of a job, below a folder: several have addresses of the loopback interface for names."""
+    count = job["ResourceConfig"]["InstanceCount"]
+    names = ["algo-1"] if count == 1 else [f"127.0.0.{number}" for number in range(1, count + 1)]
+    return [Host(name, number, folder / f"algo-{number}") for number, name in enumerate(names, 1)]
+
+
+def can_have_several() -> bool:
+    """Whether several hosts can have addresses of their own here: only Linux answers on all of 127.0.0.0/8."""
+    return sys.platform == "linux"
+
+
+def _input(job: Record, channel: Record) -> dict[str, str]:
+    mode = channel.get("InputMode", job["AlgorithmSpecification"]["TrainingInputMode"])
+    source = channel["DataSource"]["S3DataSource"]
+    distribution = source.get("S3DataDistributionType", "FullyReplicated")
+    content = {"ContentType": channel["ContentType"]} if "ContentType" in channel else {}
+    return {
+        **content,
+        "TrainingInputMode": mode,
+        "S3DistributionType": distribution,
+        "RecordWrapperType": channel.get("RecordWrapperType", "None"),
+    }

@@ -1,0 +1,165 @@
+"""Training jobs, which really run: their code is a process of this machine, their inputs and outputs are in S3.
+
+No image is pulled and nothing is isolated: ``ContainerEntrypoint`` runs with the programs of this machine, as whoever
+runs the local cloud. Sources: API reference, CreateTrainingJob with its siblings. Reports of users have the code and
+the words about unknown jobs (ValidationException, where the API's model has ResourceNotFound), taken names, jobs that
+are over, and inputs that are not there. Assumed, for no source says so: the words about a job that cannot be deleted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from constructs_optim_local.api.error import ApiError, validation_error
+from constructs_optim_local.faults import Faults
+from constructs_optim_local.sagemaker.execution import ExecutionRoles
+from constructs_optim_local.sagemaker.objects import Objects
+from constructs_optim_local.sagemaker.records import (
+    Record,
+    Records,
+    Scope,
+    now,
+)
+
+from .files import no_objects
+from .job import ENDS, TrainingJob
+from .requests import MAX_RUNTIME_SECONDS, check
+from .run import TrainingRun
+from .telemetry import TrainingSettings
+from .warm_pools import WarmPools
+
+_DEFAULTS: Record = {
+    "InputDataConfig": [],
+    "StoppingCondition": {"MaxRuntimeInSeconds": MAX_RUNTIME_SECONDS},
+    "EnableNetworkIsolation": False,
+    "EnableInterContainerTrafficEncryption": False,
+    "EnableManagedSpotTraining": False,
+}
+_SUMMARY = (
+    "TrainingJobName",
+    "TrainingJobArn",
+    "CreationTime",
+    "TrainingEndTime",
+    "LastModifiedTime",
+    "TrainingJobStatus",
+    "SecondaryStatus",
+    "WarmPoolStatus",
+)
+
+
+class TrainingJobs:
+    """The training jobs of one account and region."""
+
+    def __init__(
+        self, scope: Scope, faults: Faults, objects: Objects, roles: ExecutionRoles, settings: TrainingSettings
+    ) -> None:
+        self._scope, self._faults, self._objects, self._roles = scope, faults, objects, roles
+        self._settings, self._pools = settings, WarmPools(settings.keep_alive_scale)
+        self._jobs: dict[str, TrainingJob] = {}
+        self._runs: list[TrainingRun] = []
+
+    def create(self, request: Record) -> Record:
+        """CreateTrainingJob."""
+        check(request)
+        name = request["TrainingJobName"]
+        arn, created = self._scope.arn("training-job", name), now()
+        if name.lower() in self._jobs:
+            raise ApiError(
+                "ResourceInUse",
+                "Training job names must be unique within an AWS account and region, and a training job with this name "
+                f"already exists ({arn})",
+            )
+        if not self._roles.assume(request["RoleArn"], arn):
+            raise validation_error(
+                f"Could not assume role {request['RoleArn']}. Please ensure that the role exists and allows principal "
+                "'sagemaker.amazonaws.com' to assume the role."
+            )
+        self._look_for_inputs(request)
+        profiler = request.get("ProfilerConfig", {"DisableProfiler": True})
+        record = {
+            **_DEFAULTS,
+            **{key: value for key, value in request.items() if key != "Tags"},
+            "TrainingJobArn": arn,
+            "CreationTime": created,
+            "ProfilingStatus": "Disabled" if profiler.get("DisableProfiler") else "Enabled",
+            **self._pools.begin(request),
+        }
+        is_warm = self._pools.take(self._jobs.values(), record)
+        job = self._jobs[name.lower()] = TrainingJob(record)
+        self._scope.tag(arn, request.get("Tags"))
+        run = TrainingRun(
+            job,
+            self._settings,
+            self._objects,
+            self._roles,
+            self._faults,
+            is_warm=is_warm,
+            ended=lambda is_good: self._pools.end(record, is_good=is_good),
+        )
+        self._runs = [*(earlier for earlier in self._runs if not earlier.is_over), run]
+        run.start()
+        return {"TrainingJobArn": arn}
+
+    def describe(self, request: Record) -> Record:
+        """DescribeTrainingJob."""
+        return self._described(self._job(request))
+
+    def stop(self, request: Record) -> Record:
+        """StopTrainingJob."""
+        job = self._job(request)
+        if not job.ask_to_stop():
+            raise validation_error(f"The request was rejected because the training job is in status {job.status}.")
+        return {}
+
+    def delete(self, request: Record) -> Record:
+        """DeleteTrainingJob."""
+        job = self._job(request)
+        if job.status not in ENDS:
+            raise ApiError(
+                "ResourceInUse", f"Cannot delete training job {job.name} in status {job.status}; stop it first"
+            )
+        if self._described(job).get("WarmPoolStatus", {}).get("Status") == "Available":
+            raise ApiError("ResourceInUse", f"Cannot delete training job {job.name}, whose warm pool is Available")
+        del self._jobs[job.name.lower()]
+        return {}
+
+    def list(self, request: Record) -> Record:
+        """ListTrainingJobs."""
+        pool, records = request.get("WarmPoolStatusEquals"), Records(_missing, _missing)
+        for name, job in self._jobs.items():
+            record = self._described(job)
+            if pool in (None, record.get("WarmPoolStatus", {}).get("Status")):
+                records.add(name, record)
+        return records.page(
+            "TrainingJobSummaries", request, lambda job: {key: job[key] for key in _SUMMARY if key in job}
+        )
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Each job with the secondary statuses it went through, in the order of creation."""
+        return [{"name": job.name, "status": job.status, "history": job.history()} for job in self._jobs.values()]
+
+    def close(self) -> None:
+        """End all that runs, at once."""
+        for run in self._runs:
+            run.abandon()
+
+    def _look_for_inputs(self, request: Record) -> None:
+        role = request["RoleArn"]
+        for channel in request.get("InputDataConfig", []):
+            uri = channel["DataSource"]["S3DataSource"]["S3Uri"]
+            if not self._roles.may_list(role, uri) or not self._objects.uris(uri):
+                raise validation_error(no_objects(uri, role, self._scope.region))
+
+    def _job(self, request: Record) -> TrainingJob:
+        job = self._jobs.get(request["TrainingJobName"].lower())
+        if job is None:
+            raise _missing(request["TrainingJobName"])
+        return job
+
+    def _described(self, job: TrainingJob) -> Record:
+        self._pools.settle(job)
+        return job.describe()
+
+
+def _missing(name: str) -> ApiError:
+    return validation_error("Requested resource not found.")

@@ -1,0 +1,197 @@
+"""What a training job prints, on its way to CloudWatch.
+
+Source: developer guide, "CloudWatch Logs for Amazon SageMaker AI" (log group ``/aws/sagemaker/TrainingJobs``, a stream
+for each host, ``<job>/algo-<n>-<time>``) and "Amazon SageMaker AI metrics in Amazon CloudWatch" (namespace
+``/aws/sagemaker/TrainingJobs``; what the code emits has the dimension ``TrainingJobName``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import math
+import re
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from constructs_optim_local.access.credentials import OwnClients
+from constructs_optim_local.sagemaker.records import Record, now
+
+from .host import Host
+
+GROUP = NAMESPACE = "/aws/sagemaker/TrainingJobs"
+
+
+class Telemetry(Protocol):
+    """CloudWatch's logs and metrics."""
+
+    def log(self, group: str, stream: str, lines: Sequence[tuple[dt.datetime, str]]) -> None:
+        """Add lines to a stream, which is made where there is none."""
+        ...
+
+    def metrics(
+        self, namespace: str, dimensions: dict[str, str], values: Sequence[tuple[str, float, dt.datetime]]
+    ) -> None:
+        """Add values of metrics, each with its name and time."""
+        ...
+
+
+class NoTelemetry:
+    """Of a cloud without CloudWatch."""
+
+    def log(self, group: str, stream: str, lines: Sequence[tuple[dt.datetime, str]]) -> None:
+        """Drop them."""
+
+    def metrics(
+        self, namespace: str, dimensions: dict[str, str], values: Sequence[tuple[str, float, dt.datetime]]
+    ) -> None:
+        """Drop them."""
+
+
+class TrainingLog:
+    """What the hosts of one job print: kept until it is told to CloudWatch, and read for metrics at once."""
+
+    def __init__(self, job: str, metrics: TrainingMetrics, telemetry: Telemetry) -> None:
+        self._job, self._metrics, self._telemetry = job, metrics, telemetry
+        self._began = int(now().timestamp())
+        self._lock = threading.Lock()
+        self._untold: dict[str, list[tuple[dt.datetime, str]]] = {}
+
+    def add(self, host: Host, line: str) -> None:
+        """Keep a line of a host's output."""
+        at = now()
+        self._metrics.read(line, at)
+        stream = f"{self._job}/algo-{host.number}-{self._began}"
+        with self._lock:
+            self._untold.setdefault(stream, []).append((at, line))
+
+    def tell(self) -> None:
+        """Send what there is to CloudWatch."""
+        with self._lock:
+            untold, self._untold = self._untold, {}
+        for stream, lines in untold.items():
+            self._telemetry.log(GROUP, stream, lines)
+        values = self._metrics.take()
+        if values:
+            self._telemetry.metrics(NAMESPACE, {"TrainingJobName": self._job}, values)
+
+
+class TrainingMetrics:
+    """What a job's output says so far. ``definitions`` are the job's; their expressions compile."""
+
+    def __init__(self, definitions: Sequence[Record]) -> None:
+        self._definitions = [(item["Name"], re.compile(item["Regex"])) for item in definitions]
+        self._lock = threading.Lock()
+        self._last: dict[str, tuple[float, dt.datetime]] = {}
+        self._unpublished: list[tuple[str, float, dt.datetime]] = []
+
+    def read(self, line: str, at: dt.datetime) -> None:
+        """Look at a line of the output."""
+        for name, expression in self._definitions:
+            for found in expression.finditer(line):
+                value = _number(found[1] if expression.groups else found[0])
+                if value is not None:
+                    with self._lock:
+                        self._last[name] = value, at
+                        self._unpublished.append((name, value, at))
+
+    def final(self) -> list[dict[str, Any]]:
+        """``FinalMetricDataList``: the last value of each, in the order of the definitions."""
+        with self._lock:
+            last = dict(self._last)
+        names = dict.fromkeys(name for name, _ in self._definitions)
+        return [
+            {"MetricName": name, "Value": last[name][0], "Timestamp": last[name][1]} for name in names if name in last
+        ]
+
+    def take(self) -> list[tuple[str, float, dt.datetime]]:
+        """The values since the last call, for CloudWatch."""
+        with self._lock:
+            taken, self._unpublished = self._unpublished, []
+        return taken
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+# Service quotas of PutLogEvents and PutMetricData; CloudWatch Logs takes no event without text.
+_EVENTS_AT_ONCE = 1_000
+_VALUES_AT_ONCE = 500
+_EMPTY = " "
+
+
+class CloudWatchTelemetry:
+    """An implementation of ``sagemaker.training_logs.Telemetry``, for one account and region.
+
+    What cannot be told is dropped: as on AWS, a job does not fail for its logs.
+    """
+
+    def __init__(self, clients: OwnClients, account: str, region: str) -> None:
+        self._clients, self._account, self._region = clients, account, region
+
+    def log(self, group: str, stream: str, lines: Sequence[tuple[dt.datetime, str]]) -> None:
+        """Add lines to a stream, which is made where there is none."""
+        events = [{"timestamp": int(at.timestamp() * 1000), "message": line or _EMPTY} for at, line in lines]
+        with contextlib.suppress(BotoCoreError, ClientError):
+            for call, given in (
+                (self._logs.create_log_group, {}),
+                (self._logs.create_log_stream, {"logStreamName": stream}),
+            ):
+                with contextlib.suppress(self._logs.exceptions.ResourceAlreadyExistsException):
+                    call(logGroupName=group, **given)
+            for start in range(0, len(events), _EVENTS_AT_ONCE):
+                some = events[start : start + _EVENTS_AT_ONCE]
+                self._logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=some)
+
+    def metrics(
+        self, namespace: str, dimensions: dict[str, str], values: Sequence[tuple[str, float, dt.datetime]]
+    ) -> None:
+        """Add values of metrics, each with its name and time."""
+        named = [{"Name": name, "Value": value} for name, value in dimensions.items()]
+        data = [
+            {"MetricName": name, "Dimensions": named, "Timestamp": at, "Value": value} for name, value, at in values
+        ]
+        with contextlib.suppress(BotoCoreError, ClientError):
+            for start in range(0, len(data), _VALUES_AT_ONCE):
+                some = data[start : start + _VALUES_AT_ONCE]
+                self._cloudwatch.put_metric_data(Namespace=namespace, MetricData=some)
+
+    @property
+    def _logs(self) -> Any:
+        return self._clients.client("logs", self._account, self._region)
+
+    @property
+    def _cloudwatch(self) -> Any:
+        return self._clients.client("cloudwatch", self._account, self._region)
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How training jobs are run.
+
+    Attributes:
+        path: the folder whose programs stand for those of a job's image. Default: that of this interpreter.
+        starting: how long a job waits for its instances, in seconds; one that reuses a warm pool does not.
+        stop_seconds: from SIGTERM to SIGKILL. AWS's: 120.
+        keep_alive_scale: what a second of a warm pool lasts.
+        cloud: variables that point the code's SDK at this cloud.
+        telemetry: where its logs and metrics go.
+    """
+
+    path: Path = Path(sys.executable).parent
+    starting: float = 3.0
+    stop_seconds: float = 120.0
+    keep_alive_scale: float = 1.0
+    cloud: Mapping[str, str] = field(default_factory=dict[str, str])
+    telemetry: Telemetry = field(default_factory=NoTelemetry)

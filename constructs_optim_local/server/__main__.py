@@ -1,0 +1,174 @@
+"""The local cloud's process: ``python -m constructs_optim_local.server``, started by :class:`LocalCloud`.
+
+It ends when its standard input does: a parent that dies, however it dies, takes the local cloud with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from constructs_optim_local.access.authorization import AuthorizationLog
+from constructs_optim_local.access.credentials import OwnClients, administrator
+from constructs_optim_local.api.call_log import CallLog
+from constructs_optim_local.api.model import write_model_without
+from constructs_optim_local.faults import Faults
+from constructs_optim_local.ministack.application import application, kill_running_functions, prepare_environment
+from constructs_optim_local.ministack.cloudformation import behave_like_aws
+from constructs_optim_local.ministack.cloudwatch import MinistackAlarms, next_fire
+from constructs_optim_local.ministack.iam import EnforcedRoles
+from constructs_optim_local.ministack.scheduler import Scheduler
+from constructs_optim_local.ministack.signatures import refusal
+from constructs_optim_local.ministack.stepfunctions import limit_history
+from constructs_optim_local.price_list import PriceList, hourly_price
+from constructs_optim_local.sagemaker.hub import Hub
+from constructs_optim_local.sagemaker.objects import S3Objects
+from constructs_optim_local.sagemaker.optimization.jobs import JobDurations
+from constructs_optim_local.sagemaker.runtime import SageMakerRuntime
+from constructs_optim_local.sagemaker.service import SageMaker, Timing
+from constructs_optim_local.sagemaker.training.telemetry import CloudWatchTelemetry, TrainingSettings
+
+from .control import Control
+from .gate import Gate
+from .handler_calls import MARK, HandlerCalls
+from .process_folder import process_folder
+
+_WORKERS_SECONDS = 1.5
+
+
+def main() -> None:
+    """Serve until standard input ends or a signal comes."""
+    settings = json.loads(sys.argv[1])
+    with process_folder() as directory:
+        prepare_environment(
+            port=settings["port"],
+            region=settings["region"],
+            directory=directory,
+            enforce_iam=settings["enforce_iam"],
+            time_scale=settings["time_scale"],
+        )
+        # ministack's Lambda workers keep their unpacked code below the temporary directory.
+        tempfile.tempdir = directory
+        asyncio.run(_serve(settings))
+
+
+async def _serve(settings: dict[str, Any]) -> None:
+    from hypercorn.asyncio import serve
+    from hypercorn.config import Config
+
+    from constructs_optim_local.autoscaling.service import ApplicationAutoScaling
+
+    faults, calls, function_calls, authorizations = Faults(), CallLog(), CallLog(), AuthorizationLog()
+    roles = EnforcedRoles(authorizations) if settings["enforce_iam"] else None
+    timing = Timing(
+        JobDurations(settings["starting_seconds"], settings["in_progress_seconds"]),
+        settings["endpoint_seconds"],
+        settings["time_scale"],
+    )
+    hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
+    alarms = MinistackAlarms()
+    clients = OwnClients()
+
+    def objects(account: str, region: str) -> S3Objects:
+        return S3Objects(clients, account, region)
+
+    def training(account: str, region: str) -> TrainingSettings:
+        return TrainingSettings(
+            path=Path(settings["training_path"]),
+            starting=settings["starting_seconds"],
+            stop_seconds=settings["training_stop_seconds"],
+            keep_alive_scale=settings["time_scale"],
+            cloud=_variables(account, region),
+            telemetry=CloudWatchTelemetry(clients, account, region),
+        )
+
+    sagemaker = SageMaker(hub, faults, calls, objects, timing, roles, alarms, hourly_price, training)
+    scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"])
+    # Only what is started from here on is a function: its SDK says so with every call.
+    os.environ["AWS_EXECUTION_ENV"] = MARK
+    if settings["sdk_lacks"]:
+        models = Path(tempfile.gettempdir()) / "sdk"
+        write_model_without(settings["sdk_lacks"], models)
+        os.environ["AWS_DATA_PATH"] = str(models)
+    added = {"sagemaker": sagemaker, "application-autoscaling": scaling, "pricing": PriceList(faults, calls)}
+    services = application(added, roles, SageMakerRuntime(sagemaker), settings["time_scale"])
+    behave_like_aws(faults)
+    limit_history(settings["history_events"])
+    Scheduler(settings["time_scale"], next_fire, roles).install()
+    alarms.install(scaling.alarm_fired)
+    inner = HandlerCalls(services, faults=faults, calls=function_calls, kill=kill_running_functions)
+    config = Config()
+    config.bind = [f"127.0.0.1:{settings['port']}"]
+    config.loglevel = os.environ["LOG_LEVEL"]
+    config.keep_alive_timeout = 75
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(sign, stop.set)
+    threading.Thread(target=_until_parent_ends, args=(loop, stop), daemon=True).start()
+    control = Control(
+        inner,
+        sagemaker=sagemaker,
+        faults=faults,
+        calls=calls,
+        function_calls=function_calls,
+        authorizations=authorizations,
+    )
+    app: Any = Gate(control, port=settings["port"], verify=refusal)
+    serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
+    await stop.wait()
+    sagemaker.close()
+    # A stack that waits for a condition holds a worker thread for hours: the process does not wait for it.
+    threading.Timer(2.0, _end_group).start()
+    await serving
+    _end_group()
+
+
+def _variables(account: str, region: str) -> dict[str, str]:
+    """What points the code of a training job at an account and region of this cloud."""
+    address = os.environ["AWS_ENDPOINT_URL"]
+    return {
+        **administrator(account),
+        "AWS_DEFAULT_REGION": region,
+        "AWS_REGION": region,
+        "AWS_ENDPOINT_URL": address,
+        # Path-style by default for an address like this one; without it, buckets become host names.
+        "AWS_ENDPOINT_URL_S3": address,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def _until_parent_ends(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    sys.stdin.buffer.read()
+    loop.call_soon_threadsafe(stop.set)
+
+
+def _end_group() -> None:
+    """End this process and the Lambda workers it started, which share its process group.
+
+    The workers are waited for, so that none is left behind for whatever runs as process 1 to bury.
+    """
+    import shutil
+
+    shutil.rmtree(tempfile.gettempdir(), ignore_errors=True)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(os.getpgid(0), signal.SIGTERM)
+    deadline = time.monotonic() + _WORKERS_SECONDS
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < deadline:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.01)
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

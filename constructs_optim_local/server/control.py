@@ -1,0 +1,121 @@
+"""The local cloud's own interface: faults, performance, calls, jobs and deployments, and what roles were allowed.
+
+``GET/POST/DELETE /_constructs_optim/faults`` · ``GET /_constructs_optim/calls[?operation=...]`` ·
+``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` · ``GET /_constructs_optim/deployments`` ·
+``GET /_constructs_optim/authorizations[?role=...]`` · ``GET /_constructs_optim/benchmarks`` ·
+``GET /_constructs_optim/trainings`` ·
+``GET/POST/DELETE /_constructs_optim/performances``
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import parse_qs
+
+from constructs_optim_local.access.authorization import AuthorizationLog
+from constructs_optim_local.api.call_log import CallLog
+from constructs_optim_local.api.error import ApiError, validation_error
+from constructs_optim_local.faults import Fault, Faults
+from constructs_optim_local.sagemaker.service import SageMaker
+
+PREFIX = "/_constructs_optim/"
+_LARGEST_BODY = 65_536
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+
+
+class Control:
+    """An ASGI application that answers below :data:`PREFIX` and passes on everything else."""
+
+    def __init__(
+        self,
+        inner: Asgi,
+        *,
+        sagemaker: SageMaker,
+        faults: Faults,
+        calls: CallLog,
+        function_calls: CallLog,
+        authorizations: AuthorizationLog,
+    ) -> None:
+        self._inner, self._sagemaker, self._faults = inner, sagemaker, faults
+        self._calls, self._function_calls, self._authorizations = calls, function_calls, authorizations
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
+            await self._inner(scope, receive, send)
+            return
+        try:
+            body = await _read(receive)
+            answer = await asyncio.to_thread(self._answer, scope, body)
+            status, content = 200, json.dumps(answer, default=str).encode()
+        except ApiError as error:
+            status, _, content = error.to_response()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    def _answer(self, scope: dict[str, Any], body: bytes) -> Any:
+        query = parse_qs(scope.get("query_string", b"").decode())
+        match scope["method"], scope["path"].removeprefix(PREFIX):
+            case "GET", "faults":
+                return [fault.to_json() for fault in self._faults.active()]
+            case "POST", "faults":
+                try:
+                    self._faults.inject(Fault(**json.loads(body)))
+                except (TypeError, ValueError) as error:
+                    raise validation_error(f"not a fault: {error}") from None
+                return {}
+            case "DELETE", "faults":
+                self._faults.clear()
+                return {}
+            case "GET", "calls":
+                return self._calls.to_json(next(iter(query.get("operation", [])), None))
+            case "GET", "authorizations":
+                return self._authorizations.to_json(next(iter(query.get("role", [])), None))
+            case "GET", "function-calls":
+                return self._function_calls.to_json()
+            case "GET", "performances":
+                return self._sagemaker.performances.to_json()
+            case "POST", "performances":
+                self._sagemaker.performances.set(_object(body))
+                return {}
+            case "DELETE", "performances":
+                self._sagemaker.performances.clear()
+                return {}
+            case "GET", "benchmarks":
+                return self._sagemaker.benchmarks()
+            case "GET", "trainings":
+                return self._sagemaker.trainings()
+            case "GET", "jobs":
+                return self._sagemaker.jobs()
+            case "GET", "deployments":
+                return self._sagemaker.deployments()
+            case method, path:
+                raise ApiError("UnknownOperationException", f"{method} {path} is not there", 404)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        given = json.loads(body)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise validation_error("the body is not a JSON object")
+    return given
+
+
+async def _read(receive: Receive) -> bytes:
+    body = b""
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > _LARGEST_BODY:
+            raise validation_error("the request is too large")
+        if not message.get("more_body"):
+            return body

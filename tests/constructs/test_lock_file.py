@@ -1,0 +1,99 @@
+"""Containers stay as they are when a newer release of the library prefers others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+
+from constructs_optim.constructs.stack.lock_file import LOCK_FILE_CONTEXT
+from constructs_optim.recipe.catalog import images
+from constructs_optim.recipe.lock import LOCK_FILE, Lock
+
+from .stacks import endpoint, stack, template_of
+
+NEWEST = images.rows()[0].name
+
+
+@pytest.fixture(autouse=True)
+def in_the_app_s_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CDK_OUTDIR", raising=False)
+
+
+def synthesized() -> dict[str, Any]:
+    chat = stack()
+    endpoint(chat)
+    return template_of(chat)
+
+
+def messages(of: Stack, kind: str) -> list[str]:
+    """What the synthesis of a stack's app says, read from its cloud assembly."""
+    app = of.node.root
+    assert isinstance(app, App)
+    metadata = json.loads((Path(app.synth().directory) / f"{of.stack_name}.metadata.json").read_text())
+    entries = [entry for found in metadata.values() for entry in found]
+    return [entry["data"] for entry in entries if entry["type"] == kind]
+
+
+def upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the catalog of a later release, which prefers a newer image."""
+    rows = images.rows()
+    monkeypatch.setattr(images, "rows", lambda: (replace(rows[0], tag="9.0.0-lmi99.0.0-cu999"), *rows))
+
+
+def under_the_cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CDK_OUTDIR", str(tmp_path / "cdk.out"))
+
+
+def test_a_synthesized_app_stays_the_same_under_a_newer_catalog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_the_cli(monkeypatch, tmp_path)
+    before = synthesized()
+    assert Lock.read(Path(LOCK_FILE)).containers == {"awq": images.rows()[0].name}
+    upgrade(monkeypatch)
+    assert synthesized() == before
+    Path(LOCK_FILE).unlink()
+    assert "9.0.0-lmi99.0.0-cu999" in str(synthesized())
+
+
+def test_unit_tests_of_an_app_read_the_file_and_write_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = synthesized()
+    assert not Path(LOCK_FILE).exists()
+    Lock(containers={"awq": images.rows()[0].name}).write(Path(LOCK_FILE))
+    upgrade(monkeypatch)
+    assert synthesized() == before
+
+
+def test_what_was_recorded_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    under_the_cli(monkeypatch, tmp_path)
+    for times in (1, 0):
+        chat = stack()
+        endpoint(chat)
+        assert (
+            messages(chat, "aws:cdk:info").count(f"{LOCK_FILE} records awq: {NEWEST}: commit it with the app") == times
+        )
+
+
+def test_a_path_that_cannot_be_written_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    under_the_cli(monkeypatch, tmp_path)
+    chat = stack()
+    chat.node.set_context(LOCK_FILE_CONTEXT, "no/such/folder/optim.lock.json")
+    endpoint(chat)
+    (warning,) = [message for message in messages(chat, "aws:cdk:warning") if "cannot be written" in message]
+    assert f"it lacks awq: {NEWEST}" in warning
+
+
+def test_two_techniques_of_an_app_are_recorded_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from constructs_optim import Quantization
+
+    under_the_cli(monkeypatch, tmp_path)
+    chat = stack()
+    endpoint(chat)
+    endpoint(chat, "Other", techniques=[Quantization.fp8()], instance_type="ml.p5.48xlarge")
+    assert list(Lock.read(Path(LOCK_FILE)).containers) == ["awq", "fp8"]

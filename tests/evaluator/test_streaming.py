@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.evaluator.connection import Exchange
+from constructs_optim.evaluator.streaming import ChatDecoder, Completion, Decoder, TokenDecoder, refusal
+from constructs_optim.recipe.evaluation.calculation import ErrorKind
+
+from .timing_server import frame
+
+EVENT_STREAM = {"content-type": "application/vnd.amazon.eventstream"}
+PART = {":message-type": "event", ":event-type": "PayloadPart"}
+
+
+def chunk(content: str | None = None, finish: str | None = None, **more: Any) -> dict[str, Any]:
+    delta = {} if content is None else {"content": content}
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}
+
+
+def events(*data: Any) -> bytes:
+    return b"".join(f"data: {part if isinstance(part, str) else json.dumps(part)}\n\n".encode() for part in data)
+
+
+def lines(*data: Any) -> bytes:
+    return b"".join(json.dumps(part).encode() + b"\n" for part in data)
+
+
+def token(text: str, **more: Any) -> dict[str, Any]:
+    return {"token": {"id": 1, "text": text, "log_prob": -0.1}, **more}
+
+
+def decoded(decoder: Decoder, *pieces: bytes, headers: dict[str, str] | None = None, **exchange: Any) -> Completion:
+    """An answer whose pieces arrived a second apart, the first after one."""
+    decoder.start(headers or {})
+    arrived = [(float(at), piece) for at, piece in enumerate(pieces, start=1)]
+    for at, piece in arrived:
+        decoder.feed(at, piece)
+    return decoder.finish(Exchange(start=0, end=len(pieces) + 1, status=200, pieces=arrived, **exchange))
+
+
+USAGE = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
+
+
+def test_a_chat_has_its_first_token_with_the_first_content() -> None:
+    role = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}
+    answer = decoded(ChatDecoder(), events(role), events(chunk("Hel")), events(chunk("lo", "stop"), USAGE, "[DONE]"))
+    assert answer == Completion("Hello", "", 2, 3, 7, 2, finished=True, first_tokens=1, first_length=3)
+
+
+def test_what_a_model_thinks_before_it_answers_is_generated_too() -> None:
+    thought = {"choices": [{"delta": {"reasoning_content": "Hm."}}]}
+    answer = decoded(ChatDecoder(), events(thought), events(chunk("Yes", "stop")))
+    assert (answer.text, answer.reasoning, answer.first_token) == ("Yes", "Hm.", 1)
+
+
+def test_lmi_containers_stream_chats_as_json_lines() -> None:
+    answer = decoded(ChatDecoder(), lines(chunk(" Oh")), lines(chunk(" assist", "length")))
+    assert (answer.text, answer.error, answer.last_token) == (" Oh assist", None, 2)
+
+
+def test_a_server_that_does_not_stream_says_all_at_once() -> None:
+    whole = {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}], "usage": USAGE["usage"]}
+    answer = decoded(ChatDecoder(), json.dumps(whole).encode())
+    assert (answer.text, answer.output_tokens, answer.error) == ("Hello", 2, None)
+
+
+@pytest.mark.parametrize("written", [lines, events])
+def test_tokens_of_lmi_and_of_text_generation_inference_are_read_alike(written: Any) -> None:
+    last = token("</s>", generated_text="Deep", details={"finish_reason": "length", "generated_tokens": 3})
+    last["token"]["special"] = True
+    answer = decoded(TokenDecoder(), written(token("De")), written(token("ep")), written(last))
+    assert answer == Completion("Deep", "", 1, 3, None, 3, finished=True, first_tokens=1, first_length=2)
+
+
+WHOLE = b": a comment\nevent: message\nid: 1\nretry: 5\n" + events(
+    chunk("Grüße "), chunk("und"), chunk("😀", "stop"), USAGE
+)
+
+
+@given(cuts=st.lists(st.integers(0, len(WHOLE)), max_size=12), framed=st.booleans())
+def test_where_the_network_cuts_a_stream_does_not_matter(cuts: list[int], framed: bool) -> None:
+    edges = sorted({0, *cuts, len(WHOLE)})
+    pieces = [WHOLE[start:end] for start, end in pairwise(edges)]
+    if framed:
+        # The runtime frames pieces as it likes, and the network cuts the frames again.
+        stream = b"".join(frame(PART, piece) for piece in pieces)
+        pieces = [stream[start : start + 7] for start in range(0, len(stream), 7)]
+    answer = decoded(ChatDecoder(), *pieces, headers=EVENT_STREAM if framed else None)
+    assert (answer.text, answer.output_tokens, answer.error) == ("Grüße und😀", 2, None)
+
+
+@pytest.mark.parametrize("decoder", [ChatDecoder, TokenDecoder])
+def test_a_body_of_nothing_is_an_empty_answer(decoder: type[Decoder]) -> None:
+    assert decoded(decoder()) == Completion()
+
+
+def exception(kind: str) -> bytes:
+    return frame({":message-type": "exception", ":exception-type": kind}, b'{"Message": "broken"}')
+
+
+@pytest.mark.parametrize(
+    ("decoder", "pieces", "headers", "kind", "said"),
+    [
+        (ChatDecoder, [events(chunk("a"))], {}, ErrorKind.CUT_STREAM, "without saying that it was finished"),
+        (TokenDecoder, [lines(token("a"))], {}, ErrorKind.CUT_STREAM, "without saying"),
+        (ChatDecoder, [b'data: {"choices": [{"de\n\n'], {}, ErrorKind.MALFORMED_RESPONSE, "no JSON object"),
+        (ChatDecoder, [b"<html>\n"], {}, ErrorKind.MALFORMED_RESPONSE, "<html>"),
+        (ChatDecoder, [b"data: 7\n"], {}, ErrorKind.MALFORMED_RESPONSE, "no JSON object: 7"),
+        (ChatDecoder, [lines(token("a"))], {}, ErrorKind.MALFORMED_RESPONSE, "not of this format"),
+        (ChatDecoder, [lines({"choices": [{"delta": {"content": 5}}]})], {}, ErrorKind.MALFORMED_RESPONSE, "format"),
+        (TokenDecoder, [lines(chunk("a"))], {}, ErrorKind.MALFORMED_RESPONSE, "not of this format"),
+        (ChatDecoder, [events({"error": {"message": "no memory"}})], {}, ErrorKind.MODEL_ERROR, "no memory"),
+        (ChatDecoder, [events({"object": "error", "message": "no"})], {}, ErrorKind.MODEL_ERROR, "no"),
+        (ChatDecoder, [b"event: error\n" + events({"message": "ill"})], {}, ErrorKind.MODEL_ERROR, "ill"),
+        (ChatDecoder, [events(chunk("", "error"))], {}, ErrorKind.MODEL_ERROR, "error"),
+        (TokenDecoder, [lines(token("", details={"finish_reason": "error"}))], {}, ErrorKind.MODEL_ERROR, "error"),
+        (
+            ChatDecoder,
+            [exception("ModelStreamError")],
+            EVENT_STREAM,
+            ErrorKind.MODEL_ERROR,
+            "ModelStreamError: .*broken",
+        ),
+        (ChatDecoder, [b"\x00\x00\x00\x20" * 8], EVENT_STREAM, ErrorKind.MALFORMED_RESPONSE, "no event stream"),
+    ],
+)
+def test_what_goes_wrong_in_a_stream_has_a_kind_and_words(
+    decoder: type[Decoder], pieces: Sequence[bytes], headers: dict[str, str], kind: ErrorKind, said: str
+) -> None:
+    import re
+
+    answer = decoded(decoder(), *pieces, headers=headers)
+    assert answer.error is kind
+    assert re.search(said, answer.message)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        events({"id": "1", "usage": None}),
+        events({"choices": None}),
+        b"event: ping\ndata: {}\n\n",
+        b"event: ping\ndata: pong\n\n",
+        events({"object": "server.status"}),
+    ],
+)
+@pytest.mark.parametrize("decoder", [ChatDecoder, TokenDecoder])
+def test_what_says_nothing_of_the_answer_is_passed_over(decoder: type[Decoder], beside: bytes) -> None:
+    said = events(chunk("Hi", "stop")) if decoder is ChatDecoder else events(token("Hi", generated_text="Hi"))
+    answer = decoded(decoder(), beside, said, beside)
+    assert (answer.text, answer.error, answer.first_token) == ("Hi", None, 2)
+
+
+@pytest.mark.parametrize("count", ["12", -1, True, 1.5, None, [2]])
+def test_a_count_of_tokens_that_is_none_is_passed_over(count: object) -> None:
+    usage = {"choices": [], "usage": {"prompt_tokens": count, "completion_tokens": count}}
+    answer = decoded(ChatDecoder(), events(chunk("Hi", "stop")), events(usage))
+    assert (answer.text, answer.error, answer.input_tokens, answer.output_tokens) == ("Hi", None, None, None)
+
+
+def test_a_line_that_is_nested_too_deeply_is_malformed() -> None:
+    answer = decoded(ChatDecoder(), b"data: " + b"[" * 200_000 + b"\n\n")
+    assert answer.error is ErrorKind.MALFORMED_RESPONSE
+
+
+def test_an_answer_of_nothing_but_foreign_objects_is_malformed() -> None:
+    answer = decoded(ChatDecoder(), events({"completion": "Hi"}, {"completion": " there"}))
+    assert (answer.error, answer.message) == (
+        ErrorKind.MALFORMED_RESPONSE,
+        'not of this format: {"completion": "Hi"}',
+    )
+
+
+def test_an_event_may_be_written_in_several_lines() -> None:
+    written = json.dumps(chunk("a\nb", "stop"), indent=1).replace("\n", "\r\ndata: ")
+    answer = decoded(ChatDecoder(), f"data: {written}\r\n\r\n".encode())
+    assert (answer.text, answer.error) == ("a\nb", None)
+
+
+def test_a_function_that_is_called_and_a_refusal_are_output() -> None:
+    def delta(**said: Any) -> dict[str, Any]:
+        return {"choices": [{"delta": said}]}
+
+    called = delta(tool_calls=[{"index": 0, "id": "c", "function": {"name": "sum", "arguments": ""}}])
+    arguments = delta(tool_calls=[{"index": 0, "function": {"arguments": "[1,2]"}}])
+    answer = decoded(ChatDecoder(), events(called), events(arguments), events(chunk(None, "tool_calls")))
+    assert (answer.text, answer.first_token, answer.last_token, answer.error) == ("sum[1,2]", 1, 2, None)
+    answer = decoded(ChatDecoder(), events(delta(refusal="No.")), events(chunk(None, "stop")))
+    assert (answer.text, answer.error) == ("No.", None)
+
+
+def test_the_first_thing_that_went_wrong_is_the_one_that_counts() -> None:
+    broken = {"error": ErrorKind.CUT_STREAM, "message": "the server closed the connection"}
+    answer = decoded(ChatDecoder(), events({"error": "no memory"}), **broken)
+    assert (answer.error, answer.message) == (ErrorKind.MODEL_ERROR, "no memory")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "kind", "said"),
+    [
+        (429, {}, b"slow down", ErrorKind.THROTTLED, "status 429 slow down"),
+        (400, {"x-amzn-errortype": "ThrottlingException:x"}, b"{}", ErrorKind.THROTTLED, "ThrottlingException"),
+        (
+            400,
+            {"x-amzn-errortype": "ValidationError"},
+            b'{"message": "no endpoint"}',
+            ErrorKind.CLIENT_ERROR,
+            "no endpoint",
+        ),
+        (302, {}, b"", ErrorKind.CLIENT_ERROR, "status 302"),
+        (503, {}, b"<html>", ErrorKind.SERVER_ERROR, "status 503 <html>"),
+        (424, {}, b'{"OriginalStatusCode": 400, "OriginalMessage": "bad"}', ErrorKind.CLIENT_ERROR, "status 424 bad"),
+        (424, {}, b'{"OriginalStatusCode": 429, "Message": "busy"}', ErrorKind.THROTTLED, "busy"),
+        (424, {}, b'{"OriginalStatusCode": 0, "Message": "dead"}', ErrorKind.SERVER_ERROR, "dead"),
+    ],
+)
+def test_a_refusal_has_a_kind_and_the_servers_words(
+    status: int, headers: dict[str, str], body: bytes, kind: ErrorKind, said: str
+) -> None:
+    found = refusal(Exchange(0, 1, status, headers, [(1, body)]))
+    assert found is not None
+    assert found[0] is kind
+    assert said in found[1]
+
+
+def test_an_answer_is_no_refusal() -> None:
+    assert refusal(Exchange(0, 1, 200)) is None
