@@ -38,7 +38,7 @@ evaluation.require(
     p99_ttft_ms=2000,
     min_output_tokens_per_second=20,
     max_regression=0.05,
-    quality=QualityRequirement("s3://prompts-of-mine/quality.jsonl", max_difference=0.15),
+    quality=QualityRequirement(prompts="s3://prompts-of-mine/quality.jsonl", max_difference=0.15),
 )
 
 app.synth()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
 from constructs_optim.recipe.given import is_list_or_tuple, is_mapping
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 
 from .setting_checks import Mistake, Severity, mistakes_in
 
@@ -26,7 +25,6 @@ def _switches_on(rule_id: str) -> Mapping[str, str]:
     return {"rule": rule_id}
 
 
-@knows_its_arguments
 @dataclass(frozen=True, kw_only=True)
 class PlatformPolicy:
     """What a platform team allows. Each setting switches its rule on; ``docs/policy.md`` has the rules.

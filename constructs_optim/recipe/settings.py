@@ -24,6 +24,8 @@ _EXPECTED = {
     "string_type": "text",
     "tuple_type": "a list",
 }
+# What pydantic adds to the path of a setting that may be of several types; it names classes as well.
+_TYPES = {"bool", "float", "int", "str"}
 _BOUNDS = {
     "finite_number": ("", "a finite number"),
     "greater_than": ("gt", "more than {}"),
@@ -66,11 +68,21 @@ class Settings(BaseModel):
     @classmethod
     def violations(cls, error: ValidationError) -> list[Violation]:
         """The problems that pydantic found."""
-        return [cls._violation(problem) for problem in error.errors(include_url=False)]
+        found: dict[str, Violation] = {}
+        for problem in error.errors(include_url=False):
+            violation = cls._violation(problem)
+            before = found.get(violation.location)
+            if before is not None:
+                # A setting that may be of several types has a problem for each.
+                violation = before.model_copy(update={"suggestion": f"{before.suggestion} or {violation.suggestion}"})
+            found[violation.location] = violation
+        return list(found.values())
 
     @classmethod
     def _violation(cls, problem: Mapping[str, Any]) -> Violation:
-        path = ".".join(str(part) for part in problem["loc"] if "[" not in str(part)) or "settings"
+        kinds = _TYPES | {kind.__name__ for kind in Settings.__subclasses__()}
+        parts = [str(part) for part in problem["loc"] if str(part) not in kinds]
+        path = ".".join(parts)
         value, reason = problem["input"], f"{cls.called()} does not take this {path.partition('.')[0]}"
         match problem["type"]:
             case "extra_forbidden":
@@ -105,7 +117,8 @@ def _expected(problem: Mapping[str, Any]) -> str:
         return _EXPECTED[kind]
     if kind in _BOUNDS:
         bound, text = _BOUNDS[kind]
-        return text.format(context.get(bound))
+        limit = context.get(bound)
+        return text.format(f"{limit:g}" if isinstance(limit, float) else limit)
     if kind in ("is_instance_of", "model_type", "dataclass_type"):
         return f"{context.get('class') or context.get('class_name')}(...)"
     expected = context.get("expected")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 _TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 # The AWS CDK writes a number that is known only at deployment as one that no setting can be.
@@ -20,7 +20,7 @@ def is_token(value: object) -> bool:
     return isinstance(value, str) and _TOKEN.search(value) is not None
 
 
-def is_known(value: float | None) -> TypeGuard[float]:
+def is_known(value: Any) -> TypeGuard[Any]:
     """Whether a number is known now: not None, and no token."""
     return value is not None and not (isinstance(value, float) and value < _NUMBER_TOKENS_BELOW)
 

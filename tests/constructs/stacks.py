@@ -321,7 +321,9 @@ def _captured_and_reserved(scope: Stack) -> None:
             observability=Observability(frequency_seconds=10, enhanced=True, detailed=True),
         ),
         variant=VariantOptions(
-            capacity_reservation=CapacityReservation("arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"),
+            capacity_reservation=CapacityReservation(
+                arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
+            ),
             container_startup_timeout=Duration.minutes(20),
             inference_ami_version="al2-ami-sagemaker-inference-gpu-3-1",
             initial_instance_count=2,
@@ -364,7 +366,7 @@ def _evaluated(scope: Stack) -> None:
     store = ArtifactStore(scope, "Artifacts", encryption_key=kms.Key(scope, "Key", enable_key_rotation=True))
     endpoint(scope, network=NetworkOptions(vpc=_my_vpc(scope)), artifact_store=store).evaluate(
         workload=workload, schedule="rate(1 day)", discount=0.3
-    ).require(p99_ttft_ms=500, max_regression=0.05, quality=QualityRequirement("s3://prompts/gate.jsonl"))
+    ).require(p99_ttft_ms=500, max_regression=0.05, quality=QualityRequirement(prompts="s3://prompts/gate.jsonl"))
     component = endpoint(scope, "AsComponent", inference_component=True)
     component.evaluate(instance_price_per_hour=37.7)
 
@@ -387,7 +389,7 @@ def _recommended(scope: Stack) -> None:
         instance_types=["ml.g6e.12xlarge", "ml.p5.48xlarge"],
         framework="VLLM",
         artifact_store=store,
-        capacity_reservations=[CapacityReservation("arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")],
+        capacity_reservations=[CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")],
         timeout=Duration.hours(6),
     )
     ModelRecommendation(

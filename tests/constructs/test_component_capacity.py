@@ -93,7 +93,7 @@ def everything(scope: Stack) -> None:
     load = cloudwatch.Metric(namespace="Chat", metric_name="Load", statistic="p90")
     twice = cloudwatch.MathExpression(expression="load * 2", using_metrics={"load": load})
     scaling.on_concurrency().on_invocations(request_seconds=20).on_metric("Twice", metric=twice, target=4)
-    scaling.on_steps("Burst", metric=load, steps=[ScalingStep(1, lower=16), ScalingStep(-1, upper=2)])
+    scaling.on_steps("Burst", metric=load, steps=[ScalingStep(change=1, lower=16), ScalingStep(change=-1, upper=2)])
     scaling.stop_on(schedule="cron(0 19 ? * MON-FRI *)", time_zone="Europe/Berlin")
     scaling.start_on(schedule="cron(0 7 ? * MON-FRI *)", time_zone="Europe/Berlin")
     for name, served in (

@@ -281,7 +281,7 @@ def test_without_a_prefix_cloudformation_names_the_alarms() -> None:
 def test_what_cloudwatch_cannot_do_is_refused_before_anything_is_added() -> None:
     scope = stack()
     with pytest.raises(RecipeError, match=r"(?s)OPT087.*OPT088"):
-        declared(scope, alarms=Alarms(latency=True, error_rate=AlarmSettings(period_seconds=45)))
+        declared(scope, alarms=Alarms(latency=True, error_rate=AlarmSettings(evaluation_periods=300)))
     assert "Resources" not in template_of(scope)
 
 

@@ -186,8 +186,8 @@ def test_one_set_of_functions_serves_all_evaluations_of_a_stack() -> None:
 
 def test_all_that_is_wrong_with_a_benchmark_is_said_at_once() -> None:
     with pytest.raises(RecipeError) as refused:
-        endpoint(stack()).evaluate(workload=Workload(concurrency=[0], input_tokens=-1), discount=2)
-    assert {"OPT140", "OPT141", "OPT148"} <= {violation.rule for violation in refused.value.violations}
+        endpoint(stack()).evaluate(workload=Workload(parameters={"concurency": 3}), discount=2)
+    assert {"OPT143", "OPT148"} <= {violation.rule for violation in refused.value.violations}
 
 
 def test_an_endpoint_that_queues_requests_is_not_benchmarked() -> None:
@@ -213,6 +213,6 @@ def test_what_a_deployment_cannot_wait_for_is_refused() -> None:
 
 
 def test_requirements_are_given_once() -> None:
-    evaluation = endpoint(stack()).evaluate().require(quality=QualityRequirement("s3://prompts/gate.jsonl"))
+    evaluation = endpoint(stack()).evaluate().require(quality=QualityRequirement(prompts="s3://prompts/gate.jsonl"))
     with pytest.raises(ValueError, match="call require once"):
         evaluation.require(p50_ttft_ms=100)

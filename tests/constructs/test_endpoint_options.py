@@ -81,7 +81,7 @@ ON: dict[str, Callable[[Stack], Props]] = {
     "monitoring.alarm_actions": lambda _: {"monitoring.alarm_actions": ()},
     "monitoring.alarms": lambda _: {"monitoring.alarms": Alarms.none()},
     "async_inference": lambda scope: {"async_inference": AsyncInference(_bucket(scope, "Answers"))},
-    "variant.capacity_reservation": lambda _: {"variant.capacity_reservation": CapacityReservation(_RESERVATION)},
+    "variant.capacity_reservation": lambda _: {"variant.capacity_reservation": CapacityReservation(arn=_RESERVATION)},
     "variant.container_startup_timeout": lambda _: {"variant.container_startup_timeout": Duration.minutes(20)},
     "data_capture": lambda scope: {"data_capture": DataCapture(_bucket(scope), sampling_percentage=10)},
     "monitoring.discount": lambda _: {"monitoring.discount": 0.2},

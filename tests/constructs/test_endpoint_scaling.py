@@ -167,7 +167,7 @@ def test_search_expressions_are_refused() -> None:
 
 def test_steps_become_a_policy_and_an_alarm_for_each_direction() -> None:
     scope = stack()
-    steps = [ScalingStep(3, lower=32), ScalingStep(1, lower=16), ScalingStep(-1, upper=2)]
+    steps = [ScalingStep(change=3, lower=32), ScalingStep(change=1, lower=16), ScalingStep(change=-1, upper=2)]
     scaled(scope).on_steps("Burst", metric=load("Maximum"), steps=steps, evaluation_periods=2)
     template = template_of(scope)
     out, back = resources(template, POLICY)
@@ -195,9 +195,9 @@ def test_steps_become_a_policy_and_an_alarm_for_each_direction() -> None:
 def test_steps_may_be_of_metric_math_and_of_percentiles() -> None:
     scope = stack()
     scaling = scaled(scope)
-    scaling.on_steps("Ratio", metric=ratio(), steps=[ScalingStep(50, lower=1)], adjustment="PercentChangeInCapacity",
-                     min_adjustment_magnitude=2)  # fmt: skip
-    scaling.on_steps("Slow", metric=load("p99"), steps=[ScalingStep(1, lower=9)], evaluation_periods=3,
+    scaling.on_steps("Ratio", metric=ratio(), steps=[ScalingStep(change=50, lower=1)],
+                     adjustment="PercentChangeInCapacity", min_adjustment_magnitude=2)  # fmt: skip
+    scaling.on_steps("Slow", metric=load("p99"), steps=[ScalingStep(change=1, lower=9)], evaluation_periods=3,
                      datapoints_to_alarm=2)  # fmt: skip
     template = template_of(scope)
     by_math, by_percentile = resources(template, ALARM)
@@ -336,7 +336,7 @@ def test_a_target_of_nothing_and_a_cooldown_of_half_a_second_are_refused_at_once
 def test_every_policy_and_schedule_has_a_name_of_its_own(taken: str) -> None:
     scaling = scaled(stack()).on_concurrency().on_metric("Load", metric=load(), target=1)
     scaling.on_schedule("Day", schedule="rate(1 day)", min_capacity=1)
-    scaling.on_steps("Burst", metric=load(), steps=[ScalingStep(1, lower=9)])
+    scaling.on_steps("Burst", metric=load(), steps=[ScalingStep(change=1, lower=9)])
     with pytest.raises(RecipeError, match="these are there already"):
         scaling.on_metric(taken, metric=load(), target=1)
 

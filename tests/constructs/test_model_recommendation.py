@@ -156,8 +156,8 @@ def test_recommendations_share_their_handlers_and_differ_in_their_workloads() ->
 def test_everything_that_is_wrong_is_told_at_once_with_what_is_wrong_in_the_workload() -> None:
     scope = Stack(App(), "Chat", env=Environment(account="111122223333", region="eu-north-1"))
     with pytest.raises(RecipeError) as refused:
-        recommendation(scope, framework="TGI", workload=Workload(concurrency=[]))
-    assert [violation.rule for violation in refused.value.violations] == ["OPT153", "OPT154", "OPT140"]
+        recommendation(scope, framework="TGI", workload=Workload(parameters={"concurency": 3}))
+    assert [violation.rule for violation in refused.value.violations] == ["OPT153", "OPT154", "OPT143"]
     assert not [each for each in scope.node.children if isinstance(each, ModelRecommendation)]
 
 

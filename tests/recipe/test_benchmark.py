@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import constructs_optim.runtime as runtime
-from constructs_optim.recipe import metrics
+from constructs_optim.recipe import RecipeError, metrics
 from constructs_optim.recipe.evaluation import (
     Benchmark,
     QualityRequirement,
@@ -41,8 +42,6 @@ def quality(**given: Any) -> Benchmark:
 
 
 GOOD: dict[str, list[Benchmark]] = {
-    "OPT140": [workload(concurrency=[1]), workload(concurrency=(256, 8))],
-    "OPT141": [workload(input_tokens_stddev=0, warmup_requests=0, request_timeout_seconds=60)],
     "OPT142": [workload(requests=32), workload(duration_seconds=60), workload(concurrency=[64], requests=64)],
     "OPT143": [workload(parameters={"warmup_request_count": 3, "goodput": "time_to_first_token:500"})],
     "OPT144": [workload(prompts=PROMPTS, token_secret_arn=SECRET), workload(prompts="${Token[Prompts.7]}"), quality()],
@@ -57,11 +56,6 @@ GOOD: dict[str, list[Benchmark]] = {
     "OPT149": [benchmark(region="us-west-2"), benchmark(region="a-new-region-1"), benchmark()],
 }
 BAD: list[tuple[str, Benchmark, str, str]] = [
-    ("OPT140", workload(concurrency=[]), "workload.concurrency", "at least one number of users"),
-    ("OPT140", workload(concurrency=[0]), "workload.concurrency", "from 1 on"),
-    ("OPT140", workload(concurrency=[True]), "workload.concurrency", "from 1 on"),
-    ("OPT141", workload(input_tokens=0), "workload.input_tokens", "a whole number from 1 on"),
-    ("OPT141", workload(seed=1.5), "workload.seed", "a whole number from 0 on"),
     ("OPT142", workload(requests=100, duration_seconds=60), "workload.duration_seconds", "alone"),
     ("OPT142", workload(concurrency=[1, 64], requests=10), "workload.requests", "64 or more"),
     ("OPT143", workload(parameters={"concurency": 3}), "workload.parameters", "one of"),
@@ -84,13 +78,31 @@ BAD: list[tuple[str, Benchmark, str, str]] = [
     ("OPT147", required(max_error_rate=1), "require.max_error_rate", "0.01 for 1 %"),
     ("OPT147", required(max_regression=5), "require.max_regression", "0.05 for 5 %"),
     ("OPT147", required(at_concurrency=9), "require.at_concurrency", "1, 8, 32"),
-    ("OPT147", quality(min_identical=2), "quality.min_identical", "a share from 0 to 1"),
-    ("OPT147", quality(max_tokens=0), "quality.max_tokens", "a whole number"),
     ("OPT148", benchmark(instance_price_per_hour=0), "instance_price_per_hour", "above zero"),
     ("OPT148", benchmark(discount=1), "discount", "below 1"),
     ("OPT149", benchmark(region="eu-west-2"), "region", "eu-west-1"),
     ("OPT149", benchmark(region="us-gov-west-1"), "region", "constructs-optim evaluate"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("make", "location", "says"),
+    [
+        (lambda: Workload(concurrency=[]), "Workload.concurrency", "at least 1 item"),
+        (lambda: Workload(concurrency=[0]), "Workload.concurrency.0", "more than 0"),
+        (lambda: Workload(concurrency=[True]), "Workload.concurrency.0", "a whole number"),
+        (lambda: Workload(input_tokens=0), "Workload.input_tokens", "more than 0"),
+        (lambda: Workload(seed=1.5), "Workload.seed", "a whole number"),  # type: ignore[arg-type]
+        (lambda: QualityRequirement(prompts=PROMPTS, min_identical=2), "QualityRequirement.min_identical", "1 or less"),
+        (lambda: QualityRequirement(prompts=PROMPTS, max_tokens=0), "QualityRequirement.max_tokens", "more than 0"),
+    ],
+)
+def test_a_wrong_setting_is_refused_when_it_is_made(make: Callable[[], Any], location: str, says: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        make()
+    (violation,) = caught.value.violations
+    assert (violation.rule, violation.location) == ("OPT090", location)
+    assert says in violation.suggestion
 
 
 def test_every_rule_about_benchmarks_has_a_case_on_either_side() -> None:

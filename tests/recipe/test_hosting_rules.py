@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.recipe import Quantization, Sharding, SpeculativeDecoding
+from constructs_optim.recipe import Quantization, RecipeError, Sharding, SpeculativeDecoding
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.hosting import (
     Adapter,
@@ -43,7 +44,13 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT100": [{"endpoint_name": "chat-70b", "variant_name": "Blue"}, {"endpoint_name": "${Token[T.1]}"}],
     "OPT101": [{"initial_instance_count": 3}, {"initial_instance_count": 0, "minimum_instance_count": 0, **_SERVING}],
     "OPT102": [{"minimum_instance_count": 1, "maximum_instance_count": 4, **_SERVING}],
-    "OPT103": [{"routing": Routing.prefix_aware()}, {"routing": Routing.random()}, {"routing": None}],
+    "OPT103": [
+        {"routing": Routing.prefix_aware()},
+        {"routing": Routing.random()},
+        {"routing": None},
+        {"adapter_settings": Adapters(max_loaded=1, max_cached=32, max_rank=8)},
+        {"observability": Observability(frequency_seconds=10, enhanced=True, detailed=True)},
+    ],
     "OPT104": [{"capture_percentage": 0}, {"capture_percentage": 100}],
     "OPT105": [{"asynchronous": True, "concurrent_invocations": 1000}],
     "OPT106": [{"download_timeout_seconds": 60, "startup_timeout_seconds": 3600, "provision_timeout_seconds": 300}],
@@ -52,8 +59,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"ami_version": "al2-ami-sagemaker-inference-gpu-3-1"},
         {"ami_version": "al2-ami-sagemaker-inference-neuron-2", "instance_types": ["ml.inf2.48xlarge"]},
     ],
-    "OPT109": [{"capacity_reservation": CapacityReservation(_ARN)}],
-    "OPT110": [{"observability": Observability(frequency_seconds=10, enhanced=True, detailed=True)}],
+    "OPT109": [{"capacity_reservation": CapacityReservation(arn=_ARN)}],
     "OPT111": [{"pooled": True, "instance_types": [_P5, _G5]}],
     "OPT120": [
         {"update": UpdateSettings("CANARY", 50)},
@@ -75,7 +81,6 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT133": [{"techniques": [Sharding.fast_load()]}, {"has_model": False}, {"techniques": [Quantization.awq()]}],
     "OPT134": [{"adapters": [Adapter("add_adapter('Sql')", "s3://adapters/sql.tar.gz", loads=True)], **_SERVING}],
     "OPT135": [{"adapters": [Adapter("add_adapter('Sql')", "${Token[T.1]}", loads=True)], **_SERVING}],
-    "OPT136": [{"adapter_settings": Adapters(max_loaded=1, max_cached=32, max_rank=8)}],
     "OPT137": [
         {"region": "eu-west-3"},
         {"region": "us-west-2", **_SERVING},
@@ -96,9 +101,11 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT102", {"minimum_instance_count": -1, **_SERVING}, "variant.min_instance_count", "from 0"),
     ("OPT102", {"minimum_instance_count": 2, "maximum_instance_count": 1, **_SERVING}, "variant.max_instance_count", "from 2"),
     ("OPT102", {"maximum_instance_count": 1, "initial_instance_count": 2, **_SERVING}, "variant.initial_instance_count", "to 1"),
+    ("OPT103", {"adapter_settings": 4}, "adapters", "Adapters("),
+    ("OPT103", {"capacity_reservation": _ARN}, "variant.capacity_reservation", "CapacityReservation("),
+    ("OPT103", {"observability": True}, "monitoring.observability", "Observability("),
+    ("OPT103", {"update": "canary"}, "update_policy", "UpdatePolicy."),
     ("OPT103", {"routing": "PREFIX_AWARE"}, "variant.routing", "Routing."),
-    ("OPT103", {"routing": Routing.prefix_aware(prefix_length=10)}, "variant.routing.prefix_length", "1024"),
-    ("OPT103", {"routing": Routing.prefix_aware(concurrency_threshold=0)}, "variant.routing.concurrency_threshold", "1 to"),
     ("OPT104", {"capture_percentage": 101}, "data_capture.sampling_percentage", "100"),
     ("OPT105", {"asynchronous": True, **_SERVING}, "async_inference", "variant"),
     ("OPT105", {"asynchronous": True, "concurrent_invocations": 0}, "async_inference.max_concurrent_invocations_per_instance", "1000"),
@@ -109,18 +116,14 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT107", {"volume_gib": 513, "instance_types": ["ml.inf2.48xlarge"]}, "variant.volume_size", "512"),
     ("OPT108", {"ami_version": "al2-ami-sagemaker-inference-neuron-2"}, "variant.inference_ami_version", "gpu-3-1"),
     ("OPT108", {"ami_version": "al2-gpu"}, "variant.inference_ami_version", "gpu-2"),
-    ("OPT109", {"capacity_reservation": _ARN}, "variant.capacity_reservation", "CapacityReservation("),
-    ("OPT109", {"capacity_reservation": CapacityReservation("llama")}, "variant.capacity_reservation.arn", "arn:"),
-    ("OPT109", {"capacity_reservation": CapacityReservation(_ARN), "pooled": True, "instance_types": [_P5, _G5]}, "variant.capacity_reservation", "one instance type"),
-    ("OPT110", {"observability": Observability(frequency_seconds=15)}, "monitoring.observability.frequency_seconds", "30"),
-    ("OPT110", {"observability": True}, "monitoring.observability", "Observability("),
+    ("OPT109", {"capacity_reservation": CapacityReservation(arn="llama")}, "variant.capacity_reservation.arn", "arn:"),
+    ("OPT109", {"capacity_reservation": CapacityReservation(arn=_ARN), "pooled": True, "instance_types": [_P5, _G5]}, "variant.capacity_reservation", "one instance type"),
     ("OPT111", {"pooled": True, "instance_types": [_G5, _G5]}, "instance_pools[1].instance_type", "no earlier"),
     ("OPT111", {"pooled": True, "instance_types": []}, "instance_pools", "1 to 5"),
     ("OPT120", {"update": UpdateSettings("CANARY", 51)}, "update_policy.size", "1 to 50"),
     ("OPT120", {"update": UpdateSettings("LINEAR", 5)}, "update_policy.size", "10 to 50"),
     ("OPT120", {"update": UpdateSettings("ROLLING", 0, "INSTANCE_COUNT")}, "update_policy.size", "from 1"),
     ("OPT120", {"update": UpdateSettings("ROLLING", 10, rollback_size=101)}, "update_policy.rollback_size", "100"),
-    ("OPT120", {"update": "canary"}, "update_policy", "UpdatePolicy."),
     ("OPT121", {"update": UpdateSettings("CANARY", 10, bake_seconds=3601)}, "update_policy.bake_time", "3600"),
     ("OPT121", {"update": UpdateSettings("ALL_AT_ONCE", timeout_seconds=60)}, "update_policy.timeout", "600"),
     ("OPT121", {"update": UpdateSettings("CANARY", 10, bake_seconds=900, timeout_seconds=900)}, "update_policy.timeout", "900"),
@@ -140,13 +143,30 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT133", {"techniques": [Sharding.fast_load()], "inference_component": False}, "inference_component", "True"),
     ("OPT134", {"adapters": [Adapter("add_adapter('Sql')", "s3://adapters/sql/", loads=True)], **_SERVING}, "add_adapter('Sql').artifact_uri", ".tar.gz"),
     ("OPT135", {"adapters": [Adapter("add_adapter('Sql')", "s3://a/b.tar.gz", loads=False)], **_SERVING}, "add_adapter('Sql')", "Adapters("),
-    ("OPT136", {"adapter_settings": Adapters(max_loaded=0)}, "adapters.max_loaded", "from 1"),
-    ("OPT136", {"adapter_settings": Adapters(max_cached=0)}, "adapters.max_cached", "from 1"),
-    ("OPT136", {"adapter_settings": 4}, "adapters", "Adapters("),
     ("OPT137", {"region": "eu-west-3", **_SERVING}, "region", "AWS::SageMaker::InferenceComponent"),
     ("OPT137", {"region": "us-west-1", "has_model": False}, "region", "us-west-2"),
     ("OPT137", {"region": "us-gov-west-1", "techniques": [Sharding.fast_load()]}, "region", "without Sharding.fast_load()"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("make", "location", "says"),
+    [
+        (lambda: Routing.prefix_aware(prefix_length=10), "Routing.prefix_length", "1024 or more"),
+        (lambda: Routing.prefix_aware(concurrency_threshold=0), "Routing.concurrency_threshold", "1 or more"),
+        (lambda: Observability(frequency_seconds=15), "Observability.frequency_seconds", "10, 30, 60"),  # type: ignore[arg-type]
+        (lambda: Observability(enhanced="yes"), "Observability.enhanced", "True or False"),  # type: ignore[arg-type]
+        (lambda: Adapters(max_loaded=0), "Adapters.max_loaded", "1 or more"),
+        (lambda: Adapters(max_cached=0), "Adapters.max_cached", "1 or more"),
+        (lambda: CapacityReservation(arn=7), "CapacityReservation.arn", "text"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_option_out_of_range_is_refused_when_it_is_made(make: Callable[[], Any], location: str, says: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        make()
+    (violation,) = caught.value.violations
+    assert (violation.rule, violation.location) == ("OPT090", location)
+    assert says in violation.suggestion
 
 
 def test_every_rule_about_hosting_that_refuses_has_a_case_on_either_side() -> None:

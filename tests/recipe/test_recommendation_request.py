@@ -32,8 +32,8 @@ GOOD: dict[str, list[RecommendationRequest]] = {
     "OPT153": [asked(framework="LMI"), asked(framework="VLLM")],
     "OPT154": [asked(region="us-west-2"), asked(region=None)],
     "OPT155": [
-        asked(capacity_reservations=[CapacityReservation(RESERVATION)]),
-        asked(capacity_reservations=(CapacityReservation("${Token[Plan.3]}"),)),
+        asked(capacity_reservations=[CapacityReservation(arn=RESERVATION)]),
+        asked(capacity_reservations=(CapacityReservation(arn="${Token[Plan.3]}"),)),
     ],
 }
 BAD: list[tuple[str, RecommendationRequest, str, str]] = [
@@ -51,8 +51,13 @@ BAD: list[tuple[str, RecommendationRequest, str, str]] = [
     ("OPT152", asked(instance_types=["ml.g5.xlarge", "ml.g5.xlarge"]), "instance_types[1]", "each once"),
     ("OPT153", asked(framework="vllm"), "framework", "LMI or VLLM"),
     ("OPT154", asked(region="eu-north-1"), "region", "eu-central-1"),
-    ("OPT155", asked(capacity_reservations=[RESERVATION]), "capacity_reservations[0]", "CapacityReservation("),
-    ("OPT155", asked(capacity_reservations=[CapacityReservation("llama")]), "capacity_reservations[0].arn", "arn:aws"),
+    ("OPT155", asked(capacity_reservations=[RESERVATION]), "capacity_reservations[0]", "CapacityReservation(arn="),
+    (
+        "OPT155",
+        asked(capacity_reservations=[CapacityReservation(arn="llama")]),
+        "capacity_reservations[0].arn",
+        "arn:aws",
+    ),
 ]
 
 

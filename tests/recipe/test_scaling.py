@@ -13,13 +13,13 @@ from constructs_optim.recipe.hosting.scaling import (
     ScalingStep,
     StepRequest,
     invocations_target,
-    is_known,
     managed_instances,
     requests_in_flight,
     scaling_defaults,
     step_adjustments,
 )
 from constructs_optim.recipe.planning.memory import MemoryEstimate
+from constructs_optim.recipe.tokens import is_known
 
 from .recipes import planned
 
@@ -130,7 +130,7 @@ def test_each_value_beyond_the_threshold_has_the_step_that_was_asked_for(
     request = StepRequest(
         "steps",
         [
-            ScalingStep(place + 1, lower=bound) if rising else ScalingStep(-place - 1, upper=bound)
+            ScalingStep(change=place + 1, lower=bound) if rising else ScalingStep(change=-place - 1, upper=bound)
             for place, bound in enumerate(bounds)
         ],
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constructs_optim.recipe import RecipeError
 from constructs_optim.recipe.hosting.alarms import AlarmRequest, Alarms, AlarmSettings
 from constructs_optim.recipe.hosting.scaling import (
     Scaling,
@@ -51,7 +53,7 @@ def tuned(**given: Any) -> AlarmRequest:
     return alarms(error_rate=AlarmSettings(**given))
 
 
-UP, UPPER, DOWN = ScalingStep(1, lower=16), ScalingStep(3, lower=32), ScalingStep(-1, upper=2)
+UP, UPPER, DOWN = ScalingStep(change=1, lower=16), ScalingStep(change=3, lower=32), ScalingStep(change=-1, upper=2)
 GOOD: dict[str, list[Scaling | AlarmRequest]] = {
     "OPT080": [scaling(), scaling(min_capacity=0), scaling(min_capacity=TOKEN, max_capacity=TOKEN)],
     "OPT081": [variant(), scaling(min_capacity=0), variant(min_capacity=None)],
@@ -67,12 +69,15 @@ GOOD: dict[str, list[Scaling | AlarmRequest]] = {
     ],
     "OPT085": [
         steps(UP, UPPER, DOWN),
-        steps(ScalingStep(1, lower=16, upper=32), UPPER),
-        steps(ScalingStep(-2, upper=-5), ScalingStep(-1, lower=-5, upper=0)),
+        steps(ScalingStep(change=1, lower=16, upper=32), UPPER),
+        steps(ScalingStep(change=-2, upper=-5), ScalingStep(change=-1, lower=-5, upper=0)),
         steps(
-            ScalingStep(50, lower=1), adjustment="PercentChangeInCapacity", evaluation_periods=3, datapoints_to_alarm=2
+            ScalingStep(change=50, lower=1),
+            adjustment="PercentChangeInCapacity",
+            evaluation_periods=3,
+            datapoints_to_alarm=2,
         ),
-        steps(ScalingStep(0, upper=0), ScalingStep(5, lower=1), adjustment="ExactCapacity"),
+        steps(ScalingStep(change=0, upper=0), ScalingStep(change=5, lower=1), adjustment="ExactCapacity"),
     ],
     "OPT086": [scaling(ids=["Day"], new_id="Night"), scaling()],
     "OPT087": [alarms(), tuned(threshold=0, period_seconds=10, evaluation_periods=3, datapoints_to_alarm=3)],
@@ -116,39 +121,54 @@ BAD: list[tuple[str, Scaling | AlarmRequest, str, str]] = [
     ),
     ("OPT085", steps(), "on_steps('Burst').steps", "1 to 20"),
     ("OPT085", steps(UP, adjustment="Double"), "on_steps('Burst').adjustment", "ChangeInCapacity"),
-    ("OPT085", steps(ScalingStep(0, lower=1)), "on_steps('Burst').steps[0].change", "above zero"),
-    ("OPT085", steps(ScalingStep(1)), "on_steps('Burst').steps[0].lower", "needs it"),
-    ("OPT085", steps(ScalingStep(-1, lower=3)), "on_steps('Burst').steps[0].upper", "needs it"),
-    ("OPT085", steps(ScalingStep(1, lower="a")), "on_steps('Burst').steps[0].lower", "numbers"),
-    ("OPT085", steps(ScalingStep(1, lower=5, upper=5)), "on_steps('Burst').steps[0].upper", "more than"),
-    ("OPT085", steps(ScalingStep(1), adjustment="ExactCapacity"), "on_steps('Burst').steps[0].lower", "rises"),
+    ("OPT085", steps(ScalingStep(change=0, lower=1)), "on_steps('Burst').steps[0].change", "above zero"),
+    ("OPT085", steps(ScalingStep(change=1)), "on_steps('Burst').steps[0].lower", "needs it"),
+    ("OPT085", steps(ScalingStep(change=-1, lower=3)), "on_steps('Burst').steps[0].upper", "needs it"),
+    ("OPT085", steps(ScalingStep(change=1, lower=5, upper=5)), "on_steps('Burst').steps[0].upper", "more than"),
+    ("OPT085", steps(ScalingStep(change=1), adjustment="ExactCapacity"), "on_steps('Burst').steps[0].lower", "rises"),
     (
         "OPT085",
-        steps(ScalingStep(-1, lower=1), adjustment="ExactCapacity"),
+        steps(ScalingStep(change=-1, lower=1), adjustment="ExactCapacity"),
         "on_steps('Burst').steps[0].change",
         "0 on",
     ),
-    ("OPT085", steps(ScalingStep(1, lower=16, upper=20), UPPER), "on_steps('Burst').steps[0].upper", "32"),
-    ("OPT085", steps(ScalingStep(1, lower=16, upper=20)), "on_steps('Burst').steps[0].upper", "no upper bound"),
-    ("OPT085", steps(ScalingStep(-1, lower=0, upper=2)), "on_steps('Burst').steps[0].lower", "no lower bound"),
-    ("OPT085", steps(UP, ScalingStep(2, lower=16)), "on_steps('Burst').steps[0].lower", "two begin here"),
-    ("OPT085", steps(UP, ScalingStep(-1, upper=16)), "on_steps('Burst').steps", "in turns"),
+    ("OPT085", steps(ScalingStep(change=1, lower=16, upper=20), UPPER), "on_steps('Burst').steps[0].upper", "32"),
+    ("OPT085", steps(ScalingStep(change=1, lower=16, upper=20)), "on_steps('Burst').steps[0].upper", "no upper bound"),
+    ("OPT085", steps(ScalingStep(change=-1, lower=0, upper=2)), "on_steps('Burst').steps[0].lower", "no lower bound"),
+    ("OPT085", steps(UP, ScalingStep(change=2, lower=16)), "on_steps('Burst').steps[0].lower", "two begin here"),
+    ("OPT085", steps(UP, ScalingStep(change=-1, upper=16)), "on_steps('Burst').steps", "in turns"),
     ("OPT085", steps(UP, evaluation_periods=0), "on_steps('Burst').evaluation_periods", "from 1 on"),
     ("OPT085", steps(UP, datapoints_to_alarm=2), "on_steps('Burst').datapoints_to_alarm", "1 to 1"),
     ("OPT086", scaling(ids=["OnConcurrency"], new_id="OnConcurrency"), "id", "there already: OnConcurrency"),
     ("OPT086", scaling(new_id="a/b"), "id", "letters"),
     ("OPT086", scaling(new_id=7), "id", "letters"),
-    ("OPT087", alarms(saturation="yes"), "alarms.saturation", "AlarmSettings"),
-    ("OPT087", tuned(threshold=-1), "alarms.error_rate.threshold", "from 0 on"),
-    ("OPT087", tuned(period_seconds=45), "alarms.error_rate.period_seconds", "multiple of 60"),
-    ("OPT087", tuned(evaluation_periods=0), "alarms.error_rate.evaluation_periods", "from 1 on"),
     ("OPT087", tuned(evaluation_periods=300), "alarms.error_rate.evaluation_periods", "at most 288 periods of 300 s"),
     ("OPT087", tuned(evaluation_periods=2, datapoints_to_alarm=3), "alarms.error_rate.datapoints_to_alarm", "1 to 2"),
-    ("OPT087", tuned(minimum_count=1.5), "alarms.error_rate.minimum_count", "whole number"),
     ("OPT088", alarms(latency=True), "alarms.latency.threshold", "AlarmSettings(threshold=30)"),
     ("OPT088", alarms(latency=AlarmSettings(threshold=0)), "alarms.latency.threshold", "how long"),
     ("OPT089", alarms(stale_evaluation=AlarmSettings(threshold=8)), "alarms.stale_evaluation.threshold", "1 to 7 days"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("make", "location", "says"),
+    [
+        (lambda: AlarmSettings(threshold=-1), "AlarmSettings.threshold", "0 or more"),
+        (lambda: AlarmSettings(period_seconds=45), "AlarmSettings.period_seconds", "multiple of 60"),
+        (lambda: AlarmSettings(evaluation_periods=0), "AlarmSettings.evaluation_periods", "1 or more"),
+        (lambda: AlarmSettings(minimum_count=1.5), "AlarmSettings.minimum_count", "whole number"),  # type: ignore[arg-type]
+        (lambda: AlarmSettings(treshold=1), "AlarmSettings.treshold", "did you mean threshold?"),  # type: ignore[call-arg]
+        (lambda: Alarms(saturation="yes"), "Alarms.saturation", "AlarmSettings(...) or True or False"),  # type: ignore[arg-type]
+        (lambda: ScalingStep(change=1, lower="a"), "ScalingStep.lower", "a number"),  # type: ignore[arg-type]
+        (lambda: ScalingStep(lower=1), "ScalingStep.change", "change=..."),  # type: ignore[call-arg]
+    ],
+)
+def test_a_wrong_setting_is_refused_when_it_is_made(make: Callable[[], Any], location: str, says: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        make()
+    (violation,) = caught.value.violations
+    assert (violation.rule, violation.location) == ("OPT090", location)
+    assert says in violation.suggestion
 
 
 @pytest.mark.parametrize(("rule", "asked"), [(rule, asked) for rule, cases in GOOD.items() for asked in cases])
@@ -182,6 +202,7 @@ def test_all_that_is_wrong_comes_at_once() -> None:
     assert {violation.rule for violation in check(asked)} == {"OPT080", "OPT081", "OPT082", "OPT084", "OPT086"}
 
 
+bounds = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 anything = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(())
 
 
@@ -190,7 +211,8 @@ def test_whatever_is_asked_for_makes_nothing_but_violations(data: st.DataObject)
     def some() -> Any:
         return data.draw(anything)
 
-    step = ScalingStep(some(), lower=some(), upper=some())
+    other = ScalingStep(change=1, lower=5)
+    step = ScalingStep(change=data.draw(st.integers()), lower=data.draw(bounds), upper=data.draw(bounds))
     asked = Scaling(
         bool(some()),
         min_capacity=some(),
@@ -198,8 +220,15 @@ def test_whatever_is_asked_for_makes_nothing_but_violations(data: st.DataObject)
         new_id=some(),
         targets=[TargetRequest("target", some(), (("scale_in_cooldown", some()),))],
         schedules=[ScheduleRequest("schedule", some(), some(), some(), some(), some(), some())],
-        steps=[StepRequest("steps", [step, ScalingStep(1, lower=5)], some() or "ChangeInCapacity", 0, some(), some())],
+        steps=[StepRequest("steps", [step, other], some() or "ChangeInCapacity", 0, some(), some())],
     )
     assert isinstance(check(asked), list)
-    settings = AlarmSettings(some(), some(), some(), some(), some())
-    assert isinstance(check(AlarmRequest(Alarms(error_rate=settings, latency=some(), stale_evaluation=settings))), list)
+    counts = st.none() | st.integers(1)
+    settings = AlarmSettings(
+        threshold=data.draw(st.none() | st.floats(0, allow_infinity=False)),
+        evaluation_periods=data.draw(counts),
+        datapoints_to_alarm=data.draw(counts),
+    )
+    assert isinstance(
+        check(AlarmRequest(Alarms(error_rate=settings, latency=settings, stale_evaluation=settings))), list
+    )

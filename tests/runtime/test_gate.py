@@ -139,7 +139,7 @@ def test_prompts_that_cannot_be_used_are_all_named(content: bytes, told: str) ->
 @pytest.mark.parametrize(("changed", "passes"), [(0, True), (2, True), (5, True), (6, False), (50, False)])
 def test_a_lossless_technique_passes_by_default_and_a_broken_draft_does_not(changed: int, passes: bool) -> None:
     """In bfloat16, Medusa heads changed 2 of 450 answers at most (docs/medusa.md); 2 of 50 are ten times that."""
-    default = QualityRequirement("s3://prompts/chat.jsonl")
+    default = QualityRequirement(prompts="s3://prompts/chat.jsonl")
     quality = QUALITY.model_copy(
         update={"min_identical": default.min_identical, "max_difference": default.max_difference}
     )
@@ -150,7 +150,7 @@ def test_a_lossless_technique_passes_by_default_and_a_broken_draft_does_not(chan
 
 
 def test_the_default_refuses_less_than_one_in_a_million_evaluations_by_rounding() -> None:
-    least, share = QualityRequirement("s3://prompts/chat.jsonl").min_identical, 2 / 450
+    least, share = QualityRequirement(prompts="s3://prompts/chat.jsonl").min_identical, 2 / 450
 
     def refused(required: float) -> float:
         most = 50 - math.ceil(50 * required)

@@ -13,7 +13,6 @@ from constructs import Construct
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 
 from .store_sharing import StoreSharing
 
@@ -61,7 +60,6 @@ class ArtifactStore(Construct):
         read_only: False: this app may write to it.
     """
 
-    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,
@@ -163,7 +161,6 @@ class ArtifactStore(Construct):
         self._sharing.with_organization(organization_id, read_only=read_only)
 
     @staticmethod
-    @knows_its_arguments
     def from_bucket(
         bucket: s3.IBucket, *, encryption_key: kms.IKey | None = None, read_only: bool = False
     ) -> IArtifactStore:

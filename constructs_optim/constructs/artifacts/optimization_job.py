@@ -28,7 +28,6 @@ from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_k
 from constructs_optim.constructs.validation.refusal import declaring, refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.planning.plan_data import ArtifactSource, HubSource, JobPlan
 from constructs_optim.recipe.planning.training_plan import data_source
 from constructs_optim.recipe.recipe import Recipe
@@ -43,7 +42,6 @@ from .optimization_service import OptimizationService
 from .planned_recipe import add_job_metadata, plan_for, shown
 
 
-@knows_its_arguments
 @dataclass(frozen=True)
 class JobOptions:
     """How optimization and training jobs run.
@@ -68,7 +66,6 @@ class OptimizationJob(Construct):
     Usable alone, to make an artifact in one stack that another one deploys.
     """
 
-    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,

@@ -17,7 +17,6 @@ from constructs_optim.constructs.stack.stack_context import StackContext, is_tok
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.planning.plan_data import ArtifactSource
 from constructs_optim.recipe.techniques import Technique
 
@@ -39,7 +38,6 @@ class OptimizedArtifact(Construct):
     for it. While the stack refers to it, the store counts the reference.
     """
 
-    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,

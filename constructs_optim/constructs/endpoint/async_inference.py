@@ -11,10 +11,8 @@ from aws_cdk import aws_sns as sns
 
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 
 
-@knows_its_arguments
 @dataclass(frozen=True)
 class AsyncInference:
     """Where requests come from and answers go to. Such an endpoint is invoked with ``InvokeEndpointAsync``.

@@ -11,12 +11,10 @@ from aws_cdk import aws_s3 as s3
 
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 
 _JSON = ("application/json", "application/jsonlines")
 
 
-@knows_its_arguments
 @dataclass(frozen=True)
 class DataCapture:
     """What is captured, and where to.

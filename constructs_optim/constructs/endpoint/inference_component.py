@@ -40,7 +40,6 @@ from constructs_optim.recipe.hosting import (
     instances_for_copies,
 )
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
 
@@ -372,7 +371,6 @@ class InferenceComponent(MeasuredResource):
         """The requirements with the most copies that there may be; one for each instance type."""
         return [replace(requirement, copies=self._capacity_range[1]) for requirement in self.requirements]
 
-    @knows_its_arguments
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
         """Let Application Auto Scaling choose the number of copies; instances follow.
 
@@ -424,7 +422,6 @@ class InferenceComponent(MeasuredResource):
         self._check_copies(self, most)
         self._capacity_range = (fewest, most)
 
-    @knows_its_arguments
     def evaluate(self, id: str = "Evaluation", **options: Unpack[EvaluationOptions]) -> EndpointEvaluation:
         """Benchmark what is served: after each deployment that changes it, on a schedule, or both.
 
@@ -456,7 +453,6 @@ class InferenceComponent(MeasuredResource):
             scope, id, target=target, options=options, alarms=self.alarms, dashboard=self.dashboard
         )
 
-    @knows_its_arguments
     def add_adapter(self, id: str, *, artifact_uri: str, adapter_name: str | None = None) -> LoraAdapter:
         """Serve a LoRA adapter of this model. Requests name the adapter instead of the component.
 

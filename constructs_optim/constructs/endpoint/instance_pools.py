@@ -12,11 +12,9 @@ from constructs_optim.constructs.artifacts.hosted_model import ModelRecipe
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.errors import shown
 from constructs_optim.recipe.hosting import Adapters, Hosting
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.techniques import Technique
 
 
-@knows_its_arguments
 @dataclass(frozen=True)
 class Pool:
     """One instance type of an endpoint, and the techniques that make the model ready for it.

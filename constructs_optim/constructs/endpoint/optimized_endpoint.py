@@ -39,7 +39,6 @@ from constructs_optim.constructs.validation.template_size import watch_template_
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.hosting import Adapters, Component
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.techniques import Technique
@@ -82,7 +81,6 @@ class OptimizedEndpoint(EndpointBase):
     ``instance_pools``; or ``instance_type`` alone, for the models that ``add_component`` adds.
     """
 
-    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,
@@ -479,7 +477,6 @@ class OptimizedEndpoint(EndpointBase):
         """The endpoint's CloudWatch dashboard."""
         return self._dashboard
 
-    @knows_its_arguments
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
         """Let Application Auto Scaling choose the number of instances, or of its inference component's copies.
 
@@ -513,7 +510,6 @@ class OptimizedEndpoint(EndpointBase):
         self._dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
         return self._scaling
 
-    @knows_its_arguments
     def evaluate(self, id: str = "Evaluation", **options: Unpack[EvaluationOptions]) -> EndpointEvaluation:
         """Benchmark what is served: after each deployment that changes it, on a schedule, or both.
 
@@ -536,7 +532,6 @@ class OptimizedEndpoint(EndpointBase):
             self, id, target=target, options=options, alarms=self.alarms, dashboard=self._dashboard
         )
 
-    @knows_its_arguments
     def add_component(
         self,
         id: str,

@@ -14,12 +14,10 @@ from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.recipe.hosting import CapacityReservation, Observability, Routing
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 
 from .update_policy import watch_statements
 
 
-@knows_its_arguments
 @dataclass(frozen=True)
 class VariantOptions:
     """The endpoint's production variant, in the terms of SageMaker's ``ProductionVariant``.
@@ -57,7 +55,6 @@ class VariantOptions:
     routing: Routing | None = None
 
 
-@knows_its_arguments
 @dataclass(frozen=True)
 class MonitoringOptions:
     """What is alarmed about an endpoint, what is measured, and what its dashboard reckons costs with.

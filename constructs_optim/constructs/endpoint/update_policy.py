@@ -227,7 +227,7 @@ def _rollback_capacity(settings: UpdateSettings) -> dict[str, Any] | None:
     return _capacity("CAPACITY_PERCENT", size) if size is not None else None
 
 
-def _capacity(unit: str, value: int) -> dict[str, Any]:
+def _capacity(unit: str, value: int | None) -> dict[str, Any]:
     return {"type": unit, "value": value}
 
 

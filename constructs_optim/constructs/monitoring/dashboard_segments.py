@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from constructs_optim.recipe import Plan
-from constructs_optim.recipe.hosting.scaling import is_known
+from constructs_optim.recipe.tokens import is_known
 
 from .dashboard_graph import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, GraphContext, Line, statistics
 from .dashboard_widget import GRID_COLUMNS, Segment, Widget, text

@@ -26,8 +26,8 @@ from constructs_optim.recipe.hosting.alarms import (
     endpoint_alarms,
     failed_job_alarm,
 )
-from constructs_optim.recipe.hosting.scaling import is_known
 from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.tokens import is_known
 
 if TYPE_CHECKING:
     from .served_model import ServedModel

@@ -36,7 +36,6 @@ from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.evaluation import Benchmark, Workload
 from constructs_optim.recipe.hosting import CapacityReservation
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.planning.plan_data import S3Source
 from constructs_optim.recipe.recommendation.request import RecommendationRequest
 from constructs_optim.recipe.rules import check
@@ -59,7 +58,6 @@ class ModelRecommendation(Construct):
     developer guide, "Deploy a generative AI inference recommendation").
     """
 
-    @knows_its_arguments
     def __init__(
         self,
         scope: Construct,

@@ -20,11 +20,10 @@ from constructs_optim.recipe.hosting.scaling import (
     ScheduleRequest,
     StepRequest,
     invocations_target,
-    is_known,
 )
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.scaling_rules import is_number
+from constructs_optim.recipe.tokens import is_known
 
 from .scaling_properties import (
     TrackingOptions,
@@ -121,7 +120,6 @@ class EndpointScaling(ScalingSchedules, Construct):
         """Whether there may be no copy at all."""
         return self._least == 0
 
-    @knows_its_arguments
     def on_concurrency(
         self,
         *,
@@ -155,7 +153,6 @@ class EndpointScaling(ScalingSchedules, Construct):
         self._update_alarms()
         return self
 
-    @knows_its_arguments
     def on_invocations(
         self,
         *,
@@ -195,7 +192,6 @@ class EndpointScaling(ScalingSchedules, Construct):
             options,
         )
 
-    @knows_its_arguments
     def on_backlog(self, *, target: float | None = None, **options: Unpack[TrackingOptions]) -> EndpointScaling:
         """Hold the requests that wait in an asynchronous endpoint's queue, for each instance, near ``target``.
 
@@ -223,7 +219,6 @@ class EndpointScaling(ScalingSchedules, Construct):
         chosen = target if target is not None else self._default("on_backlog").concurrency
         return self._track("OnBacklog", "on_backlog", {"customizedMetricSpecification": metric}, chosen, options)
 
-    @knows_its_arguments
     def on_metric(
         self,
         id: str,
@@ -256,7 +251,6 @@ class EndpointScaling(ScalingSchedules, Construct):
             options,
         )
 
-    @knows_its_arguments
     def on_steps(
         self,
         id: str,
@@ -274,8 +268,8 @@ class EndpointScaling(ScalingSchedules, Construct):
         Args:
             id: the name of the policies.
             metric: what to look at.
-            steps: what to do at which values, for instance ``[ScalingStep(1, lower=16), ScalingStep(3, lower=32),
-                ScalingStep(-1, upper=2)]``. In the metric's own unit.
+            steps: what to do at which values, in the metric's own unit, for instance
+                ``[ScalingStep(change=1, lower=16), ScalingStep(change=-1, upper=2)]``.
             adjustment: what a step's ``change`` is: ``ChangeInCapacity`` (the default), ``PercentChangeInCapacity`` or
                 ``ExactCapacity``.
             cooldown: pause after a step. Default: 5 minutes.

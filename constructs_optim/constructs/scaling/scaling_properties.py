@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from aws_cdk import Duration
 
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
+from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.hosting.scaling import (
     SCALE_IN_COOLDOWN_SECONDS,
     SCALE_OUT_COOLDOWN_SECONDS,
@@ -50,6 +51,9 @@ def seconds(duration: Duration | None, default: int) -> Any:
 
 def target_request(place: str, target: Any, options: TrackingOptions) -> TargetRequest:
     """A target tracking policy for rules to look at."""
+    for name in set(options) - set(TrackingOptions.__annotations__):
+        near = " or ".join(close_matches(name, TrackingOptions.__annotations__)[:2])
+        raise TypeError(f"{place}() has no argument {name!r}" + (f" (did you mean {near}?)" if near else ""))
     refuse_wrong_kinds(place=f"{place}.", **options)
     given = (
         ("scale_in_cooldown", seconds(options.get("scale_in_cooldown"), SCALE_IN_COOLDOWN_SECONDS)),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self, Unpack
 
-from constructs_optim.recipe.hosting.scaling import ScheduleRequest, is_known
-from constructs_optim.recipe.named_arguments import knows_its_arguments
+from constructs_optim.recipe.hosting.scaling import ScheduleRequest
+from constructs_optim.recipe.tokens import is_known
 
 from .scaling_properties import ScheduleOptions
 
@@ -23,7 +23,6 @@ class ScalingSchedules:
     def _add_schedule(self, id: str, request: ScheduleRequest) -> None:
         raise NotImplementedError(f"{type(self).__name__} has to add schedules")
 
-    @knows_its_arguments
     def on_schedule(
         self,
         id: str,
@@ -50,7 +49,6 @@ class ScalingSchedules:
         self._add_schedule(id, ScheduleRequest(place, expression, min_capacity, max_capacity, **options))
         return self
 
-    @knows_its_arguments
     def stop_on(
         self,
         *,
@@ -70,7 +68,6 @@ class ScalingSchedules:
         """
         return self.on_schedule(id, schedule=schedule, min_capacity=0, max_capacity=0, **options)
 
-    @knows_its_arguments
     def start_on(
         self,
         *,

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 
 from constructs import Construct
 
-from constructs_optim.recipe.named_arguments import knows_its_arguments
-
 from .stack_context import StackContext
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
 
 
-@knows_its_arguments
 @dataclass(frozen=True)
 class NetworkOptions:
     """How jobs and models reach the network.

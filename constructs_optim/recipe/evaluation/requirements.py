@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+from pydantic import Field, PositiveInt
+
 from constructs_optim.recipe import metrics
-from constructs_optim.recipe.named_arguments import knows_its_arguments
+from constructs_optim.recipe.settings import Settings
 
 _LATENCIES = {"ttft": "time_to_first_token", "itl": "inter_token_latency", "client_latency": "client_latency"}
 _STATISTICS = ("mean", *metrics.PERCENTILES)
@@ -93,9 +95,7 @@ class Regression:
     metrics: tuple[tuple[str, bool], ...]
 
 
-@knows_its_arguments
-@dataclass(frozen=True)
-class QualityRequirement:
+class QualityRequirement(Settings):
     """A comparison of answers with those of what is replaced, to the same prompts.
 
     Attributes:
@@ -109,10 +109,10 @@ class QualityRequirement:
     """
 
     prompts: str
-    min_identical: Any = LEAST_IDENTICAL
-    max_difference: Any = MOST_DIFFERENCE
-    max_tokens: Any = 128
-    most_prompts: Any = 50
+    min_identical: float = Field(default=LEAST_IDENTICAL, ge=0, le=1)
+    max_difference: float = Field(default=MOST_DIFFERENCE, ge=0, le=1)
+    max_tokens: PositiveInt = 128
+    most_prompts: PositiveInt = 50
 
 
 @dataclass(frozen=True)

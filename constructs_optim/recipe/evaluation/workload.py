@@ -7,10 +7,11 @@ benchmark jobs". The tool that sends the requests is aiperf, whose options the p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from constructs_optim.recipe.named_arguments import knows_its_arguments
+from pydantic import AfterValidator, Field, JsonValue, NonNegativeInt, PositiveInt
+
+from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.tokens import is_token
 
 CHANNEL = "prompts"
@@ -20,9 +21,7 @@ _FEWEST_REQUESTS = 100
 _REQUESTS_A_USER = 3
 
 
-@knows_its_arguments
-@dataclass(frozen=True)
-class Workload:
+class Workload(Settings):
     """Users who send requests all the time, each as soon as the last one is answered.
 
     Without ``prompts``, text is made up whose length is that of the AWS Machine Learning Blog's introduction of the
@@ -46,20 +45,20 @@ class Workload:
         parameters: more parameters of the workload, as the service names them; they win over those above.
     """
 
-    concurrency: Sequence[int] = (1, 8, 32)
-    input_tokens: int = 622
-    input_tokens_stddev: int = 0
-    output_tokens: int = 250
-    output_tokens_stddev: int = 0
+    concurrency: Annotated[Sequence[PositiveInt], Field(min_length=1), AfterValidator(tuple)] = (1, 8, 32)
+    input_tokens: PositiveInt = 622
+    input_tokens_stddev: NonNegativeInt = 0
+    output_tokens: PositiveInt = 250
+    output_tokens_stddev: NonNegativeInt = 0
     prompts: str | None = None
-    requests: int | None = None
-    duration_seconds: int | None = None
-    warmup_requests: int | None = None
+    requests: PositiveInt | None = None
+    duration_seconds: PositiveInt | None = None
+    warmup_requests: NonNegativeInt | None = None
     tokenizer: str | None = None
     token_secret_arn: str | None = None
-    request_timeout_seconds: int | None = None
-    seed: int = 42
-    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    request_timeout_seconds: PositiveInt | None = None
+    seed: NonNegativeInt = 42
+    parameters: Mapping[str, JsonValue] = {}
 
     @property
     def concurrencies(self) -> tuple[int, ...]:

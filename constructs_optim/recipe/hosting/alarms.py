@@ -7,11 +7,13 @@ each. How alarms are evaluated: Amazon CloudWatch user guide, "Alarm evaluation"
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
-from constructs_optim.recipe.named_arguments import knows_its_arguments
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from constructs_optim.recipe.settings import Settings
 
 DEFAULT_PERIOD_SECONDS = {
     "error_rate": 300,
@@ -22,6 +24,7 @@ DEFAULT_PERIOD_SECONDS = {
     "stale_evaluation": 86_400,
 }
 """Over how long each alarm puts values together; of a variant's capacity 300, for instances may report as seldom."""
+_SHORT_PERIODS = (10, 20, 30)
 _MICROSECONDS = 1_000_000
 _MOST_WARM_UP_MINUTES = 2_880
 # Requests fail for minutes while the first copy loads: AWS's own example takes five, larger models longer.
@@ -37,9 +40,7 @@ class Severity(StrEnum):
     """It will not mend itself: look at it in the working day."""
 
 
-@knows_its_arguments
-@dataclass(frozen=True)
-class AlarmSettings:
+class AlarmSettings(Settings):
     """How one alarm is tuned. None: its own default, which docs/alarms.md lists.
 
     Attributes:
@@ -51,17 +52,22 @@ class AlarmSettings:
         actions_enabled: whether it acts; without, it only shows its state. Default: it does.
     """
 
-    threshold: Any = None
-    period_seconds: Any = None
-    evaluation_periods: Any = None
-    datapoints_to_alarm: Any = None
-    minimum_count: Any = None
+    threshold: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    period_seconds: int | None = None
+    evaluation_periods: int | None = Field(default=None, ge=1)
+    datapoints_to_alarm: int | None = Field(default=None, ge=1)
+    minimum_count: int | None = Field(default=None, ge=0)
     actions_enabled: bool = True
 
+    @field_validator("period_seconds")
+    @classmethod
+    def _is_a_period(cls, seconds: int | None) -> int | None:
+        if seconds is not None and seconds not in _SHORT_PERIODS and (seconds < 60 or seconds % 60):
+            raise PydanticCustomError("period", "10, 20, 30, or a multiple of 60")
+        return seconds
 
-@knows_its_arguments
-@dataclass(frozen=True)
-class Alarms:
+
+class Alarms(Settings):
     """Which alarms an endpoint has: True for one with its defaults, False for none, or how it is tuned.
 
     Attributes:
@@ -85,7 +91,7 @@ class Alarms:
     @staticmethod
     def none() -> Alarms:
         """No alarm at all."""
-        return Alarms(**{field.name: False for field in fields(Alarms)})
+        return Alarms(**dict.fromkeys(Alarms.model_fields, False))
 
 
 @dataclass(frozen=True)
@@ -96,11 +102,10 @@ class AlarmRequest:
 
     def switched_on(self) -> dict[str, AlarmSettings]:
         """The settings of those that are on, by name."""
-        given = {field.name: getattr(self.alarms, field.name) for field in fields(self.alarms)}
         return {
             name: value if isinstance(value, AlarmSettings) else AlarmSettings()
-            for name, value in given.items()
-            if value is True or isinstance(value, AlarmSettings)
+            for name, value in self.alarms
+            if value not in (None, False)
         }
 
 
@@ -251,7 +256,7 @@ def _error_rate(settings: AlarmSettings, watched: Watched) -> Alarm:
 
 
 def _latency(settings: AlarmSettings, watched: Watched) -> Alarm:
-    seconds = settings.threshold
+    seconds = settings.threshold or 0
     return Alarm(
         name="latency",
         id="Latency",
@@ -352,7 +357,7 @@ def _queue_without_capacity(settings: AlarmSettings) -> Alarm:
 def _stale_evaluation(settings: AlarmSettings, watched: Watched) -> Alarm | None:
     if not watched.is_evaluated:
         return None
-    days = settings.threshold if settings.threshold is not None else 7
+    days = int(settings.threshold) if settings.threshold is not None else 7
     return Alarm(
         name="stale_evaluation",
         id="StaleEvaluation",

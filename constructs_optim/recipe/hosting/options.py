@@ -1,30 +1,31 @@
-"""What a user chooses about how an endpoint is hosted. Plain data: rules check it, constructs translate it."""
+"""Hosting options: plain data that rules check and constructs translate."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
-from constructs_optim.recipe.named_arguments import knows_its_arguments
+from pydantic import Field
+
+from constructs_optim.recipe.settings import Settings
 
 
-@dataclass(frozen=True)
-class Routing:
+class Routing(Settings):
     """How an endpoint chooses the instance, or the copy of an inference component, for a request."""
 
-    strategy: str
-    prefix_length: Any = None
-    concurrency_threshold: Any = None
+    strategy: Literal["LEAST_OUTSTANDING_REQUESTS", "RANDOM", "PREFIX_AWARE"]
+    prefix_length: int | None = Field(default=None, ge=1024, le=65_536)
+    concurrency_threshold: int | None = Field(default=None, ge=1, le=1024)
 
     @staticmethod
     def least_outstanding_requests() -> Routing:
         """To where the fewest requests wait. Long and short generations mixed do not pile up. The default."""
-        return Routing("LEAST_OUTSTANDING_REQUESTS")
+        return Routing(strategy="LEAST_OUTSTANDING_REQUESTS")
 
     @staticmethod
     def random() -> Routing:
         """To any, with equal chances."""
-        return Routing("RANDOM")
+        return Routing(strategy="RANDOM")
 
     @staticmethod
     def prefix_aware(*, prefix_length: int = 4096, concurrency_threshold: int = 64) -> Routing:
@@ -35,19 +36,19 @@ class Routing:
                 messages with the OpenAI-compatible API. Default: 4,096.
             concurrency_threshold: requests in flight, 1 to 1,024, from which on another place is chosen. Default: 64.
         """
-        return Routing("PREFIX_AWARE", prefix_length, concurrency_threshold)
+        return Routing(
+            strategy="PREFIX_AWARE", prefix_length=prefix_length, concurrency_threshold=concurrency_threshold
+        )
 
 
-@knows_its_arguments
-@dataclass(frozen=True)
-class CapacityReservation:
+class CapacityReservation(Settings):
     """An ML capacity reservation (a training plan) that an endpoint's instances are launched into, and only there.
 
     Attributes:
         arn: the reservation's ARN.
     """
 
-    arn: Any
+    arn: str
 
 
 @dataclass(frozen=True)
@@ -65,17 +66,15 @@ class UpdateSettings:
     """
 
     strategy: str
-    size: Any = None
+    size: int | None = None
     size_unit: str = "CAPACITY_PERCENT"
-    bake_seconds: Any = 0
-    termination_wait_seconds: Any = 0
-    timeout_seconds: Any = None
-    rollback_size: Any = None
+    bake_seconds: int = 0
+    termination_wait_seconds: int = 0
+    timeout_seconds: int | None = None
+    rollback_size: int | None = None
 
 
-@knows_its_arguments
-@dataclass(frozen=True)
-class Observability:
+class Observability(Settings):
     """Metrics that SageMaker publishes beyond the usual ones, and how often.
 
     Attributes:
@@ -85,9 +84,9 @@ class Observability:
             and each GPU. Default: no.
     """
 
-    frequency_seconds: Any = None
-    enhanced: Any = False
-    detailed: Any = False
+    frequency_seconds: Literal[10, 30, 60, 120, 180, 240, 300] | None = None
+    enhanced: bool = False
+    detailed: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,14 +101,12 @@ class Component:
     """
 
     label: str
-    accelerators: Any
-    memory_mib: Any
-    copies: Any
+    accelerators: int
+    memory_mib: int
+    copies: int
 
 
-@knows_its_arguments
-@dataclass(frozen=True)
-class Adapters:
+class Adapters(Settings):
     """That a model's container loads LoRA adapters beside the model, and how many.
 
     Attributes:
@@ -118,9 +115,9 @@ class Adapters:
         max_rank: the largest rank of an adapter. Default: 64.
     """
 
-    max_loaded: Any = 4
-    max_cached: Any = None
-    max_rank: Any = 64
+    max_loaded: int = Field(default=4, ge=1)
+    max_cached: int | None = Field(default=None, ge=1)
+    max_rank: int = Field(default=64, ge=1)
 
     def environment(self) -> dict[str, str]:
         """The container's variables for it (LMI documentation, "Adapters")."""
@@ -135,7 +132,7 @@ class Adapters:
 
 @dataclass(frozen=True)
 class Adapter:
-    """One LoRA adapter, as it was given.
+    """One LoRA adapter.
 
     Attributes:
         label: what to call it in violations.
@@ -144,5 +141,5 @@ class Adapter:
     """
 
     label: str
-    uri: Any
+    uri: str
     loads: bool

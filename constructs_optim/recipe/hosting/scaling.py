@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
 
 from constructs_optim.recipe.catalog import instances
-from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.planning.memory import DEFAULT_BATCH_SIZE
+from constructs_optim.recipe.settings import Settings
 
 if TYPE_CHECKING:
     from constructs_optim.recipe.planning.plan_data import Plan
@@ -27,8 +29,6 @@ SCALE_IN_COOLDOWN_SECONDS = 600
 WAKE_COOLDOWN_SECONDS = 600
 """Requests fail until the first copy has loaded. Without a pause each of these minutes would add another copy."""
 _BATCH_SIZE = "OPTION_MAX_ROLLING_BATCH_SIZE"
-# The AWS CDK writes a number that is known only at deployment as one that no setting can be.
-_NUMBER_TOKENS_BELOW = -1e280
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,7 @@ class ScheduleRequest:
     end: Any = None
 
 
-@knows_its_arguments
-@dataclass(frozen=True)
-class ScalingStep:
+class ScalingStep(Settings):
     """By how much to scale while a metric is within bounds.
 
     Attributes:
@@ -79,9 +77,9 @@ class ScalingStep:
             begins, and the last has no end.
     """
 
-    change: Any
-    lower: Any = None
-    upper: Any = None
+    change: int
+    lower: float | None = Field(default=None, allow_inf_nan=False)
+    upper: float | None = Field(default=None, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
@@ -89,21 +87,21 @@ class StepRequest:
     """A step scaling policy as it was asked for."""
 
     location: str
-    steps: Sequence[Any]
+    steps: Sequence[ScalingStep]
     adjustment: Any = "ChangeInCapacity"
     cooldown: Any = 0
     evaluation_periods: Any = 1
     datapoints_to_alarm: Any = None
 
-    def rising(self) -> list[Any]:
+    def rising(self) -> list[ScalingStep]:
         """The steps for a metric that is too high, from the lowest on."""
-        return sorted((s for s in self.steps if self._adds(s)), key=lambda step: step.lower)
+        return sorted((step for step in self.steps if self._adds(step)), key=lambda step: step.lower or 0)
 
-    def falling(self) -> list[Any]:
+    def falling(self) -> list[ScalingStep]:
         """The steps for a metric that is too low, from the highest on."""
-        return sorted((s for s in self.steps if not self._adds(s)), key=lambda step: -step.upper)
+        return sorted((step for step in self.steps if not self._adds(step)), key=lambda step: -(step.upper or 0))
 
-    def _adds(self, step: Any) -> bool:
+    def _adds(self, step: ScalingStep) -> bool:
         return step.lower is not None if self.adjustment == "ExactCapacity" else step.change > 0
 
 
@@ -132,11 +130,6 @@ class Scaling:
     def asked(self, **more: Any) -> Scaling:
         """The same scaling with what is asked for now."""
         return replace(self, **more)
-
-
-def is_known(value: Any) -> TypeGuard[Any]:
-    """Whether a number is known now: not None, and no AWS CDK token."""
-    return value is not None and not (isinstance(value, float) and value < _NUMBER_TOKENS_BELOW)
 
 
 def requests_in_flight(plan: Plan) -> int:
@@ -194,22 +187,22 @@ def managed_instances(
     return math.ceil(min_copies / fitting), max(1, math.ceil((max_copies + update_copies) / fitting))
 
 
-def step_adjustments(steps: Sequence[Any], *, rising: bool) -> tuple[float, list[dict[str, Any]]]:
+def step_adjustments(steps: Sequence[ScalingStep], *, rising: bool) -> tuple[float, list[dict[str, Any]]]:
     """A policy's alarm threshold and its ``StepAdjustments``, whose bounds count from the threshold.
 
     Args:
         steps: :meth:`StepRequest.rising` or :meth:`StepRequest.falling`, which rules have found to follow each other.
         rising: which of them.
     """
-    near = [step.lower if rising else step.upper for step in steps]
+    near = [(step.lower if rising else step.upper) or 0 for step in steps]
     threshold = near[0]
     edges = ("metricIntervalLowerBound", "metricIntervalUpperBound")
     begins, ends = edges if rising else edges[::-1]
     adjustments: list[dict[str, Any]] = []
-    for place, step in enumerate(steps):
-        bounds = {begins: near[place] - threshold}
-        if place + 1 < len(steps):
-            bounds[ends] = near[place + 1] - threshold
+    for index, step in enumerate(steps):
+        bounds = {begins: near[index] - threshold}
+        if index + 1 < len(steps):
+            bounds[ends] = near[index + 1] - threshold
         adjustments.append({**dict(sorted(bounds.items())), "scalingAdjustment": step.change})
     return threshold, adjustments
 

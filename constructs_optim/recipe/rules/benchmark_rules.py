@@ -8,12 +8,11 @@ from typing import Any
 
 from constructs_optim.recipe.catalog.resource_types import WORKLOAD_CONFIG, is_missing, regions_with
 from constructs_optim.recipe.evaluation import Benchmark
-from constructs_optim.recipe.hosting.scaling import is_known
-from constructs_optim.recipe.tokens import is_token
+from constructs_optim.recipe.tokens import is_known, is_token
 
 from .component_rules import TYPES_BY_REGION
 from .registry import Finding, rule
-from .scaling_rules import CRON, RATE, is_number, is_whole
+from .scaling_rules import CRON, RATE, is_number
 
 _JOBS = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIBenchmarkJob.html"
 _CONFIGS = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIWorkloadConfig.html"
@@ -56,47 +55,6 @@ _OPEN = ("warmup_", "image_", "video_")
 
 
 @rule(
-    "OPT140",
-    title="A benchmark has numbers of users",
-    reason="each number of users that are simulated at once is a measurement of its own",
-    link=_JOBS,
-    of=Benchmark,
-)
-def _there_are_users(benchmark: Benchmark) -> Iterator[Finding]:
-    users = benchmark.workload.concurrency
-    if not users:
-        yield Finding("workload.concurrency", list(users), "at least one number of users, such as [1, 8, 32]")
-    for each in users:
-        if not is_whole(each, 1):
-            yield Finding("workload.concurrency", each, "whole numbers of users from 1 on, such as [1, 8, 32]")
-
-
-@rule(
-    "OPT141",
-    title="A workload's numbers are whole",
-    reason="tokens, requests and seconds are counted",
-    link=_CONFIGS,
-    of=Benchmark,
-)
-def _numbers_are_whole(benchmark: Benchmark) -> Iterator[Finding]:
-    workload = benchmark.workload
-    for name, least in (
-        ("input_tokens", 1),
-        ("input_tokens_stddev", 0),
-        ("output_tokens", 1),
-        ("output_tokens_stddev", 0),
-        ("requests", 1),
-        ("duration_seconds", 1),
-        ("warmup_requests", 0),
-        ("request_timeout_seconds", 1),
-        ("seed", 0),
-    ):
-        value: Any = getattr(workload, name)
-        if value is not None and not is_whole(value, least):
-            yield Finding(f"workload.{name}", value, f"a whole number from {least} on")
-
-
-@rule(
     "OPT142",
     title="A workload ends by its requests or by its time",
     reason="a number of requests and a duration each say when a measurement ends",
@@ -107,12 +65,12 @@ def _one_end(benchmark: Benchmark) -> Iterator[Finding]:
     workload = benchmark.workload
     if workload.requests is not None and workload.duration_seconds is not None:
         yield Finding("workload.duration_seconds", workload.duration_seconds, "requests or duration_seconds alone")
-    known = [users for users in workload.concurrency if is_whole(users, 1)]
-    if is_whole(workload.requests, 1) and known and workload.requests < max(known):
+    most = max(workload.concurrency)
+    if workload.requests is not None and workload.requests < most:
         yield Finding(
             "workload.requests",
             workload.requests,
-            f"{max(known)} or more: with fewer requests than users, some of the users send none",
+            f"{most} or more: with fewer requests than users, some of the users send none",
         )
 
 
@@ -212,15 +170,6 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
     if users is not None and users not in benchmark.workload.concurrency:
         listed = ", ".join(str(each) for each in benchmark.workload.concurrency)
         yield Finding("require.at_concurrency", users, f"one of the workload's numbers of users: {listed}")
-    if required.quality is not None:
-        for name in ("min_identical", "max_difference"):
-            value = getattr(required.quality, name)
-            if not _is_share(value):
-                yield Finding(f"quality.{name}", value, "a share from 0 to 1")
-        for name in ("max_tokens", "most_prompts"):
-            value = getattr(required.quality, name)
-            if not is_whole(value, 1):
-                yield Finding(f"quality.{name}", value, "a whole number from 1 on")
 
 
 @rule(

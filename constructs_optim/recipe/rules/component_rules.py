@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from constructs_optim.recipe.catalog.instances import InstanceRow
 from constructs_optim.recipe.catalog.resource_types import INFERENCE_COMPONENT, is_missing, regions_with
 from constructs_optim.recipe.hosting import (
-    Adapters,
     Component,
     Hosting,
     instances_for_copies,
@@ -128,8 +127,7 @@ def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Fin
 def _adapters_are_archives(hosting: Hosting) -> Iterator[Finding]:
     for adapter in hosting.adapters:
         uri = adapter.uri
-        named = isinstance(uri, str) and (is_token(uri) or (uri.startswith("s3://") and uri.endswith(".tar.gz")))
-        if not named:
+        if not is_token(uri) and not (uri.startswith("s3://") and uri.endswith(".tar.gz")):
             yield Finding(f"{adapter.label}.artifact_uri", uri, "s3://bucket/adapters/sql.tar.gz")
 
 
@@ -144,27 +142,6 @@ def _the_base_loads_adapters(hosting: Hosting) -> Iterator[Finding]:
     for adapter in hosting.adapters:
         if not adapter.loads:
             yield Finding(adapter.label, adapter.uri, "adapters=Adapters(max_loaded=4, max_rank=64) for the model")
-
-
-@rule(
-    "OPT136",
-    title="A container loads a number of adapters of a rank",
-    reason="numbers and ranks of adapters are whole and above zero",
-    link="https://docs.djl.ai/master/docs/serving/serving/docs/adapters.html",
-    of=Hosting,
-)
-def _adapters_are_counted(hosting: Hosting) -> Iterator[Finding]:
-    given = hosting.adapter_settings
-    if given is None:
-        return
-    if not isinstance(given, Adapters):
-        yield Finding("adapters", given, "Adapters(max_loaded=4, max_rank=64)", reason="this is no Adapters")
-        return
-    for name, value in (("max_loaded", given.max_loaded), ("max_rank", given.max_rank)):
-        if not in_range(value, 1):
-            yield Finding(f"adapters.{name}", value, "a whole number from 1 on")
-    if given.max_cached is not None and not in_range(given.max_cached, 1):
-        yield Finding("adapters.max_cached", given.max_cached, "a whole number from 1 on")
 
 
 @rule(

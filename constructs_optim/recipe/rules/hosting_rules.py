@@ -12,10 +12,12 @@ from typing import Any
 from constructs_optim.recipe.errors import Described
 from constructs_optim.recipe.hosting import (
     COMPONENT_STARTUP_SECONDS,
+    Adapters,
     CapacityReservation,
     Hosting,
     Observability,
     Routing,
+    UpdateSettings,
 )
 from constructs_optim.recipe.tokens import is_token
 
@@ -23,9 +25,7 @@ from .registry import Finding, rule
 
 _CONFIG = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html"
 _VARIANT = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html"
-_ROUTING = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantRoutingConfig.html"
 _POOL = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_InstancePool.html"
-_METRICS = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html"
 _ASYNC = "https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference.html"
 _RESOURCES = "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_SageMaker.html"
 _STARTUP_SECONDS = 3600
@@ -35,7 +35,7 @@ _ENDPOINT_PATIENCE, _COMPONENT_PATIENCE = 9600, 7200
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _RESERVATION = re.compile(r"arn:aws[a-z\-]*:sagemaker:[a-z0-9\-]*:[0-9]{12}:[a-z0-9\-]{1,14}/.*")
 _MOST_POOLS = 5
-_FREQUENCIES = (10, 30, 60, 120, 180, 240, 300)
+_RESERVATION_EXAMPLE = 'CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")'
 # The API's machine images, and the kind of accelerator whose drivers they have.
 _IMAGES = {
     "al2-ami-sagemaker-inference-gpu-2": "gpu",
@@ -110,23 +110,21 @@ def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
 
 @rule(
     "OPT103",
-    title="The routing's settings are in range",
-    reason="prefix-aware routing compares 1,024 to 65,536 bytes and holds to an instance up to a threshold of 1 to "
-    "1,024 requests",
-    link=_ROUTING,
+    title="Hosting options are objects of this library",
+    reason="an option is made by its class",
+    link=_CONFIG,
     of=Hosting,
 )
-def _routing_is_valid(hosting: Hosting) -> Iterator[Finding]:
-    routing = hosting.routing
-    if routing is None:
-        return
-    if not isinstance(routing, Routing):
-        yield Finding("variant.routing", routing, "Routing.least_outstanding_requests()", reason="this is no Routing")
-    elif routing.strategy == "PREFIX_AWARE":
-        if not in_range(routing.prefix_length, 1024, 65536):
-            yield Finding("variant.routing.prefix_length", routing.prefix_length, "1024 to 65536")
-        if not in_range(routing.concurrency_threshold, 1, 1024):
-            yield Finding("variant.routing.concurrency_threshold", routing.concurrency_threshold, "1 to 1024")
+def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
+    for path, option, kind, example in (
+        ("adapters", hosting.adapter_settings, Adapters, "Adapters(max_loaded=4, max_rank=64)"),
+        ("variant.capacity_reservation", hosting.capacity_reservation, CapacityReservation, _RESERVATION_EXAMPLE),
+        ("monitoring.observability", hosting.observability, Observability, "Observability(enhanced=True)"),
+        ("variant.routing", hosting.routing, Routing, "Routing.least_outstanding_requests()"),
+        ("update_policy", hosting.update, UpdateSettings, "UpdatePolicy.all_at_once()"),
+    ):
+        if option is not None and not isinstance(option, kind):
+            yield Finding(path, option, example)
 
 
 @rule(
@@ -257,43 +255,16 @@ def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
 )
 def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
     reservation = hosting.capacity_reservation
-    if reservation is None:
-        return
-    example = 'CapacityReservation("arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")'
     if not isinstance(reservation, CapacityReservation):
-        yield Finding("variant.capacity_reservation", reservation, example)
         return
-    arn = reservation.arn
-    if not isinstance(arn, str) or not (is_token(arn) or _RESERVATION.fullmatch(arn)):
-        yield Finding("variant.capacity_reservation.arn", arn, example)
+    if not (is_token(reservation.arn) or _RESERVATION.fullmatch(reservation.arn)):
+        yield Finding("variant.capacity_reservation.arn", reservation.arn, _RESERVATION_EXAMPLE)
     if hosting.pooled and len(hosting.instance_types) > 1:
         yield Finding(
             "variant.capacity_reservation",
             "with instance_pools",
             "a reservation for one instance type, or pools",
             reason="a reservation is of one instance type, and SageMaker launches nothing outside it",
-        )
-
-
-@rule(
-    "OPT110",
-    title="Metrics are published at one of the service's intervals",
-    reason=f"the intervals are {', '.join(map(str, _FREQUENCIES))} seconds",
-    link=_METRICS,
-    of=Hosting,
-)
-def _metrics_are_published_in_time(hosting: Hosting) -> Iterator[Finding]:
-    given = hosting.observability
-    if given is None:
-        return
-    if not isinstance(given, Observability):
-        yield Finding(
-            "monitoring.observability", given, "Observability(enhanced=True)", reason="this is no Observability"
-        )
-        return
-    if given.frequency_seconds is not None and given.frequency_seconds not in _FREQUENCIES:
-        yield Finding(
-            "monitoring.observability.frequency_seconds", given.frequency_seconds, ", ".join(map(str, _FREQUENCIES))
         )
 
 

@@ -117,7 +117,7 @@ def _region_has_jobs(request: RecommendationRequest) -> Iterator[Finding]:
     of=RecommendationRequest,
 )
 def _reservations_are_arns(request: RecommendationRequest) -> Iterator[Finding]:
-    example = 'CapacityReservation("arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")'
+    example = 'CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")'
     for place, reservation in enumerate(request.capacity_reservations):
         if not isinstance(reservation, CapacityReservation):
             yield Finding(f"capacity_reservations[{place}]", reservation, example)

@@ -13,9 +13,8 @@ from constructs_optim.recipe.hosting.scaling import (
     Scaling,
     ScheduleRequest,
     StepRequest,
-    is_known,
 )
-from constructs_optim.recipe.tokens import is_token
+from constructs_optim.recipe.tokens import is_known, is_token
 
 from .registry import Finding, rule
 
@@ -202,25 +201,17 @@ def _malformed(request: StepRequest) -> Iterator[Finding]:
         yield Finding(f"{request.location}.steps", f"{len(request.steps)} steps", f"1 to {_MOST_STEPS} steps")
     for place, step in enumerate(request.steps):
         where = f"{request.location}.steps[{place}]"
-        if (
-            not isinstance(step.change, int)
-            or isinstance(step.change, bool)
-            or (step.change < 0 if exact else not step.change)
-        ):
+        if step.change < 0 if exact else not step.change:
             wanted = "a whole number from 0 on" if exact else "a whole number: above zero to add, below it to take away"
             yield Finding(f"{where}.change", step.change, wanted)
-            continue
-        bounds = [bound for bound in (step.lower, step.upper) if bound is not None]
-        if not all(is_number(bound) for bound in bounds):
-            yield Finding(f"{where}.lower", [step.lower, step.upper], "numbers in the metric's unit")
-        elif exact and not bounds:
+        elif exact and step.lower is None and step.upper is None:
             yield Finding(f"{where}.lower", None, "lower=... for a metric that rises, upper=... for one that falls")
         elif not exact and step.change > 0 and step.lower is None:
             yield Finding(f"{where}.lower", None, "where the step begins: a step that adds needs it")
         elif not exact and step.change < 0 and step.upper is None:
             yield Finding(f"{where}.upper", None, "where the step begins: a step that takes away needs it")
-        elif len(bounds) == 2 and step.lower >= step.upper:
-            yield Finding(f"{where}.upper", step.upper, f"more than the step's lower bound, {step.lower}")
+        elif step.lower is not None and step.upper is not None and step.lower >= step.upper:
+            yield Finding(f"{where}.upper", step.upper, f"more than the step's lower bound, {step.lower:g}")
     periods, datapoints = request.evaluation_periods, request.datapoints_to_alarm
     if not is_whole(periods, 1):
         yield Finding(f"{request.location}.evaluation_periods", periods, "a whole number from 1 on")
@@ -239,15 +230,16 @@ def _out_of_order(request: StepRequest) -> Iterator[Finding]:
                 yield Finding(f"{where}.{near}", begin, "one step for each value of the metric; two begin here")
             elif end is not None and end != begin:
                 wanted = (
-                    f"{begin}, where the next step begins"
+                    f"{begin:g}, where the next step begins"
                     if following is not None
                     else (f"no {last} bound: beyond it nothing would scale")
                 )
                 yield Finding(f"{where}.{far}", end, wanted)
-    if rising and falling and rising[0].lower <= falling[0].upper:
+    up, down = (rising[0].lower if rising else None), (falling[0].upper if falling else None)
+    if up is not None and down is not None and up <= down:
         yield Finding(
             f"{request.location}.steps",
-            f"up from {rising[0].lower}, down from {falling[0].upper}",
+            f"up from {up:g}, down from {down:g}",
             "room between the two: capacity would be added and taken away in turns",
         )
 

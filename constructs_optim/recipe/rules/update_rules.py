@@ -31,10 +31,7 @@ _SHARES = {"CANARY": (1, 50), "LINEAR": (10, 50), "ROLLING": (5, 50)}
 )
 def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
     update = hosting.update
-    if update is None:
-        return
     if not isinstance(update, UpdateSettings):
-        yield Finding("update_policy", update, "UpdatePolicy.all_at_once()", reason="this is no UpdatePolicy")
         return
     least, most = _SHARES.get(update.strategy, (None, None))
     sizes = [("size", update.size)] if least is not None else []
@@ -142,4 +139,5 @@ def _steps(update: UpdateSettings, instances: Any) -> int | None:
     if update.strategy in ("ALL_AT_ONCE", "CANARY"):
         return 1
     whole = 100 if update.size_unit == "CAPACITY_PERCENT" else instances
-    return math.ceil(whole / update.size) if in_range(update.size, 1) and in_range(whole, 1) else None
+    size = update.size or 0
+    return math.ceil(whole / size) if in_range(size, 1) and in_range(whole, 1) else None
