@@ -53,7 +53,7 @@ def described(sagemaker: Any, model_id: str, **more: str) -> HubDocument:
 def test_the_models_that_are_known_are_those_of_the_catalog(sagemaker: Any) -> None:
     assert sorted(known_models()) == sorted(models.by_id())
     for model_id, model in models.by_id().items():
-        assert known_models()[model_id]["draft"] is ("sagemaker_draft_model" in model.supports), model_id
+        assert bool(known_models()[model_id]["draft"]) is ("sagemaker_draft_model" in model.supports), model_id
     listed = [content["HubContentName"] for content in sagemaker.list_hub_contents(**HUB)["HubContentSummaries"]]
     assert set(models.by_id()) <= set(listed)
 
