@@ -90,11 +90,11 @@ def catalog_command(
 def _is_wanted(row: Row, family: str | None, supports: Sequence[Supported]) -> bool:
     if family is not None and str(row["family"]).lower() != family.lower():
         return False
-    return all(row[feature.name] for feature in supports)
+    return all(feature.name in row["supports"] for feature in supports)
 
 
 def _model(row: Row) -> list[str]:
-    supported = [feature.value for feature in Supported if row[feature.name]]
+    supported = [feature.value for feature in Supported if feature.name in row["supports"]]
     return [
         row["model_id"],
         row["family"],

@@ -12,7 +12,7 @@ from constructs_optim.recipe import Model, Plan, RecipeError
 from constructs_optim.recipe.lock import LOCK_FILE
 from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.report import plan_report, refusal_report
-from constructs_optim.recipe.techniques.parsing import parse
+from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, parse
 
 from ..presentation import Format, FormatOption, print_fields, print_json
 from .lock import read_lock
@@ -41,8 +41,8 @@ def plan_command(
         if model_s3 is not None
         else Model.jumpstart(model or "", version=model_version, accept_eula=accept_eula)
     )
-    techniques: list[Any] = [parse(text) for text in technique]
     try:
+        techniques = [_parsed(text) for text in technique]
         result = plan(
             model=source,
             techniques=techniques,
@@ -60,6 +60,14 @@ def plan_command(
         print_json(plan_report(result))
     else:
         print_fields(_fields(result))
+
+
+def _parsed(text: str) -> Any:
+    """The technique; the text itself where it names none, which a rule reports with all other violations."""
+    try:
+        return parse(text)
+    except UnknownTechniqueError:
+        return text
 
 
 def _fields(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -250,7 +250,7 @@ def _print_ranking(shown: Sequence[Candidate], baseline: Baseline | None) -> Non
         column.justify = "left" if heading in ("recipe", "instance type") else "right"
     for rank, candidate in enumerate(shown, 1):
         names = [
-            technique.label if technique.kind == "pre_optimized" else technique.method.replace("_", " ")
+            technique.label if technique.kind == "pre_optimized" else technique.name.replace("_", " ")
             for technique in candidate.plan.techniques
         ]
         cells = _figures(candidate.price_per_hour, candidate.plan.memory, candidate.at_best)
