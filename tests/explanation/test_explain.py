@@ -25,7 +25,7 @@ from constructs_optim.cli.explanation.text import print_explanation
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.evidence import Prices, StackEvidence, StoreContents
 from constructs_optim.explanation.explain import explain
-from constructs_optim.explanation.markdown import MARKER, markdown
+from constructs_optim.explanation.rendering.markdown import MARKER, markdown
 from constructs_optim.explanation.report import EndpointReport, Report
 
 from ..constructs.stacks import ENVIRONMENT, KEY_OF_THE_HEADLINE, endpoint

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from pydantic import BaseModel
 
-from constructs_optim.explanation.markdown import markdown
+from constructs_optim.explanation.rendering.markdown import markdown
 from constructs_optim.explanation.report import Report
 
 # GitHub renders CommonMark with tables, struck-out text, and links where a URL, a person or an issue is named.

@@ -12,7 +12,7 @@ import typer
 
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.explain import explain
-from constructs_optim.explanation.markdown import markdown
+from constructs_optim.explanation.rendering.markdown import markdown
 from constructs_optim.explanation.report import Report
 
 from ..aws import Account, Profile, Region, bucket_name, errors_explained, failed

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from constructs_optim.explanation.formatting import counted
-from constructs_optim.explanation.outline import (
+from constructs_optim.explanation.rendering.outline import (
     Block,
     Heading,
     Items,

@@ -63,7 +63,7 @@ def plan_command(
 
 
 def _parsed(text: str) -> Any:
-    """The technique; the text itself where it names none, which a rule reports with all else that is wrong."""
+    """The technique; the text itself where it names none, which a rule reports with all other violations."""
     try:
         return parse(text)
     except UnknownTechniqueError:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from ..report import Report
 from .outline import Block, Heading, Items, Paragraph, Statements, Topics, cost_summary, outcomes, outline
-from .report import Report
 
 MARKER = "<!-- constructs-optim explain -->"
 """The first line: by it a workflow finds its comment again."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from .formatting import counted
-from .report import EndpointReport, JobReport, PermissionChange, Report, ResourceReport, StackReport, Statement
-from .sentences import cost_range
+from ..formatting import counted
+from ..report import EndpointReport, JobReport, PermissionChange, Report, ResourceReport, StackReport, Statement
+from ..sentences import cost_range
 
 _TOPICS = {
     "recipe": "Recipe",

@@ -1,0 +1,1 @@
+"""Renders a report: the outline that every rendering follows, and Markdown."""
