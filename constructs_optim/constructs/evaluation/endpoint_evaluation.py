@@ -38,8 +38,8 @@ from constructs_optim.recipe.evaluation import (
 from constructs_optim.recipe.evaluation.requirements import REGRESSION_METRICS
 from constructs_optim.recipe.rules import check, warnings
 
+from .benchmark_jobs import workload_config_name
 from .evaluation_service import EvaluationService
-from .workload_config import workload_config_name
 
 if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.dashboard_evaluation import EvaluatedModel

@@ -25,6 +25,8 @@ Arn = str | Mapping[str, Any]
 NO_RESOURCES = "the service knows no resource-level permission for it (IAM service authorization reference)"
 """The reason for ``Resource: "*"``."""
 
+INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
+"""What whoever sends requests to an endpoint does."""
 KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
 """What reading and writing objects takes of the KMS key that encrypts them."""
 # API reference, OutputDataConfig.KmsKeyId: "the SageMaker execution role must include permissions to call kms:Encrypt".
