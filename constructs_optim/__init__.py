@@ -23,7 +23,7 @@ def _public_names() -> dict[str, str]:
 _MODULES = _public_names()
 _TECHNIQUES = ("Compilation", "FineTune", "Medusa", "PreOptimized", "Quantization", "Sharding", "SpeculativeDecoding")
 
-__all__ = sorted(_MODULES)
+__all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll] - type checkers read the stub
 
 
 def __getattr__(name: str) -> Any:

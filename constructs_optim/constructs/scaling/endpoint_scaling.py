@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from aws_cdk import Duration
 from aws_cdk import aws_applicationautoscaling as scaling
@@ -11,28 +12,24 @@ from constructs import Construct
 
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.refusal import refuse
+from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.hosting.scaling import (
     HEADROOM,
+    SCALE_IN_COOLDOWN_SECONDS,
+    SCALE_OUT_COOLDOWN_SECONDS,
     WAKE_COOLDOWN_SECONDS,
     Scaling,
     ScalingDefaults,
     ScalingStep,
     ScheduleRequest,
     StepRequest,
+    TargetRequest,
     invocations_target,
 )
 from constructs_optim.recipe.rules import check
-from constructs_optim.recipe.rules.scaling_rules import is_number
+from constructs_optim.recipe.rules.scaling_rules import in_utc, is_number
 from constructs_optim.recipe.tokens import is_known
 
-from .scaling_properties import (
-    TrackingOptions,
-    scheduled_action,
-    seconds,
-    target_request,
-    tracking_configuration,
-)
-from .scaling_schedules import ScalingSchedules
 from .scaling_target import NAMESPACE, AsyncVariantTarget, ComponentTarget, VariantTarget
 from .step_scaling import StepScaling, WakeUp
 
@@ -42,7 +39,32 @@ if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 
 
-class EndpointScaling(ScalingSchedules, Construct):
+class TrackingOptions(TypedDict, total=False):
+    """What may be chosen of every policy that holds a metric near a target.
+
+    ``scale_in_cooldown`` is the pause after capacity was taken away (default: 10 minutes; a copy that is missed again
+    has to load tens of gigabytes), ``scale_out_cooldown`` the one after capacity was added (default: 1 minute). With
+    ``disable_scale_in`` the policy only adds (default: it takes away as well).
+    """
+
+    scale_in_cooldown: Duration
+    scale_out_cooldown: Duration
+    disable_scale_in: bool
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """What may be chosen of every schedule.
+
+    ``time_zone`` is a name such as ``Europe/Berlin`` (default: UTC). The schedule begins at ``start`` (default: at
+    once) and is over at ``end`` (default: never); both are in UTC where they have no time zone.
+    """
+
+    time_zone: str
+    start: dt.datetime
+    end: dt.datetime
+
+
+class EndpointScaling(Construct):
     """The range an endpoint scales in; each ``on_...`` adds a policy that moves it within the range.
 
     Policies add up: where they disagree, the one that wants most capacity wins. Where the endpoint may have no copy at
@@ -282,7 +304,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         """
         place = f"on_steps({id!r})"
         refuse_wrong_kinds(place=f"{place}.", cooldown=cooldown)
-        pause = seconds(cooldown, 300)
+        pause = _seconds(cooldown, 300)
         request = StepRequest(place, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
         refuse(check(self._asked.asked(ids=self._ids, new_id=id, steps=[request])))
         self._ids += [id, f"{id}Out", f"{id}In"]
@@ -296,14 +318,86 @@ class EndpointScaling(ScalingSchedules, Construct):
         )
         return self
 
-    @property
-    def _declared_range(self) -> tuple[int, int]:
-        return self._asked.min_capacity, self._asked.max_capacity
+    def on_schedule(
+        self,
+        id: str,
+        *,
+        schedule: scaling.Schedule | str,
+        min_capacity: int | None = None,
+        max_capacity: int | None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> EndpointScaling:
+        """Change the range at certain times. Policies go on within the new one.
+
+        Args:
+            id: the scheduled action's name.
+            schedule: when, as ``aws_applicationautoscaling.Schedule`` or as text: ``cron(0 7 ? * MON-FRI *)``.
+            min_capacity: the fewest instances or copies from then on. Default: as before.
+            max_capacity: the most from then on. Default: as before.
+            options: time zone, start and end: see :class:`ScheduleOptions`.
+
+        Raises:
+            RecipeError: when the schedule cannot be kept, or the id is taken.
+        """
+        expression = schedule if isinstance(schedule, str) else getattr(schedule, "expression_string", schedule)
+        place = f"on_schedule({id!r})"
+        self._add_schedule(id, ScheduleRequest(place, expression, min_capacity, max_capacity, **options))
+        return self
+
+    def stop_on(
+        self,
+        *,
+        schedule: scaling.Schedule | str,
+        id: str = "Stop",
+        **options: Unpack[ScheduleOptions],
+    ) -> EndpointScaling:
+        """Stop the endpoint at certain times: no copies, and no request that starts one. Artifact and endpoint stay.
+
+        Args:
+            schedule: when, as ``aws_applicationautoscaling.Schedule`` or as text: ``cron(0 19 ? * MON-FRI *)``.
+            id: the scheduled action's name. Default: ``Stop``.
+            options: time zone, start and end: see :class:`ScheduleOptions`.
+
+        Raises:
+            RecipeError: for a variant, which keeps an instance, or when the schedule cannot be kept.
+        """
+        return self.on_schedule(id, schedule=schedule, min_capacity=0, max_capacity=0, **options)
+
+    def start_on(
+        self,
+        *,
+        schedule: scaling.Schedule | str,
+        id: str = "Start",
+        min_capacity: int | None = None,
+        max_capacity: int | None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> EndpointScaling:
+        """Start the endpoint at certain times, after :meth:`stop_on`.
+
+        Args:
+            schedule: when, as ``aws_applicationautoscaling.Schedule`` or as text: ``cron(0 7 ? * MON-FRI *)``. A model
+                takes minutes to load: be early.
+            id: the scheduled action's name. Default: ``Start``.
+            min_capacity: the fewest copies from then on. Default: the range's minimum, and at least 1.
+            max_capacity: the most from then on. Default: the range's maximum.
+            options: time zone, start and end: see :class:`ScheduleOptions`.
+
+        Raises:
+            RecipeError: when the schedule cannot be kept.
+        """
+        least, most = self._asked.min_capacity, self._asked.max_capacity
+        return self.on_schedule(
+            id,
+            schedule=schedule,
+            min_capacity=min_capacity if min_capacity is not None else (max(1, least) if is_known(least) else least),
+            max_capacity=max_capacity if max_capacity is not None else most,
+            **options,
+        )
 
     def _add_schedule(self, id: str, request: ScheduleRequest) -> None:
         refuse(check(self._asked.asked(ids=self._ids, new_id=id, schedules=[request])))
         self._ids.append(id)
-        self._scheduled.append(scheduled_action(id, request))
+        self._scheduled.append(_scheduled_action(id, request))
         # The property's type lists the classes that the same dictionaries are made of.
         self._target.scheduled_actions = self._scheduled  # pyright: ignore[reportAttributeAccessIssue]
         self._widen(request.min_capacity, request.max_capacity)
@@ -316,7 +410,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         target: Any,
         options: TrackingOptions,
     ) -> EndpointScaling:
-        request = target_request(place, target, options)
+        request = _target_request(place, target, options)
         refuse(check(self._asked.asked(ids=self._ids, new_id=id, targets=[request])))
         self._ids.append(id)
         scaling.CfnScalingPolicy(
@@ -325,7 +419,7 @@ class EndpointScaling(ScalingSchedules, Construct):
             policy_name=id,
             policy_type="TargetTrackingScaling",
             scaling_target_id=self._target.ref,
-            target_tracking_scaling_policy_configuration=tracking_configuration(metric, request, options),
+            target_tracking_scaling_policy_configuration=_tracking_configuration(metric, request, options),
         )
         return self
 
@@ -361,5 +455,50 @@ class EndpointScaling(ScalingSchedules, Construct):
             self,
             scaling_target_id=self._target.ref,
             metric=metric,
-            cooldown_seconds=int(seconds(self._wake_cooldown, WAKE_COOLDOWN_SECONDS)),
+            cooldown_seconds=int(_seconds(self._wake_cooldown, WAKE_COOLDOWN_SECONDS)),
         )
+
+
+def _seconds(duration: Duration | None, default: int) -> Any:
+    """In whole seconds, or in parts of one, for a rule to refuse."""
+    return default if duration is None else duration.to_milliseconds() / 1000
+
+
+def _target_request(place: str, target: Any, options: TrackingOptions) -> TargetRequest:
+    """A target tracking policy for rules to look at."""
+    for name in set(options) - set(TrackingOptions.__annotations__):
+        near = " or ".join(close_matches(name, TrackingOptions.__annotations__)[:2])
+        raise TypeError(f"{place}() has no argument {name!r}" + (f" (did you mean {near}?)" if near else ""))
+    refuse_wrong_kinds(place=f"{place}.", **options)
+    given = (
+        ("scale_in_cooldown", _seconds(options.get("scale_in_cooldown"), SCALE_IN_COOLDOWN_SECONDS)),
+        ("scale_out_cooldown", _seconds(options.get("scale_out_cooldown"), SCALE_OUT_COOLDOWN_SECONDS)),
+    )
+    return TargetRequest(place, target, given)
+
+
+def _tracking_configuration(
+    metric: Mapping[str, Any], request: TargetRequest, options: TrackingOptions
+) -> dict[str, Any]:
+    """The ``targetTrackingScalingPolicyConfiguration`` of a policy."""
+    cooldowns = dict(request.cooldowns)
+    return {
+        **metric,
+        "targetValue": request.target,
+        "scaleInCooldown": int(cooldowns["scale_in_cooldown"]),
+        "scaleOutCooldown": int(cooldowns["scale_out_cooldown"]),
+        **({"disableScaleIn": True} if options.get("disable_scale_in") else {}),
+    }
+
+
+def _scheduled_action(name: str, request: ScheduleRequest) -> dict[str, Any]:
+    """One of the ``scheduledActions`` of a scalable target."""
+    limits = {"maxCapacity": request.max_capacity, "minCapacity": request.min_capacity}
+    times = {"endTime": request.end, "startTime": request.start}
+    return {
+        **{key: in_utc(time) for key, time in times.items() if time is not None},
+        "scalableTargetAction": {key: value for key, value in limits.items() if value is not None},
+        "schedule": request.expression,
+        "scheduledActionName": name,
+        **({"timezone": request.time_zone} if request.time_zone is not None else {}),
+    }
