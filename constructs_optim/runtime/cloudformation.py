@@ -46,7 +46,7 @@ class Event(TypedDict):
 
 
 def not_created(request: str) -> str:
-    """The physical id of a resource whose creation by ``request`` failed: it tells what its deletion is about."""
+    """The physical id of a resource whose creation by ``request`` failed: its deletion knows the request by it."""
     return f"{_NOT_CREATED}{request}"
 
 

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .cloudformation import Event, not_created, respond
 from .errors import DeploymentError, Superseded, code_of, message_of
-from .telemetry import log
+from .telemetry import Counted, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -45,16 +45,16 @@ def handle(
         created, data = _patiently(lambda: ensure(event), context)
         respond(event, physical_id=created, data=data)
     except Superseded as superseded:
-        # CloudFormation does not wait for this answer any more, and the later request has its own.
+        # CloudFormation does not wait for this response any more, and the later request has its own.
         log("superseded", reason=str(superseded))
     except DeploymentError as error:
-        log("failed", reason=str(error))
+        log(Counted.deployment_failed, reason=str(error))
         respond(event, physical_id=physical_id, failure=f"{event['LogicalResourceId']}: {error}")
     except (ClientError, BotoCoreError) as error:
-        log("failed", reason=str(error))
+        log(Counted.deployment_failed, reason=str(error))
         respond(event, physical_id=physical_id, failure=f"{event['LogicalResourceId']}: {_explained(error, event)}")
     except Exception as error:
-        log("failed", reason=repr(error), traceback=traceback.format_exc())
+        log(Counted.deployment_failed, reason=repr(error), traceback=traceback.format_exc())
         # Answered, not raised: CloudFormation invokes asynchronously, and Lambda would repeat a failed invocation
         # after the stack has rolled back.
         respond(
@@ -117,10 +117,10 @@ def _explained(error: ClientError | BotoCoreError, event: Event) -> str:
     next_step = _NEXT_STEPS.get(code) or ("the service failed; deploy again" if status >= 500 else "")
     store = event["ResourceProperties"].get("Bucket")
     if next_step == _PERMISSIONS and store:
-        # S3 tells those of another account nothing but "Access Denied".
+        # Another account gets nothing but "Access Denied" from S3.
         account = event["StackId"].split(":")[4]
         next_step += (
             f". If the store {store} is another account's, that one has to share it with this one, {account} "
             "(ArtifactStore.share_with_account)"
         )
-    return f"{error.operation_name} answered {code}: {message}" + (f". Next: {next_step}" if next_step else "")
+    return f"{error.operation_name} failed with {code}: {message}" + (f". Next: {next_step}" if next_step else "")

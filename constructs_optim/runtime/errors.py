@@ -1,4 +1,4 @@
-"""Errors a handler turns into the sentence a user reads in the stack's events, and what AWS says in its own."""
+"""Errors that a handler turns into the reason in the stack's events, and the parts of AWS's own."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Superseded(DeploymentError):
 
 
 def code_of(error: ClientError) -> str:
-    """The code that AWS answered with, such as ``NoSuchBucket``; empty where it gave none."""
+    """AWS's error code, such as ``NoSuchBucket``; empty where there is none."""
     return error.response.get("Error", {}).get("Code", "")
 
 
 def message_of(error: ClientError) -> str:
-    """What AWS answered in words; empty where it gave none."""
+    """AWS's error message; empty where there is none."""
     return error.response.get("Error", {}).get("Message", "")

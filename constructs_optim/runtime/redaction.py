@@ -179,7 +179,7 @@ def _in_any_form(secret: str) -> str:
 def _quoted(character: str) -> str:
     utf_8 = "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
     utf_16 = character.encode("utf-16-be", "surrogatepass").hex()
-    units = r"\\+".join(f"u{utf_16[place : place + 4]}" for place in range(0, len(utf_16), 4))
+    units = r"\\+".join(f"u{utf_16[start : start + 4]}" for start in range(0, len(utf_16), 4))
     escapes = f"(?i:{utf_8}|{units}|x{ord(character):02x}|u{ord(character):08x})"
     if character == "\\":
         return rf"(?:\\|{escapes})++"

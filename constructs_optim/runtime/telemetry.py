@@ -1,6 +1,6 @@
-"""What the handlers tell of themselves: log lines, metrics and traces, by Powertools for AWS Lambda.
+"""Log lines, metrics and traces of the handlers, by Powertools for AWS Lambda.
 
-:func:`log` says what happened. Some of what is said is counted as well, so that a metric and its line cannot disagree.
+:func:`log` writes a line, and counts the event if it is a :class:`Counted` one: a metric and its line cannot disagree.
 All of it passes through :mod:`.redaction` on its way out. docs/observability.md lists fields, metrics and queries.
 """
 
@@ -11,6 +11,7 @@ import json
 import os
 import traceback
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 from aws_lambda_powertools.logging import Logger
@@ -42,7 +43,6 @@ _OF_EVENT = {
     "request_id": "RequestId",
     "artifact_key": "ArtifactKey",
 }
-_FAILURES = frozenset({"DeploymentFailed", "InvocationFailed", "JobFailed"})
 _UNITS = {"JobSeconds": MetricUnit.Seconds}
 
 _redactor = Redactor()
@@ -60,21 +60,44 @@ class HandlerFailed(Exception):
     """Stands for an exception that a handler did not expect and that carried a secret."""
 
 
-def log(message: str, **fields: object) -> None:
-    """Write a line, at the level ERROR for a failure and INFO for all else; count it where it is counted.
+class Counted(Enum):
+    """Events with a metric: the message of the log line, the metric, and whether it is a failure.
+
+    docs/observability.md explains each.
+    """
+
+    artifact_reused = "reused", "ArtifactReused"
+    job_created = "created", "JobStarted"
+    model_created = "created", "ModelCreated"
+    job_attached = "attached", "JobAttached"
+    job_released = "released", "JobStopped"
+    job_completed = "ended", "JobCompleted"
+    job_failed = "ended", "JobFailed", True
+    evaluated = "evaluated", "EvaluationCompleted"
+    gate_closed = "gate closed", "DeploymentStopped"
+    deployment_failed = "failed", "DeploymentFailed", True
+    crashed = "crashed", "InvocationFailed", True
+
+    def __init__(self, message: str, metric: str, is_failure: bool = False) -> None:
+        self.message, self.metric, self.is_failure = message, metric, is_failure
+
+
+def log(event: str | Counted, **fields: object) -> None:
+    """Write a line; a counted event adds to its metric, and is an ERROR if it is a failure.
 
     Args:
-        message: what happened, in a few words that never change: queries and metrics go by it.
-        fields: what it happened to. ``artifact``, ``job`` and ``model`` stay on the invocation's later lines.
+        event: what happened, in a few words that never change: queries go by them.
+        fields: details. ``artifact``, ``job`` and ``model`` stay on the invocation's later lines.
     """
     named = {_FIELDS.get(name, name): value for name, value in fields.items()}
     _logger.append_keys(**{name: value for name, value in named.items() if name in _KEPT})
-    metric = _metric(message, named)
-    write = _logger.error if metric in _FAILURES else _logger.info
+    is_counted = isinstance(event, Counted)
+    write = _logger.error if is_counted and event.is_failure else _logger.info
+    details = {name: value for name, value in named.items() if name not in _KEPT}
     # 3: the line of the caller, not this one.
-    write(message, stacklevel=3, extra={name: value for name, value in named.items() if name not in _KEPT})
-    if metric is not None:
-        count(metric)
+    write(event.message if is_counted else event, stacklevel=3, extra=details)
+    if is_counted:
+        count(event.metric)
 
 
 def count(metric: str, value: float = 1) -> None:
@@ -117,35 +140,10 @@ def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
     return invoked
 
 
-def _metric(message: str, fields: Mapping[str, object]) -> str | None:
-    """What a line counts as; docs/observability.md explains each."""
-    match message:
-        case "reused":
-            return "ArtifactReused"
-        case "created":
-            return "JobStarted" if "job_name" in fields else "ModelCreated"
-        case "attached":
-            return "JobAttached"
-        case "released":
-            return "JobStopped"
-        case "ended":
-            return "JobFailed" if fields.get("failure") else "JobCompleted"
-        case "evaluated":
-            return "EvaluationCompleted"
-        case "gate closed":
-            return "DeploymentStopped"
-        case "failed":
-            return "DeploymentFailed"
-        case "crashed":
-            return "InvocationFailed"
-        case _:
-            return None
-
-
 def _reported(error: Exception) -> Exception:
     """Log what nobody expected; the exception to raise, which is ``error`` itself where it carries no secret."""
     text = "".join(traceback.format_exception(error))
-    log("crashed", exception_name=type(error).__name__, reason=str(error), traceback=text)
+    log(Counted.crashed, exception_name=type(error).__name__, reason=str(error), traceback=text)
     if redacted(text) == text:
         return error
     return HandlerFailed(f"{type(error).__name__}: {redacted(str(error))}")

@@ -17,8 +17,8 @@ from constructs_optim.runtime.handlers import artifact_handler
 from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Owner, artifact_key
 from constructs_optim.runtime.store.owner_records import (
+    APPLIED,
     BEGUN,
-    CARRIED_OUT,
     OwnerRecords,
     Reference,
 )
@@ -232,7 +232,7 @@ def test_an_attempt_that_came_to_nothing_is_reported_as_its_maker_wrote_it_down(
     artifact.store.join(artifact.key, maker)
     artifact.store.fail(artifact.key, 1, "the optimization job ended as FAILED: " + 2000 * "x")
     reason = failed(answers, artifact)
-    assert "the last attempt came to nothing: the optimization job ended as FAILED: xxx" in reason
+    assert "the last attempt failed: the optimization job ended as FAILED: xxx" in reason
     assert "Next: deploy the stack that makes it again" in reason, "a long reason leaves room for the next step"
 
 
@@ -343,7 +343,7 @@ def test_a_repeated_create_is_one_reference(answers: Answers, artifact: Artifact
         artifact_handler.handler(once, LambdaContext())
     first, second = answers.received
     assert first == second
-    assert artifact.references == {artifact.key: Reference(once["RequestId"], CARRIED_OUT)}
+    assert artifact.references == {artifact.key: Reference(once["RequestId"], APPLIED)}
 
 
 def test_a_create_that_failed_once_may_be_repeated_when_the_artifact_is_there(
@@ -379,7 +379,7 @@ def test_a_request_that_is_superseded_while_it_looks_leaves_its_reference_to_the
     monkeypatch.setattr(ArtifactStore, "manifest", while_another_begins)
     artifact_handler.handler(event(answers, "Create", artifact.key), LambdaContext())
     assert not answers.received
-    assert artifact.references == {artifact.key: Reference("later", CARRIED_OUT)}
+    assert artifact.references == {artifact.key: Reference("later", APPLIED)}
 
 
 def test_another_key_is_a_replacement_and_the_old_reference_goes_with_the_old_resource(
@@ -471,7 +471,7 @@ def test_a_create_that_dies_is_made_up_for_by_its_repetition_and_its_deletion(
         artifact_handler.handler(create, LambdaContext())
     if repeated:
         artifact_handler.handler(create, LambdaContext())
-        assert artifact.references == {artifact.key: Reference(create["RequestId"], CARRIED_OUT)}
+        assert artifact.references == {artifact.key: Reference(create["RequestId"], APPLIED)}
     assert send(answers, "Delete", artifact.key, "Chat-Artifact-MADEUP")["Status"] == "SUCCESS"
     assert not artifact.references
 
@@ -545,7 +545,7 @@ def test_a_store_that_is_not_shared_is_said_to_be_and_the_stack_can_be_rolled_ba
     deny(monkeypatch, operation)
     answer = send(answers, "Create", artifact.key)
     assert answer["Status"] == "FAILED"
-    assert f"{operation} answered AccessDenied" in answer["Reason"]
+    assert f"{operation} failed with AccessDenied" in answer["Reason"]
     shared = f"If the store {BUCKET} is another account's, that one has to share it with this one, {OWNER.account} ("
     assert shared in answer["Reason"]
     assert send(answers, "Delete", artifact.key, answer["PhysicalResourceId"])["Status"] == "SUCCESS"

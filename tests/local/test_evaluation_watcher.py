@@ -216,7 +216,7 @@ def test_an_account_that_may_not_benchmark_is_told_what_to_do(evaluation: Evalua
     cloud.inject("access_denied", operation="CreateAIBenchmarkJob")
     signal = evaluation.looked_to_the_end()
     assert signal["Status"] == "FAILURE"
-    assert "CreateAIBenchmarkJob answered AccessDeniedException: " in signal["Reason"]
+    assert "CreateAIBenchmarkJob failed with AccessDeniedException: " in signal["Reason"]
     assert "an account team or AWS Support can tell" in signal["Reason"]
 
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.store.artifact_store import Claim, Owner
-from constructs_optim.runtime.store.owner_records import ANSWERED, OwnerRecord, Reference
+from constructs_optim.runtime.store.owner_records import CONFIRMED, OwnerRecord, Reference
 
 BUCKET, ACCOUNT = "artifacts", "111122223333"
 FILES = 12
@@ -163,7 +163,7 @@ def fill(s3: MemoryS3, artifacts: int, unused: int, stacks: int) -> None:
             source={"identity": "hub:SageMakerPublicHub/llama@1"},
             description=_DESCRIPTION,
         )
-        record = OwnerRecord(owner, "request", keys={key: Reference("request", ANSWERED)} if is_used else {})
+        record = OwnerRecord(owner, "request", keys={key: Reference("request", CONFIRMED)} if is_used else {})
         prefix = f"artifacts/{key}/"
         names = [f"model-{place:05}-of-{FILES:05}.safetensors" for place in range(FILES)]
         for name in names:

@@ -135,7 +135,7 @@ def test_why_a_training_came_to_nothing_is_told(more: dict[str, Any], told: str)
 @pytest.mark.parametrize(("status", "ended_badly"), [("Failed", True), ("Stopped", True), ("Stopping", False)])
 def test_the_statuses_of_training_jobs_are_understood(status: str, ended_badly: bool) -> None:
     kind = KINDS["TrainingJob"].kind
-    assert kind.came_to_nothing({"TrainingJobStatus": status}) is ended_badly
+    assert kind.has_failed({"TrainingJobStatus": status}) is ended_badly
     assert not kind.has_completed({"TrainingJobStatus": status})
     assert kind.is_running({"TrainingJobStatus": "InProgress"})
 

@@ -9,8 +9,8 @@ import pytest
 
 from constructs_optim.recipe.evaluation.requirements import QualityRequirement
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.evaluation.completions import answer_text, read_prompts
-from constructs_optim.runtime.evaluation.gate import Answers, compare, misses
+from constructs_optim.runtime.evaluation.completions import completion_text, read_prompts
+from constructs_optim.runtime.evaluation.gate import CompletionComparison, compare, misses
 from constructs_optim.runtime.requests.evaluation_properties import Comparison, Gate, Limit, Quality
 
 TTFT = Limit(formula="time_to_first_token_p99", title="Time to first token, p99", unit="ms", at_most=500.0)
@@ -111,7 +111,7 @@ def test_prompts_that_were_not_answered_are_told_of() -> None:
     ],
 )
 def test_answers_are_read_in_every_form_the_containers_give(body: Any, text: str | None) -> None:
-    assert answer_text(body) == text
+    assert completion_text(body) == text
 
 
 def test_prompts_are_read_in_every_form_and_asked_greedily() -> None:
@@ -143,7 +143,7 @@ def test_a_lossless_technique_passes_by_default_and_a_broken_draft_does_not(chan
     quality = QUALITY.model_copy(
         update={"min_identical": default.min_identical, "max_difference": default.max_difference}
     )
-    answers = Answers(
+    answers = CompletionComparison(
         50, 0, 50 - changed, 0.01 * changed, int(changed > 0), same_weights=True, with_what="the baseline"
     )
     assert (misses(gate(quality=quality), {}, {}, answers) == []) is passes

@@ -6,9 +6,9 @@ import pytest
 
 from constructs_optim.runtime.errors import DeploymentError, Superseded
 from constructs_optim.runtime.store.owner_records import (
-    ANSWERED,
+    APPLIED,
     BEGUN,
-    CARRIED_OUT,
+    CONFIRMED,
     LEAVING,
     Owner,
     OwnerRecord,
@@ -79,21 +79,21 @@ def test_a_superseded_request_gets_no_further(records: OwnerRecords, step: str) 
 def test_a_reference_is_carried_out_when_its_request_was(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     assert records.refer(OWNER, "create", A).keys == {A: Reference("create", BEGUN)}
-    assert records.settle(OWNER, "create", A).keys == {A: Reference("create", CARRIED_OUT)}
+    assert records.settle(OWNER, "create", A).keys == {A: Reference("create", APPLIED)}
 
 
 def test_a_reference_is_answered_when_cloudformation_sends_it_back(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     records.settle(OWNER, "create", A)
-    assert records.begin(OWNER, "update", physical_id=A).keys == {A: Reference("create", ANSWERED)}
-    assert records.settle(OWNER, "update", A).keys == {A: Reference("update", ANSWERED)}
+    assert records.begin(OWNER, "update", physical_id=A).keys == {A: Reference("create", CONFIRMED)}
+    assert records.settle(OWNER, "update", A).keys == {A: Reference("update", CONFIRMED)}
 
 
 def test_a_reference_that_stands_is_not_begun_again_by_being_renewed(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     records.settle(OWNER, "create", A)
     records.begin(OWNER, "update")
-    assert records.refer(OWNER, "update", A).keys == {A: Reference("create", CARRIED_OUT)}
+    assert records.refer(OWNER, "update", A).keys == {A: Reference("create", APPLIED)}
 
 
 def test_forgetting_one_reference_keeps_the_others(records: OwnerRecords) -> None:

@@ -13,9 +13,9 @@ from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
 from constructs_optim.runtime.store.json_records import SCHEMA, NewerRecord
 from constructs_optim.runtime.store.owner_records import (
-    ANSWERED,
+    APPLIED,
     BEGUN,
-    CARRIED_OUT,
+    CONFIRMED,
     LEAVING,
     Owner,
     OwnerRecord,
@@ -56,7 +56,7 @@ _CLAIMS = st.builds(
 _REFERENCES = st.builds(
     Reference,
     _WORDS,
-    st.sampled_from((BEGUN, CARRIED_OUT, ANSWERED, LEAVING)),
+    st.sampled_from((BEGUN, APPLIED, CONFIRMED, LEAVING)),
     st.lists(_WORDS, max_size=2).map(tuple),
     _UNKNOWN,
 )
@@ -193,7 +193,7 @@ def test_a_record_of_the_first_release_is_read(s3: Any) -> None:
     }
     s3.put_object(Bucket=BUCKET, Key=OWNER.record_name, Body=json.dumps(first))
     records = OwnerRecords(s3, BUCKET)
-    assert records.get(OWNER).keys == {KEY: Reference("create", ANSWERED)}
+    assert records.get(OWNER).keys == {KEY: Reference("create", CONFIRMED)}
     records.begin(OWNER, "update", physical_id=KEY, properties="digest")
     written = read(s3, OWNER.record_name)
     # The first release reads a reference's members into a class that has no others.

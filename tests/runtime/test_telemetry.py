@@ -10,7 +10,7 @@ import pytest
 from constructs_optim.recipe.catalog import layers
 from constructs_optim.runtime import telemetry
 from constructs_optim.runtime.store.json_records import JsonRecords
-from constructs_optim.runtime.telemetry import HandlerFailed, count, entry_point, log
+from constructs_optim.runtime.telemetry import Counted, HandlerFailed, count, entry_point, log
 
 from ..telemetry import Context, Said
 from .conftest import BUCKET
@@ -72,22 +72,22 @@ def test_a_handler_works_without_lambda_s_context(said: Said) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "fields", "metric"),
+    ("event", "fields", "metric"),
     [
-        ("reused", {"artifact": KEY}, "ArtifactReused"),
-        ("created", {"job": "optim-1", "artifact": KEY}, "JobStarted"),
-        ("created", {"model": "optim-chat"}, "ModelCreated"),
-        ("attached", {"job": "optim-1", "status": "INPROGRESS"}, "JobAttached"),
-        ("released", {"artifact": KEY, "attempt": 1}, "JobStopped"),
-        ("ended", {"failure": ""}, "JobCompleted"),
-        ("ended", {"failure": "it failed"}, "JobFailed"),
-        ("failed", {"reason": "no such model"}, "DeploymentFailed"),
+        (Counted.artifact_reused, {"artifact": KEY}, "ArtifactReused"),
+        (Counted.job_created, {"job": "optim-1", "artifact": KEY}, "JobStarted"),
+        (Counted.model_created, {"model": "optim-chat"}, "ModelCreated"),
+        (Counted.job_attached, {"job": "optim-1", "status": "INPROGRESS"}, "JobAttached"),
+        (Counted.job_released, {"artifact": KEY, "attempt": 1}, "JobStopped"),
+        (Counted.job_completed, {"failure": ""}, "JobCompleted"),
+        (Counted.job_failed, {"failure": "it failed"}, "JobFailed"),
+        (Counted.deployment_failed, {"reason": "no such model"}, "DeploymentFailed"),
     ],
 )
-def test_what_is_said_is_counted(said: Said, message: str, fields: dict[str, Any], metric: str) -> None:
-    invoke(lambda: log(message, **fields))
+def test_what_is_said_is_counted(said: Said, event: Counted, fields: dict[str, Any], metric: str) -> None:
+    invoke(lambda: log(event, **fields))
     assert said.metrics() == {metric: [1.0]}
-    assert said.line(message)["level"] == ("ERROR" if metric.endswith("Failed") else "INFO")
+    assert said.line(event.message)["level"] == ("ERROR" if metric.endswith("Failed") else "INFO")
 
 
 def test_a_look_that_finds_nothing_new_publishes_nothing(said: Said) -> None:
@@ -171,5 +171,5 @@ def test_a_level_above_info_leaves_failures(said: Said, request: pytest.FixtureR
     before = telemetry._logger.log_level
     request.addfinalizer(lambda: telemetry._logger.setLevel(before))
     telemetry._logger.setLevel("ERROR")
-    invoke(lambda: (log("received"), log("failed", reason="no such model")))
+    invoke(lambda: (log("received"), log(Counted.deployment_failed, reason="no such model")))
     assert [line["message"] for line in said.lines()] == ["failed"]

@@ -95,13 +95,13 @@ def read_levels(archive: Readable, concurrencies: Sequence[int]) -> list[Level]:
             found[concurrency] = _level(object_in(json.loads(content)), concurrency)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise DeploymentError(f"the benchmark's output cannot be read: {type(error).__name__}: {error}") from error
-    missing = [str(each) for each in concurrencies if each not in found]
+    missing = [str(users) for users in concurrencies if users not in found]
     if missing:
         raise DeploymentError(
             f"the benchmark's output has no {_SUMMARY} for {' and '.join(missing)} users; it has those for "
-            f"{', '.join(str(each) for each in sorted(found)) or 'none'}"
+            f"{', '.join(map(str, sorted(found))) or 'none'}"
         )
-    return [found[each] for each in concurrencies]
+    return [found[users] for users in concurrencies]
 
 
 def metric_definitions() -> list[MetricDefinition]:

@@ -1,6 +1,6 @@
 """Completions of the prompts of a quality gate: some in each poll, until all are there.
 
-Prompts and answers are users' text: they are kept in the store and never logged.
+Prompts and completions are users' text: they are kept in the store and never logged.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from mypy_boto3_sagemaker_runtime.client import SageMakerRuntimeClient
     from mypy_boto3_sagemaker_runtime.type_defs import InvokeEndpointInputTypeDef
 
-# One answer at a time, of a model that other requests wait for as well.
+# One completion at a time, of a model that other requests wait for as well.
 _CLIENT = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=5, read_timeout=60)
-# One answer may take a minute, and an invocation has three.
+# One completion may take a minute, and an invocation has three.
 _ROOM_MILLISECONDS = 90_000
 _LARGEST_PROMPTS = 16_000_000
 _TEXTS = ("text", "prompt", "inputs")
@@ -46,7 +46,7 @@ class Prompt:
 
 
 def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int) -> list[Prompt]:
-    """The first ``most`` prompts of a JSON Lines file, as requests that are answered greedily.
+    """The first ``most`` prompts of a JSON Lines file, as requests for greedy completions.
 
     Raises:
         DeploymentError: naming every line that is none.
@@ -83,38 +83,38 @@ def _body(row: Mapping[str, object], max_tokens: int) -> dict[str, object] | Non
     return {"inputs": text, "parameters": {"do_sample": False, "max_new_tokens": max_tokens}}
 
 
-def ask(endpoint_name: str, component_name: str | None, variant_name: str | None, prompt: Prompt) -> str | None:
-    """The endpoint's answer; None where it answered with an error, or with nothing that can be read.
+def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
+    """The endpoint's completion; None where it failed, or returned nothing that can be read.
 
     Raises:
         ClientError: where the call was refused, for instance for a permission that is missing.
     """
-    asked: InvokeEndpointInputTypeDef = {
-        "EndpointName": endpoint_name,
+    invocation: InvokeEndpointInputTypeDef = {
+        "EndpointName": request.endpoint_name,
         "ContentType": "application/json",
         "Body": json.dumps(prompt.body).encode(),
     }
-    if component_name:
-        asked["InferenceComponentName"] = component_name
-    elif variant_name:
-        asked["TargetVariant"] = variant_name
+    if request.inference_component_name:
+        invocation["InferenceComponentName"] = request.inference_component_name
+    elif request.variant_name:
+        invocation["TargetVariant"] = request.variant_name
     sagemaker: SageMakerRuntimeClient = boto3.client("sagemaker-runtime", config=_CLIENT)
     try:
-        answer = sagemaker.invoke_endpoint(**asked)
+        response = sagemaker.invoke_endpoint(**invocation)
     except ClientError as error:
         if code_of(error) in ("ModelError", "InternalFailure", "ModelNotReadyException"):
             return None
         raise
     try:
-        return answer_text(json.loads(answer["Body"].read()))
+        return completion_text(json.loads(response["Body"].read()))
     except ValueError:
         return None
 
 
-def answer_text(body: object) -> str | None:
+def completion_text(body: object) -> str | None:
     """The text in a response of the containers this library serves with, or of one that speaks OpenAI's schema."""
     if is_list(body) and body:
-        return answer_text(body[0])
+        return completion_text(body[0])
     generated, choices = nested(body, "generated_text"), nested(body, "choices")
     if isinstance(generated, str):
         return generated
@@ -131,7 +131,7 @@ def prompts_content(s3: S3Client, bucket: str, name: str) -> bytes:
 
 
 def complete_prompts(request: EvaluationRequest, records: EvaluationRecords, run: str, context: LambdaContext) -> bool:
-    """Ask as many prompts as there is time for; whether all are answered.
+    """Send as many prompts as there is time for; whether all have a completion.
 
     Raises:
         DeploymentError: when the prompts cannot be read.
@@ -139,21 +139,22 @@ def complete_prompts(request: EvaluationRequest, records: EvaluationRecords, run
     quality = request.gate.quality if request.gate is not None else None
     if quality is None:
         return True
-    kept = records.answers(run)
+    kept = records.completions(run)
     if kept is not None and len(kept["answers"]) == len(kept["references"]):
         return True
     content = _content(quality)
     prompts = read_prompts(content, quality.prompts, most=quality.most_prompts, max_tokens=quality.max_tokens)
     # A file that was changed in between is another one: begin again.
     digest = hashlib.sha256(content).hexdigest()
-    answers = list(kept["answers"]) if kept is not None and kept["prompts_digest"] == digest else []
-    while len(answers) < len(prompts) and context.get_remaining_time_in_millis() > _ROOM_MILLISECONDS:
-        prompt = prompts[len(answers)]
-        answers.append(ask(request.endpoint_name, request.inference_component_name, request.variant_name, prompt))
+    completions = list(kept["answers"]) if kept is not None and kept["prompts_digest"] == digest else []
+    while len(completions) < len(prompts) and context.get_remaining_time_in_millis() > _ROOM_MILLISECONDS:
+        prompt = prompts[len(completions)]
+        completions.append(complete(request, prompt))
     references = [prompt.reference for prompt in prompts]
-    records.write_answers(run, {"schema": 1, "answers": answers, "references": references, "prompts_digest": digest})
-    log("answered", prompts=len(prompts), answers=len(answers))
-    return len(answers) == len(prompts)
+    written = {"schema": 1, "answers": completions, "references": references, "prompts_digest": digest}
+    records.write_completions(run, written)
+    log("answered", prompts=len(prompts), answers=len(completions))
+    return len(completions) == len(prompts)
 
 
 def _content(quality: Quality) -> bytes:

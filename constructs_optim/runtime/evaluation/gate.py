@@ -1,4 +1,4 @@
-"""Whether an evaluation lets a deployment through: limits, a comparison with what is replaced, and its answers."""
+"""Whether an evaluation lets a deployment through: limits, a comparison with what is replaced, and its completions."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Values = Mapping[int, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class Answers:
-    """How the answers compare with those they are compared with.
+class CompletionComparison:
+    """How the completions compare with others of the same prompts.
 
     Attributes:
-        compared: how many prompts were answered by both.
-        failed: how many were not answered.
-        identical: how many answers are the same.
-        difference: how far the answers are apart on average, as a share of their words.
-        first_different: the number of the first prompt with another answer, from 1 on; 0 where there is none.
+        compared: how many prompts have a completion on both sides.
+        failed: how many have none.
+        identical: how many are the same.
+        difference: how far they are apart on average, as a share of their words.
+        first_different: the number of the first prompt with another completion, from 1 on; 0 where there is none.
         same_weights: whether neither side's techniques change the weights.
         with_what: what they are compared with.
     """
@@ -42,21 +42,21 @@ def misses(
     gate: Gate,
     levels: Mapping[int, Mapping[str, float]],
     before: Mapping[int, Mapping[str, float]],
-    answers: Answers | None,
+    completions: CompletionComparison | None,
 ) -> list[str]:
-    """Everything that is not as required, each in words: which metric, what it is, and by how much it misses.
+    """A message for every requirement that is not met: which metric, its value, and by how much it misses.
 
     Args:
         gate: what is required.
         levels: the values by concurrency and name.
         before: those of what is replaced; empty where nothing is.
-        answers: how the answers compare; None where they were not compared.
+        completions: how they compare; None where they were not compared.
     """
     where = [gate.at_concurrency] if gate.at_concurrency is not None else sorted(levels)
     found = [miss for users in where for limit in gate.limits for miss in _beyond(limit, levels.get(users, {}), users)]
     found += [miss for users in where for miss in _worse(gate, levels.get(users, {}), before.get(users, {}), users)]
-    if gate.quality is not None and answers is not None:
-        found += _different(gate.quality, answers)
+    if gate.quality is not None and completions is not None:
+        found += _different(gate.quality, completions)
     return found
 
 
@@ -93,23 +93,23 @@ def _worse(gate: Gate, after: Mapping[str, float], before: Mapping[str, float], 
             )
 
 
-def _different(quality: Quality, answers: Answers) -> Iterator[str]:
-    if answers.failed:
-        yield f"{answers.failed} of {answers.failed + answers.compared} prompts were not answered"
-    if not answers.compared:
+def _different(quality: Quality, completions: CompletionComparison) -> Iterator[str]:
+    if completions.failed:
+        yield f"{completions.failed} of {completions.failed + completions.compared} prompts were not answered"
+    if not completions.compared:
         return
-    share = answers.identical / answers.compared
-    if answers.same_weights and share < quality.min_identical:
+    share = completions.identical / completions.compared
+    if completions.same_weights and share < quality.min_identical:
         yield (
-            f"{share:.1%} of {answers.compared} answers are identical to {answers.with_what}, and "
+            f"{share:.1%} of {completions.compared} answers are identical to {completions.with_what}, and "
             f"{quality.min_identical:.1%} is required of techniques that leave the weights alone (prompt "
-            f"{answers.first_different} is the first with another answer)"
+            f"{completions.first_different} is the first with another answer)"
         )
-    if not answers.same_weights and answers.difference > quality.max_difference:
+    if not completions.same_weights and completions.difference > quality.max_difference:
         yield (
-            f"answers differ from {answers.with_what} by {answers.difference:.1%} of their words on average, and at "
-            f"most {quality.max_difference:.1%} is allowed (prompt {answers.first_different} is the first with another "
-            "answer)"
+            f"answers differ from {completions.with_what} by {completions.difference:.1%} of their words on average, "
+            f"and at most {quality.max_difference:.1%} is allowed (prompt {completions.first_different} is the first "
+            "with another answer)"
         )
 
 
@@ -126,19 +126,19 @@ def _by(value: float, limit: float) -> str:
 
 
 def compare(
-    answers: Sequence[str | None], others: Sequence[str | None], *, same_weights: bool, with_what: str
-) -> Answers:
-    """How answers compare with others to the same prompts; those that have no other are left out."""
+    completions: Sequence[str | None], others: Sequence[str | None], *, same_weights: bool, with_what: str
+) -> CompletionComparison:
+    """How completions compare with others to the same prompts; those that have no other are left out."""
     pairs = [
         (number, ours, theirs)
-        for number, (ours, theirs) in enumerate(zip(answers, others, strict=False), 1)
+        for number, (ours, theirs) in enumerate(zip(completions, others, strict=False), 1)
         if ours is not None and theirs is not None
     ]
     different = [(number, ours, theirs) for number, ours, theirs in pairs if ours != theirs]
     apart = sum(_difference(ours, theirs) for _, ours, theirs in different)
-    return Answers(
+    return CompletionComparison(
         compared=len(pairs),
-        failed=sum(answer is None for answer in answers),
+        failed=sum(completion is None for completion in completions),
         identical=len(pairs) - len(different),
         difference=apart / len(pairs) if pairs else 0.0,
         first_different=different[0][0] if different else 0,
@@ -148,7 +148,7 @@ def compare(
 
 
 def _difference(ours: str, theirs: str) -> float:
-    """The share of words by which two answers differ."""
+    """The share of words by which two completions differ."""
     return 1 - difflib.SequenceMatcher(None, ours.split(), theirs.split(), autojunk=False).ratio()
 
 
@@ -177,16 +177,16 @@ class Verdict:
             return []
         result = self._records.run_result(run)
         earlier = self._before.result() if self._before is not None else None
-        return misses(gate, _values(result), _values(earlier), self._answers(run))
+        return misses(gate, _values(result), _values(earlier), self._compared(run))
 
     def refusal(self, found: list[str]) -> str | None:
-        """What the stack is told; None where nothing is missed."""
+        """The stack's reason; None where nothing is missed."""
         if not found:
             return None
-        place = f"evaluations/{self._records.key}/"
+        prefix = f"evaluations/{self._records.key}/"
         return (
             f"{self._request.label} does not come to what is required: {'; '.join(found)}. Report: "
-            f"s3://{self._records.bucket}/{place}. {_NEXT_STEP}"
+            f"s3://{self._records.bucket}/{prefix}. {_NEXT_STEP}"
         )
 
     def decision(self, run: str, found: list[str]) -> dict[str, Any]:
@@ -199,20 +199,20 @@ class Verdict:
             "run": run,
         }
 
-    def _answers(self, run: str) -> Answers | None:
-        kept = self._records.answers(run)
+    def _compared(self, run: str) -> CompletionComparison | None:
+        kept = self._records.completions(run)
         if kept is None or self._request.gate is None or self._request.gate.quality is None:
             return None
-        answers, references = kept["answers"], kept["references"]
+        completions, references = kept["answers"], kept["references"]
         if any(reference is not None for reference in references):
-            return compare(answers, references, same_weights=False, with_what="the reference answers")
+            return compare(completions, references, same_weights=False, with_what="the reference answers")
         decision = self._decision_before
-        earlier = self._before.answers(decision["run"]) if self._before is not None and decision is not None else None
+        earlier = self._before.completions(decision["run"]) if self._before and decision else None
         if earlier is None or earlier.get("prompts_digest") != kept["prompts_digest"]:
-            # Nothing to compare with: all there is to require is that there are answers.
-            return compare(answers, [], same_weights=False, with_what="nothing")
-        same_weights = self._request.lossless and bool(decision and decision.get("lossless"))
-        return compare(answers, earlier["answers"], same_weights=same_weights, with_what="those of what it replaces")
+            # Nothing to compare with: all there is to require is that there are completions.
+            return compare(completions, [], same_weights=False, with_what="nothing")
+        lossless = self._request.lossless and bool(decision and decision.get("lossless"))
+        return compare(completions, earlier["answers"], same_weights=lossless, with_what="those of what it replaces")
 
 
 def _values(result: Mapping[str, Any] | None) -> dict[int, dict[str, float]]:

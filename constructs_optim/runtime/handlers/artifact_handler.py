@@ -187,7 +187,7 @@ def _known(store: ArtifactStore, wanted: ArtifactProperties, claim: Claim | None
             return _Known("it was given up, and its files may be about to be removed", _DEPLOY_ITS_MAKER)
         return _Known("its manifest is there, but files were removed or changed since", _DEPLOY_ITS_MAKER)
     if claim.failure:
-        return _Known(f"the last attempt came to nothing: {_quoted(claim.failure)}", _DEPLOY_ITS_MAKER)
+        return _Known(f"the last attempt failed: {_quoted(claim.failure)}", _DEPLOY_ITS_MAKER)
     if claim.released:
         return _Known("the stacks that had it made gave it up before it was there", _DEPLOY_ITS_MAKER)
     if not claim.made_in(owner.account):

@@ -1,4 +1,4 @@
-"""``Custom::EndpointEvaluation``: have what an endpoint serves now evaluated, and tell the stack whether it may stay.
+"""``Custom::EndpointEvaluation``: evaluate what an endpoint serves now, and signal whether it may stay.
 
 Create and Update end within seconds: a state machine watches the benchmark job, reads what it measured and signals the
 stack's wait condition, where the deployment depends on it. The physical id is the evaluation's key, which changes with

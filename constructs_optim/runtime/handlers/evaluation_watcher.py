@@ -1,7 +1,7 @@
-"""One look at an evaluation, made by the watching state machine each time it wakes.
+"""One poll of an evaluation, made by the watching state machine each time it wakes.
 
-Benchmark, answers, results, verdict, in that order; each step writes down what it found, so that a repeated look goes
-on from there. Answers ``{"Done": false, "WaitSeconds": n}`` until the stack has been told.
+Benchmark, completions, results, verdict, in that order; each step writes down what it found, so that a repeated poll
+goes on from there. Returns ``{"Done": false, "WaitSeconds": n}`` until the stack has its signal.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from ..jobs.watching import (
     again,
     end,
     poll_later,
-    tell,
+    send_signal,
 )
 from ..requests.evaluation_properties import EvaluationRequest
 from ..requests.fields import validate
 from ..store.run_records import EvaluationRecords, run_job_name
-from ..telemetry import entry_point, log
+from ..telemetry import Counted, entry_point, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -101,7 +101,7 @@ class _Poll:
         self.name = run_job_name(records.key, run)
 
     def next_step(self) -> dict[str, object]:
-        """Go on from where the last look ended."""
+        """Go on from where the last poll ended."""
         if self.records.run_result(self.run) is None:
             job = self.jobs.describe(self.name)
             if job is None:
@@ -135,8 +135,8 @@ class _Poll:
             if code not in ("AccessDeniedException", "ResourceLimitExceeded", "ValidationException"):
                 raise
             message = message_of(error)
-            raise DeploymentError(f"CreateAIBenchmarkJob answered {code}: {message}. {_NOT_HERE}") from error
-        log("created", job=self.name)
+            raise DeploymentError(f"CreateAIBenchmarkJob failed with {code}: {message}. {_NOT_HERE}") from error
+        log(Counted.job_created, job=self.name)
         if self.records.is_given_up(self.issued):
             # Whoever gave it up may have looked before the job was there.
             self.jobs.stop(self.name)
@@ -188,10 +188,10 @@ class _Poll:
         elif not found:
             # A scheduled run: what is in service stays in service, and later ones are compared with it as it is now.
             self.records.decide({**decision, "run": self.run})
-        log("evaluated", evaluation=self.records.key, run=self.run, misses=len(found))
+        log(Counted.evaluated, evaluation=self.records.key, run=self.run, misses=len(found))
         refusal = verdict.refusal(found)
         if refusal is None:
             return end(self.event, data=self.records.key)
-        tell(self.event, failure=refusal)
-        log("gate closed", reason=refusal)
+        send_signal(self.event, failure=refusal)
+        log(Counted.gate_closed, reason=refusal)
         return DONE

@@ -39,14 +39,14 @@ from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
 from ..store.json_records import NewerRecord
 from ..store.owner_records import (
-    ANSWERED,
-    CARRIED_OUT,
+    APPLIED,
+    CONFIRMED,
     LEAVING,
     Owner,
     OwnerRecord,
     OwnerRecords,
 )
-from ..telemetry import entry_point, log
+from ..telemetry import Counted, entry_point, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -115,7 +115,7 @@ class _Deployment:
             name = job_name(self.store.bucket, key, claim.attempt)
             self.jobs.stop(name)
             self.stopped.append(name)
-            log("released", artifact=key, attempt=claim.attempt)
+            log(Counted.job_released, artifact=key, attempt=claim.attempt)
         self.records.left(self.owner, self.request, key)
 
     def _agreed(self, key: str) -> Claim | None:
@@ -232,7 +232,7 @@ def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: Reso
     manifest = store.manifest(key, claim.attempt)
     if manifest is not None:
         check_manifest(store, key, manifest, repositories=wanted.serving_repositories)
-        log("reused", artifact=key)
+        log(Counted.artifact_reused, artifact=key)
         if wanted.wait_handle:
             signal(wanted.wait_handle, data=artifact_data(manifest))
         return _attributes(key, manifest["job_name"], manifest["model_data_uri"], source)
@@ -277,7 +277,7 @@ def _kept(event: Event, wanted: JobProperties, record: OwnerRecord, digest: str)
 
 
 def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source: ResolvedSource) -> Claim:
-    """Attach to the claim's job or create it; move to the next attempt where the last one came to nothing."""
+    """Attach to the claim's job or create it; move to the next attempt where the last one failed."""
     store, jobs, account = deployment.store, deployment.jobs, deployment.owner.account
     key = claim.artifact_key
     if artifact_key(wanted.recipe_key, source.identity) != key:
@@ -299,11 +299,11 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
             # Creating it may have been held up for long, and nobody would own the job of a request that is over.
             deployment.records.check_latest(deployment.owner, deployment.request)
             if jobs.create(deployment.made_by.request(name, key, output, wanted, source, store)):
-                log("created", job=name, artifact=key)
+                log(Counted.job_created, job=name, artifact=key)
                 return claim
             continue
         if job is not None and _is_usable(job, name, deployment, key, output):
-            log("attached", job=name, artifact=key, status=jobs.kind.status(job))
+            log(Counted.job_attached, job=name, artifact=key, status=jobs.kind.status(job))
             return claim
         claim = store.next_attempt(key, claim, maker=account, due=_due(wanted))
     raise DeploymentError(
@@ -315,7 +315,7 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
 def _left_as_it_is(deployment: _Deployment, claim: Claim) -> Claim:
     """The claim of an artifact that cannot be made again: the model's files have changed since it was claimed."""
     name = job_name(deployment.store.bucket, claim.artifact_key, claim.attempt)
-    kept = deployment.records.get(deployment.owner).keys_in(CARRIED_OUT, ANSWERED)
+    kept = deployment.records.get(deployment.owner).keys_in(APPLIED, CONFIRMED)
     if (
         claim.artifact_key not in kept
         and claim.made_in(deployment.owner.account)

@@ -1,7 +1,7 @@
-"""One look at a running job, made by the watching state machine each time it wakes.
+"""One poll of a running job, made by the watching state machine each time it wakes.
 
-Answers ``{"Done": false, "WaitSeconds": n}`` while the job runs. When it has ended, the manifest is written and the
-wait condition signalled, in that order: a repeated look does both again, to the same effect.
+Returns ``{"Done": false, "WaitSeconds": n}`` while the job runs. When it has ended, the manifest is written and the
+wait condition signalled, in that order: a repeated poll does both again, to the same effect.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Poll:
         self.key, self.attempt = key, attempt
 
     def poll_job(self, name: str) -> dict[str, object]:
-        """Look at a job of this account."""
+        """Poll a job of this account."""
         kind = self.made_by.kind
         job = SageMakerJobs(client("sagemaker"), kind).describe(name)
         if job is None:
@@ -80,7 +80,7 @@ class _Poll:
         log("looked", job=name, status=status)
         if kind.has_completed(job):
             return self._complete(job)
-        if kind.came_to_nothing(job):
+        if kind.has_failed(job):
             reason = self.made_by.failure(job)
             return self._fail(f"the {kind.title} {name} ended as {status}: {reason}. Deploy again to run another one")
         return poll_later(
@@ -93,7 +93,7 @@ class _Poll:
     def follow(self, claim: Claim) -> dict[str, object]:
         """Wait for a job that another account runs: of that one there are only the records.
 
-        There is nothing to do but tell a stack, which waits for 12 hours at most.
+        There is nothing to do but signal to a stack, which waits for 12 hours at most.
         """
         if not self.event.get("WaitHandle"):
             return DONE
@@ -107,7 +107,7 @@ class _Poll:
             return end(self.event, data=artifact_data(manifest))
         of_account = f"the {self.made_by.kind.title} of account {claim.maker} for the artifact {self.key}"
         if claim.failure:
-            failure = f"{of_account} came to nothing: {claim.failure}. Deploy again to run it here"
+            failure = f"{of_account} failed: {claim.failure}. Deploy again to run it here"
             return end(self.event, failure=failure)
         if claim.released:
             return end(self.event, failure=f"{of_account} was given up there. Deploy again to run it here")
@@ -155,6 +155,6 @@ class _Poll:
         return end(self.event, data=artifact_data(manifest))
 
     def _fail(self, failure: str) -> dict[str, object]:
-        """The attempt came to nothing: say so in the claim, for those who cannot look at the job, and to the stack."""
+        """The attempt failed: say so in the claim, for those who cannot look at the job, and to the stack."""
         self.store.fail(self.key, self.attempt, failure)
         return end(self.event, failure=failure)

@@ -22,7 +22,7 @@ from ..errors import DeploymentError, message_of
 from ..jobs.source import ResolvedSource, hub_document, resolve
 from ..requests.fields import Tag, validate
 from ..requests.properties import HubSource, ModelProperties
-from ..telemetry import entry_point, log
+from ..telemetry import Counted, entry_point, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -48,7 +48,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     name = _name(event, request)
     try:
         arn = sagemaker.create_model(ModelName=name, **request, Tags=wanted.tags)["ModelArn"]
-        log("created", model=name)
+        log(Counted.model_created, model=name)
     except ClientError as error:
         if "already existing" not in message_of(error):
             raise
@@ -56,7 +56,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         _retag(sagemaker, arn, wanted.tags)
         log("kept", model=name)
     if "OldResourceProperties" in event:
-        # On a rollback these are those of the update that failed: its model is nobody's if it was never answered.
+        # On a rollback these are those of the update that failed: its model is nobody's if it had no response.
         stale = _name_from(event, event["OldResourceProperties"], sagemaker)
         if stale is not None and stale not in (name, event.get("PhysicalResourceId")):
             _delete_model(sagemaker, stale)
@@ -134,7 +134,7 @@ def _delete(event: Event) -> None:
     sagemaker = client("sagemaker")
     name = event.get("PhysicalResourceId")
     if not isinstance(name, str) or not name.startswith(NAME_PREFIX):
-        # A create that was not answered, or failed: the model it may have made has the name that follows from it.
+        # A create without a response, or that failed: the model it may have made has the name that follows from it.
         name = _name_from(event, event["ResourceProperties"], sagemaker)
     if name is not None:
         _delete_model(sagemaker, name)

@@ -23,7 +23,7 @@ from ..jobs.watching import deadline, start_watching, stop_runs
 from ..requests.fields import validate
 from ..requests.recommendation_properties import RecommendationProperties, RecommendationRequest
 from ..store.run_records import RecommendationRecords, owner_of, run_job_name, run_of
-from ..telemetry import entry_point, log
+from ..telemetry import Counted, entry_point, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -44,7 +44,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = validate(RecommendationProperties, event["ResourceProperties"])
     records = _records(event, wanted.request, _key(event, wanted.request))
     result = records.result()
-    # What a resource has been told stays: its wait condition does not wait twice, so its stack would never know better.
+    # What a resource was signalled stays: its wait condition does not wait twice, so its stack would never know better.
     kept = event.get("PhysicalResourceId") == records.key
     fingerprint = None if result is not None and kept else _fingerprint(wanted.request)
     if result is not None and fingerprint in (None, result["asked"]["fingerprint"]):
@@ -77,13 +77,13 @@ def _start(
     usable = _usable_run(records, jobs, None if kept else fingerprint)
     if usable is not None:
         run, fingerprint = usable
-        log("attached", job=run_job_name(records.key, run))
+        log(Counted.job_attached, job=run_job_name(records.key, run))
     else:
         run = records.owner + of_event[: -len(records.owner)]
         name = run_job_name(records.key, run)
         records.begin(run, name, fingerprint=fingerprint)
         created = _create(wanted, records, run, jobs)
-        log("created" if created else "attached", job=name)
+        log(Counted.job_created if created else Counted.job_attached, job=name)
         if records.is_given_up(issued):
             # Whoever gave it up may have looked before the job was there.
             jobs.stop(name)
@@ -156,7 +156,7 @@ def _create(wanted: RecommendationProperties, records: RecommendationRecords, ru
         too_early = "assume" in message.lower()
         if code not in ("ResourceLimitExceeded", "ValidationException") or too_early:
             raise
-        raise DeploymentError(f"CreateAIRecommendationJob answered {code}: {message}. {_NOT_HERE}") from error
+        raise DeploymentError(f"CreateAIRecommendationJob failed with {code}: {message}. {_NOT_HERE}") from error
 
 
 def _delete(event: Event) -> None:

@@ -1,6 +1,6 @@
-"""One look at a recommendation job, made by the watching state machine each time it wakes.
+"""One poll of a recommendation job, made by the watching state machine each time it wakes.
 
-Answers ``{"Done": false, "WaitSeconds": n}`` until the job has ended, its result is in the store and the stack has been
+Returns ``{"Done": false, "WaitSeconds": n}`` until the job has ended, its result is in the store and the stack has been
 told.
 """
 

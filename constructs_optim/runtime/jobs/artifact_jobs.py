@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from ..documents import list_in
 from ..errors import DeploymentError, InvalidEvent
 from ..store.json_records import CHANGED_MEANWHILE, encryption, lacks
-from .sagemaker_jobs import OPTIMIZATION, TRAINING, JobKind
+from .sagemaker_jobs import OPTIMIZATION, TRAINING
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -28,59 +28,19 @@ _ATTEMPTS = 5
 _TENSORBOARD = "/opt/ml/output/tensorboard"
 
 
-class ArtifactJobs(Protocol):
-    """What is done with jobs of one kind."""
-
-    kind: JobKind
-
-    def artifact_uri(self, output: str, name: str) -> str:
-        """Where the artifact of the job ``name`` is, which writes below ``output``: a prefix that ends in a slash."""
-        ...
-
-    def request(
-        self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
-    ) -> dict[str, object]:
-        """The whole body of its Create operation."""
-        ...
-
-    def output(self, job: Job) -> str:
-        """What a job writes below."""
-        ...
-
-    def image(self, job: Job) -> str:
-        """The image that the service recommends to serve the artifact with, or that the job ran in."""
-        ...
-
-    def failure(self, job: Job) -> str:
-        """Why it came to nothing."""
-        ...
-
-    def span(self, job: Job) -> tuple[dt.datetime, dt.datetime]:
-        """When it began and ended to work."""
-        ...
-
-    def recorded(self, job: Job) -> dict[str, Any]:
-        """What the manifest keeps of it."""
-        ...
-
-    def superfluous_settings(self, job: Job) -> tuple[str, ...]:
-        """Settings that the job leaves in the artifact's serving.properties and that are in the way of its use."""
-        ...
-
-
 class OptimizationJobs:
     """Jobs of SageMaker's inference optimization."""
 
     kind = OPTIMIZATION
 
     def artifact_uri(self, output: str, name: str) -> str:
-        """The output itself."""
+        """S3 prefix of the artifact of the job ``name``, which writes below ``output``; it ends in a slash."""
         return output
 
     def request(
         self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
     ) -> dict[str, object]:
-        """Model source and output besides what the plan says."""
+        """The body of CreateOptimizationJob: the plan's members, model source and output."""
         return _completed(
             wanted.request,
             {
@@ -93,31 +53,33 @@ class OptimizationJobs:
         )
 
     def output(self, job: Job) -> str:
-        """``OutputConfig``."""
+        """S3 prefix that a job writes below."""
         return job["OutputConfig"]["S3OutputLocation"]
 
     def image(self, job: Job) -> str:
-        """What the service recommends; where it does not, what one of its parts ran in."""
+        """The image that the service recommends to serve with; otherwise one that a part of the job ran in."""
         recommended = job.get("OptimizationOutput", {}).get("RecommendedInferenceImage")
         used = (member["Image"] for part in job["OptimizationConfigs"] for member in part.values() if "Image" in member)
         return recommended or next(used, "")
 
     def failure(self, job: Job) -> str:
-        """``FailureReason``."""
+        """Why it failed."""
         return job.get("FailureReason") or "it was stopped from outside this deployment"
 
     def span(self, job: Job) -> tuple[dt.datetime, dt.datetime]:
-        """From the first instance to the last."""
+        """When it began and ended to work."""
         began = job.get("OptimizationStartTime") or job["CreationTime"]
         return began, job.get("OptimizationEndTime") or job["LastModifiedTime"]
 
     def recorded(self, job: Job) -> dict[str, Any]:
-        """What it was asked to do."""
+        """What the manifest keeps of it."""
         members = ("ModelSource", "DeploymentInstanceType", "OptimizationConfigs", "OptimizationEnvironment")
         return {"request": {member: job[member] for member in members if member in job}}
 
     def superfluous_settings(self, job: Job) -> tuple[str, ...]:
-        """``option.quantize`` of weights that are quantized: their ``config.json`` says how.
+        """Settings of serving.properties that are in the way of the artifact's use.
+
+        ``option.quantize`` of weights that are quantized: their ``config.json`` says how.
 
         The container refuses to shard what has it ("Sharding & Quantization are mutually exclusive", djl-serving,
         serving/docker/partition/sm_neo_dispatcher.py), and a server that is told ``awq`` does without the faster Marlin
@@ -189,9 +151,8 @@ class TrainingJobs:
 
     def span(self, job: Job) -> tuple[dt.datetime, dt.datetime]:
         """From the first instance to the last."""
-        return job.get("TrainingStartTime") or job["CreationTime"], job.get("TrainingEndTime") or job[
-            "LastModifiedTime"
-        ]
+        began = job.get("TrainingStartTime") or job["CreationTime"]
+        return began, job.get("TrainingEndTime") or job["LastModifiedTime"]
 
     def recorded(self, job: Job) -> dict[str, Any]:
         """What it was asked to do, what it cost, and its last metrics."""
@@ -215,6 +176,9 @@ class TrainingJobs:
         """None."""
         return ()
 
+
+ArtifactJobs = OptimizationJobs | TrainingJobs
+"""Jobs of one kind: their requests, and what becomes of them."""
 
 KINDS: Mapping[str, ArtifactJobs] = {jobs.kind.name: jobs for jobs in (OptimizationJobs(), TrainingJobs())}
 """By the name of their kind."""

@@ -1,4 +1,4 @@
-"""JumpStart's documents, as ``DescribeHubContent`` answers them: regionalized, with keys that differ in case.
+"""JumpStart's documents, as ``DescribeHubContent`` returns them: regionalized, with keys that differ in case.
 
 Keys are read without case and underscores ("HostingEcrUri", "image_uri"). An inference configuration names components,
 which are laid over the base document in their order; without a name, the first of the overall ranking is the default.

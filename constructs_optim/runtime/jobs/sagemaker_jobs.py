@@ -54,13 +54,13 @@ class JobKind:
         """Whether it went well."""
         return self.status(job) == self.completed
 
-    def came_to_nothing(self, job: Mapping[str, Any]) -> bool:
+    def has_failed(self, job: Mapping[str, Any]) -> bool:
         """Whether it failed or was stopped."""
         return self.status(job).upper() in _ENDED_BADLY
 
     @property
     def name_member(self) -> str:
-        """The member of requests and answers that has the job's name."""
+        """The member of requests and responses that has the job's name."""
         return f"{self.name}Name"
 
     def status(self, job: Mapping[str, Any]) -> str:
@@ -174,9 +174,9 @@ class SageMakerJobs:
         return getattr(self._sagemaker, xform_name(f"{verb}{self.kind.name}"))
 
 
-def typed_members(given: Mapping[str, object], members: Mapping[str, Shape]) -> dict[str, object]:
+def typed_members(values: Mapping[str, object], members: Mapping[str, Shape]) -> dict[str, object]:
     """Turn the strings CloudFormation delivers back into the types the API's model asks for, member by member."""
-    return {name: typed(value, members[name]) if name in members else value for name, value in given.items()}
+    return {name: typed(value, members[name]) if name in members else value for name, value in values.items()}
 
 
 def typed(value: object, shape: Shape) -> object:
@@ -208,6 +208,6 @@ def is_not_found(error: ClientError) -> bool:
     """Whether SageMaker says that it does not know the name."""
     code, message = code_of(error), message_of(error)
     return code in ("ResourceNotFound", "ResourceNotFoundException") or (
-        # Several SageMaker operations answer so for a name they do not know.
+        # Several SageMaker operations refuse an unknown name so.
         code == "ValidationException" and any(words in message.lower() for words in _NOT_FOUND)
     )

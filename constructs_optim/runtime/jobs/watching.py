@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from ..cloudformation import signal
 from ..errors import code_of
 from ..store.run_records import RunRecords, run_job_name
-from ..telemetry import log
+from ..telemetry import Counted, log
 from .sagemaker_jobs import SageMakerJobs
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def again(seconds: int) -> dict[str, object]:
 def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
     """How long to wait for the next poll: a tenth of the job's age, 5 s at least and 60 s at most.
 
-    A job that is older than a stack's patience, and that none waits for, is looked at less often: after a hundredth of
+    A job that is older than a stack's patience, and that none waits for, is polled less often: after a hundredth of
     its age, 5 minutes at least and an hour at most. So the longest job, which waits 28 days for spot capacity and runs
     for 28 days, stays within the 25,000 events of one execution (AWS Step Functions developer guide, "Quotas").
     """
@@ -45,9 +45,9 @@ def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
 
 
 def deadline(seconds: int | None) -> int | None:
-    """When the watcher tells the stack that it has waited long enough, in seconds since 1970.
+    """When the watcher fails the wait of the stack, in seconds since 1970.
 
-    CloudFormation says of a condition that times out only that it did; a little earlier the stack is told more.
+    CloudFormation gives no reason for a condition that times out; a little earlier the watcher gives one.
     """
     if seconds is None:
         return None
@@ -75,7 +75,7 @@ def poll_later(event: Mapping[str, object], what: str, *, since: dt.datetime, ad
     """
     age = dt.datetime.now(dt.UTC) - since
     if is_out_of_time(event):
-        tell(event, failure=f"{what} after {hours(age)}, which is as long as this deployment waits{advice}")
+        send_signal(event, failure=f"{what} after {hours(age)}, which is as long as this deployment waits{advice}")
     return again(wait_seconds(age, is_awaited=_is_awaited(event)))
 
 
@@ -87,12 +87,12 @@ def hours(age: dt.timedelta) -> str:
 
 def end(event: Mapping[str, object], *, failure: str | None = None, data: str = "") -> dict[str, object]:
     """Tell whoever waits how it ended, and end the execution."""
-    log("ended", failure=failure or "")
-    tell(event, failure=failure, data=data)
+    log(Counted.job_failed if failure else Counted.job_completed, failure=failure or "")
+    send_signal(event, failure=failure, data=data)
     return DONE
 
 
-def tell(event: Mapping[str, object], *, failure: str | None = None, data: str = "") -> None:
+def send_signal(event: Mapping[str, object], *, failure: str | None = None, data: str = "") -> None:
     """Signal the wait condition of the execution's input, where there is one."""
     if handle := event.get("WaitHandle"):
         signal(str(handle), failure=failure, data=data)

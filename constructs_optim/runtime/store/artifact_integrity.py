@@ -5,7 +5,7 @@ what it can know from elsewhere: where the artifact has to be, which images its 
 keeps of each file (size, ETag, checksums).
 
 Source: Amazon S3 user guide, "Checking object integrity": S3 computes a checksum of every object (CRC64NVME unless the
-writer chose another algorithm); HeadObject with ChecksumMode tells it, with permission for GetObject.
+writer chose another algorithm); HeadObject with ChecksumMode returns it, with permission for GetObject.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def check_manifest(
         *differences(files, store.with_checksums(manifest["model_data_uri"], _as_listed(files))),
     ]
     if findings:
-        told = "; ".join(f"{finding.file} {finding.damage.value} ({finding.detail})" for finding in findings[:3])
+        listed = "; ".join(f"{finding.file} {finding.damage.value} ({finding.detail})" for finding in findings[:3])
         more = f" and {len(findings) - 3} more" if len(findings) > 3 else ""
         raise DeploymentError(
-            f"the artifact {key} in the store {store.bucket} is not what its manifest says: {told}{more}. "
+            f"the artifact {key} in the store {store.bucket} is not what its manifest says: {listed}{more}. "
             "Something else than this library's functions wrote it or its files, so it is not deployed. Next: find "
             "out what did (S3 keeps the versions of both), then restore the version of manifest.json before it, or "
             "delete manifest.json and deploy a stack that makes the artifact, which runs another job"
@@ -77,7 +77,7 @@ def check_manifest(
 
 
 def misplaced(store: ArtifactStore, key: str, manifest: Mapping[str, Any]) -> list[Finding]:
-    """What is wrong with the place that a manifest names: it has to be its attempt's, of this artifact."""
+    """What is wrong with the location that a manifest names: it has to be its attempt's, of this artifact."""
     uri, attempt = str(manifest["model_data_uri"]), attempt_of(manifest)
     if uri.startswith(store.model_uri(key, attempt)) and uri.endswith("/"):
         return []
@@ -95,8 +95,8 @@ def attempt_of(manifest: Mapping[str, Any]) -> int:
 
 def repository_of(image: str) -> str:
     """``host/repository`` of an image, without its tag and digest."""
-    place, _, name = image.partition("@")[0].rpartition("/")
-    return f"{place}/{name.partition(':')[0]}"
+    repository, _, name = image.partition("@")[0].rpartition("/")
+    return f"{repository}/{name.partition(':')[0]}"
 
 
 def _foreign_image(manifest: Mapping[str, Any], repositories: Collection[str]) -> list[Finding]:

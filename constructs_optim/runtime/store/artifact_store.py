@@ -65,7 +65,7 @@ class Claim:
     ``released`` is set when the last owner leaves an unfinished job: a later claimant must not attach to a job
     that is being stopped. ``maker`` is the account whose job makes it, empty where that is not known: nobody else can
     look at the job. ``due`` is when that job must have ended, in seconds since 1970 (0: not known), and ``failure``
-    says why the attempt came to nothing, once it has.
+    says why the attempt failed, once it has.
     """
 
     artifact_key: str
@@ -259,7 +259,7 @@ class ArtifactStore:
         return self._swap(key, joined)
 
     def next_attempt(self, key: str, failed: Claim, *, maker: str = "", due: int = 0) -> Claim:
-        """Move on from an attempt that came to nothing; where another owner has done so already, its claim stands."""
+        """Move on from an attempt that failed; where another owner has done so already, its claim stands."""
 
         def advanced(claim: Claim | None) -> Claim:
             current = claim or failed
@@ -268,16 +268,15 @@ class ArtifactStore:
         return self._swap(key, advanced)
 
     def fail(self, key: str, attempt: int, reason: str) -> None:
-        """Write down why an attempt came to nothing, for those who cannot look at its job."""
+        """Write down why an attempt failed, for those who cannot look at its job."""
         claim = self.claim(key)
         if claim is None or claim.attempt != attempt:
             return
 
-        def failed(claim: Claim | None) -> Claim:
-            current = claim or Claim(artifact_key=key)
+        def failed(current: Claim) -> Claim:
             return replace(current, failure=reason) if current.attempt == attempt else current
 
-        self._swap(key, failed)
+        self._change(key, failed)
 
     def leave(self, key: str, owner: Owner, *, finished: bool, gone: Collection[Owner] = ()) -> Claim | None:
         """Take ``owner`` off the claim, and those who are ``gone`` with it.
@@ -288,14 +287,13 @@ class ArtifactStore:
         if self.claim(key) is None:
             return None
 
-        def left(claim: Claim | None) -> Claim:
-            current = claim or Claim(artifact_key=key)
+        def left(current: Claim) -> Claim:
             owners = tuple(other for other in current.owners if other != owner and other not in gone)
             # Once released it stays so until somebody joins: its files may be on their way out.
             released = current.released or (not finished and not _makers(owners, current))
             return replace(current, owners=owners, released=released)
 
-        return self._swap(key, left)
+        return self._change(key, left)
 
     def rejoin(self, key: str, owner: Owner) -> bool:
         """Put ``owner`` back on a claim that it was taken off by mistake; False where the claim is released.
@@ -305,22 +303,20 @@ class ArtifactStore:
         if self.claim(key) is None:
             return True
 
-        def rejoined(claim: Claim | None) -> Claim:
-            current = claim or Claim(artifact_key=key)
+        def rejoined(current: Claim) -> Claim:
             if current.released or owner in current.owners:
                 return current
             return replace(current, owners=tuple(sorted({*current.owners, owner})))
 
-        return owner in self._swap(key, rejoined).owners
+        return owner in self._change(key, rejoined).owners
 
     def give_up_job(self, key: str) -> Claim:
         """Release the claim of an unfinished artifact where nobody of the account that runs its job is left."""
 
-        def given_up(claim: Claim | None) -> Claim:
-            current = claim or Claim(artifact_key=key)
+        def given_up(current: Claim) -> Claim:
             return replace(current, released=current.released or not _makers(current.owners, current))
 
-        return self._swap(key, given_up)
+        return self._change(key, given_up)
 
     def release(self, key: str) -> bool:
         """Close a claim that nobody owns, so that its files can go; False where somebody owns it.
@@ -328,20 +324,22 @@ class ArtifactStore:
         Whoever joins it afterwards starts over with the next attempt.
         """
 
-        def released(claim: Claim | None) -> Claim:
-            current = claim or Claim(artifact_key=key)
+        def released(current: Claim) -> Claim:
             return replace(current, released=True) if not current.owners else current
 
-        return self._swap(key, released).released
+        return self._change(key, released).released
 
     def restore(self, key: str) -> None:
         """Undo :meth:`release`, unless somebody has started over already."""
 
-        def restored(claim: Claim | None) -> Claim:
-            current = claim or Claim(artifact_key=key)
+        def restored(current: Claim) -> Claim:
             return replace(current, released=False) if not current.owners else current
 
-        self._swap(key, restored)
+        self._change(key, restored)
+
+    def _change(self, key: str, change: Callable[[Claim], Claim]) -> Claim:
+        """Change a claim that is there; should it be gone, an empty one."""
+        return self._swap(key, lambda claim: change(claim or Claim(artifact_key=key)))
 
     def _swap(self, key: str, change: Callable[[Claim | None], Claim]) -> Claim:
         def changed(record: Record | None) -> Record:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _SWAP_ATTEMPTS = 30
 CHANGED_MEANWHILE = (404, 409, 412)
-"""What S3 answers to a conditional write of an object that is not what it was."""
+"""HTTP statuses of a conditional write of an object that has changed meanwhile."""
 
 # Far more than any record has; a function's memory is 256 MB or more.
 _LARGEST = 32_000_000
@@ -95,7 +95,7 @@ def in_threads(function: Callable[[In], Out], items: Iterable[In], *, threads: i
 
 
 class Encryption(TypedDict, total=False):
-    """What PutObject is told of encryption."""
+    """PutObject's arguments about encryption."""
 
     ServerSideEncryption: Literal["aws:kms"]
     SSEKMSKeyId: str
@@ -114,7 +114,7 @@ def encryption(kms_key_arn: str | None) -> Encryption:
 def lacks(s3: S3Client, bucket: str, name: str, error: ClientError) -> bool:
     """Whether ``error``, of reading an object, means that there is no such object.
 
-    A GetObject of what is not there answers 403 instead of 404 to whoever may not list the bucket, and roles and
+    A GetObject of a missing object returns 403 instead of 404 to whoever may not list the bucket, and roles and
     readers may list prefixes of it only. That S3 takes the name for the prefix then is not documented (ceph/ceph pull
     request 68577); a listing that names its prefix is allowed for certain, where anything is.
     """
@@ -219,14 +219,14 @@ class JsonRecords:
 
     def _read(self, name: str) -> tuple[Record, str] | None:
         try:
-            answer = self._s3.get_object(Bucket=self.bucket, Key=name)
+            response = self._s3.get_object(Bucket=self.bucket, Key=name)
         except ClientError as error:
             if lacks(self._s3, self.bucket, name, error):
                 return None
             raise
-        content = answer["Body"].read(self._largest + 1)
+        content = response["Body"].read(self._largest + 1)
         if len(content) > self._largest:
-            answer["Body"].close()
+            response["Body"].close()
             raise DeploymentError(self._damaged(name, f"it has more than {self._largest:,} bytes"))
         try:
             record: object = json.loads(content)
@@ -235,7 +235,7 @@ class JsonRecords:
             record = None
         if not is_object(record):
             raise DeploymentError(self._damaged(name, "it is no JSON object"))
-        return record, answer["ETag"]
+        return record, response["ETag"]
 
     def _damaged(self, name: str, problem: str) -> str:
         return (

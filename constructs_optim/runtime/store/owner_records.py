@@ -7,7 +7,7 @@
 A handler may die at any point, be run twice, or run late: CloudFormation invokes it asynchronously, and Lambda repeats
 an invocation that failed. So a request is written down before anything is done for it, and each artifact before it is
 claimed. A request that a later one has superseded does nothing any more, and what a request referred to without its
-answer ever arriving is found again by the next one.
+response ever arriving is found again by the next one.
 
 The record says which artifacts its owner wants; the claims of those artifacts follow it. Whoever changes a claim reads
 the record again afterwards, because a later request may have changed its mind (job_handler.py).
@@ -77,14 +77,15 @@ class Owner:
         return Owner(_text(record["stack_id"]), _text(record["logical_id"]))
 
 
-BEGUN, CARRIED_OUT, ANSWERED, LEAVING = "begun", "carried out", "answered", "leaving"
+# The values are those of the records of every release.
+BEGUN, APPLIED, CONFIRMED, LEAVING = "begun", "carried out", "answered", "leaving"
 
 
 @dataclass(frozen=True)
 class Reference:
     """One artifact an owner refers to, by which request, and how far that one is known to have come.
 
-    ``begun``: it may have died since. ``carried out``: all was done, but the answer may have been lost.
+    ``begun``: it may have died since. ``carried out``: all was done, but the response may have been lost.
     ``answered``: CloudFormation has it, for it sent the artifact's key as physical id with a later request.
     ``leaving``: the request gives the artifact up, and its owner may still be in the claim.
 
@@ -101,7 +102,7 @@ class Reference:
         """The same, carried out with these properties as well."""
         if not digest:
             return self
-        earlier = tuple(each for each in self.properties if each != digest)
+        earlier = tuple(other for other in self.properties if other != digest)
         return replace(self, properties=(digest, *earlier)[:_REMEMBERED_PROPERTIES])
 
 
@@ -132,7 +133,7 @@ class OwnerRecord:
 
     def made_with(self, digest: str) -> set[str]:
         """The keys of the artifacts that a request with these properties was carried out with."""
-        return {key for key in self.keys_in(CARRIED_OUT, ANSWERED) if digest in self.keys[key].properties}
+        return {key for key in self.keys_in(APPLIED, CONFIRMED) if digest in self.keys[key].properties}
 
     def deleted_with(self, physical_id: object) -> set[str]:
         """The artifacts that the deletion of ``physical_id`` gives up.
@@ -146,7 +147,7 @@ class OwnerRecord:
         if is_artifact_key(physical_id):
             return {physical_id} | self.keys_in(BEGUN) | leaving
         request = failed_request(physical_id)
-        unanswered = self.keys_in(BEGUN, CARRIED_OUT)
+        unanswered = self.keys_in(BEGUN, APPLIED)
         return {key for key in unanswered if request in (None, self.keys[key].request)} | leaving
 
     def giving_up(self, keys: Collection[str], request: str) -> OwnerRecord:
@@ -243,7 +244,7 @@ class OwnerRecords:
     def all(self, account: str | None = None, *, threads: int = 8) -> Iterator[OwnerRecord | UnreadableRecord]:
         """Every owner's record, or those of one account, which is all that another account's store shows it.
 
-        Each account writes its own: what cannot be read of one, or is said in the name of another, hides none of the
+        Each account writes its own: what cannot be read of one, or is written in the name of another, hides none of the
         rest.
         """
         names = self._records.names(f"{PREFIX}{account}/" if account else PREFIX)
@@ -292,7 +293,7 @@ class OwnerRecords:
             owner: whose request it is.
             request: its id.
             issued: when it was sent, in seconds since 1970. Default: not known.
-            physical_id: what the request gives as the resource's physical id: CloudFormation has got that answer.
+            physical_id: the resource's physical id in the request: CloudFormation has received that response.
             properties: a digest of what the resource was carried out with before, for references of the first release,
                 which did not write it down. Default: not known.
             gives_up: which references a deletion gives up. Default: none.
@@ -306,11 +307,11 @@ class OwnerRecords:
                 raise Superseded(f"request {request} was superseded by {record.request}")
             if request == record.request:
                 return record
-            earlier = (*record.superseded, record.request) if record.request else record.superseded
-            superseded = earlier[-_REMEMBERED_REQUESTS:]
+            known_requests = (*record.superseded, record.request) if record.request else record.superseded
+            superseded = known_requests[-_REMEMBERED_REQUESTS:]
             keys = dict(record.keys)
             if physical_id in keys:
-                known = replace(keys[physical_id], state=ANSWERED)
+                known = replace(keys[physical_id], state=CONFIRMED)
                 keys[physical_id] = known if known.properties else known.with_properties(properties)
             latest = replace(
                 record,
@@ -318,7 +319,7 @@ class OwnerRecords:
                 issued=issued,
                 superseded=superseded,
                 keys=keys,
-                chosen={each: key for each, key in record.chosen.items() if each in superseded},
+                chosen={earlier: key for earlier, key in record.chosen.items() if earlier in superseded},
             )
             return latest.giving_up(gives_up(latest), request) if gives_up is not None else latest
 
@@ -339,7 +340,7 @@ class OwnerRecords:
             # A reference that stands from an earlier request stays: failing to renew it must not take it away. One of
             # a request that may have died is this request's from now on.
             reference = record.keys.get(chosen, Reference(request))
-            if reference.state not in (CARRIED_OUT, ANSWERED):
+            if reference.state not in (APPLIED, CONFIRMED):
                 reference = replace(reference, request=request, state=BEGUN)
             return replace(record, keys={**record.keys, chosen: reference}, chosen={**record.chosen, request: chosen})
 
@@ -377,7 +378,7 @@ class OwnerRecords:
             # Another try of the request failed beside this one, and may have taken the owner off the claim since.
             if known.state == LEAVING or (key not in record.keys and record.chosen.get(request) == key):
                 raise DeploymentError("another try of this request failed and gave the artifact up; deploy again")
-            state = ANSWERED if known.state == ANSWERED else CARRIED_OUT
+            state = CONFIRMED if known.state == CONFIRMED else APPLIED
             settled = replace(known, request=request, state=state).with_properties(properties)
             now = replace(record, keys={**record.keys, key: settled})
             return now.giving_up(set(now.keys) - {key, before}, request)

@@ -9,7 +9,7 @@
     evaluations/<key>/runs/<run>/output/...     what the benchmark job wrote
     evaluations/<key>/runs/<run>/result.json    the run's measurements
     evaluations/<key>/runs/<run>/report.md      the same for people
-    evaluations/<key>/runs/<run>/answers.json   answers to the prompts of the quality gate
+    evaluations/<key>/runs/<run>/answers.json   completions of the prompts of the quality gate
 
     recommendations/<key>/result.json             the newest result, for whoever asks the same again
     recommendations/<key>/given_up/<owner>.json   when that resource of a stack gave it up
@@ -94,7 +94,7 @@ class RunRecords:
         pages = self._s3.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=f"{self._prefix}runs/", Delimiter="/"
         )
-        return [each.get("Prefix", "").split("/")[-2] for page in pages for each in page.get("CommonPrefixes", ())]
+        return [folder.get("Prefix", "").split("/")[-2] for page in pages for folder in page.get("CommonPrefixes", ())]
 
     def run_result(self, run: str) -> Record | None:
         """What came of a run; None while nothing has."""
@@ -158,13 +158,13 @@ class EvaluationRecords(RunRecords):
         self._records.write(f"{self._prefix}result.json", result)
         self._records.write(f"{self._of(run)}result.json", result)
 
-    def answers(self, run: str) -> Record | None:
-        """The answers so far."""
+    def completions(self, run: str) -> Record | None:
+        """The completions so far."""
         return self._records.read(f"{self._of(run)}answers.json")
 
-    def write_answers(self, run: str, answers: Record) -> None:
-        """Keep the answers so far."""
-        self._records.write(f"{self._of(run)}answers.json", answers)
+    def write_completions(self, run: str, completions: Record) -> None:
+        """Keep the completions so far."""
+        self._records.write(f"{self._of(run)}answers.json", completions)
 
 
 class RecommendationRecords(RunRecords):
