@@ -102,7 +102,7 @@ class OptimizationJob(Construct):
             RecipeError: with every rule the recipe breaks.
             ValueError: when ``jobs.timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
-        context = StackContext.of(scope)
+        self._context = context = StackContext.of(scope)
         stack = context.stack
         refuse_wrong_kinds(jobs=jobs, network=network)
         jobs, network = jobs or JobOptions(), network or NetworkOptions()
@@ -150,7 +150,7 @@ class OptimizationJob(Construct):
 
         self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(stack)
         self.network: Network | None = Network.of(self, network)
-        service = OptimizationService.of(self)
+        service = OptimizationService.of(scope)
         self._service, self._registry, self._role = service, registry, role
         self.job_role: GrantedRole | None = None
         if self.plan.jobs:
@@ -252,7 +252,7 @@ class OptimizationJob(Construct):
 
     def _job_text(self, job: JobPlan, seconds: int) -> str:
         """Text that changes with the job's plan, with the store and with how long the deployment waits."""
-        bucket = json.dumps(StackContext.of(self).resolve(self.artifact_store.bucket_name), sort_keys=True)
+        bucket = json.dumps(self._context.resolve(self.artifact_store.bucket_name), sort_keys=True)
         waits = f"\n{seconds}" if seconds != LONGEST_WAIT_SECONDS else ""
         return f"{job.deployment_hash}\n{bucket}{waits}"
 

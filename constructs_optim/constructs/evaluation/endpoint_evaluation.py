@@ -147,7 +147,8 @@ class EndpointEvaluation(Construct):
         self.workload: Workload = workload
         self._requirements: Requirements | None = None
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
-        self._service = service = EvaluationService.of(self)
+        self._stack = StackContext.of(scope).stack
+        self._service = service = EvaluationService.of(scope)
         self._tags = self._tag_manager.rendered_tags
         config = service.workload_config(workload)
         self._config_name = workload_config_name(config)
@@ -333,7 +334,7 @@ class EndpointEvaluation(Construct):
         """Text that changes with what is measured, served and required, and with how long the deployment waits."""
         plans = [model.plan for model in self.target.models]
         served = [[plan.deployment_hash, plan.container_key, plan.instance_type] for plan in plans]
-        spec = StackContext.of(self).stack.resolve([self.workload.spec, gate])
+        spec = self._stack.resolve([self.workload.spec, gate])
         waits = [self._wait_seconds] if self._wait_seconds != _DEFAULT_WAIT_SECONDS else []
         return json.dumps([served, spec, *waits], sort_keys=True)
 
@@ -360,7 +361,7 @@ class EndpointEvaluation(Construct):
         return scheduled
 
     def _input(self) -> str:
-        return StackContext.of(self).stack.to_json_string(
+        return self._stack.to_json_string(
             {
                 "Request": self._request(),
                 "Run": "<aws.scheduler.execution-id>",

@@ -78,7 +78,7 @@ class EndpointDashboard(Construct):
         """
         pricing.check_price(instance_price_per_hour, discount)
         super().__init__(scope, id)
-        self._stack = StackContext.of(self)
+        self._stack = StackContext.of(scope)
         self._plan = plan or (artifact.plan if artifact is not None else None)
         self._artifact = artifact
         self._instance_types = tuple(instance_types or ([self._plan.instance_type] if self._plan is not None else ()))
