@@ -19,7 +19,7 @@ models: install ## set .venv-models up: PyTorch and transformers, for the traini
 	@tooling/install_models.sh
 
 # Small models do not gain from more threads than one.
-MODELS_PYTEST = OMP_NUM_THREADS=1 .venv-models/bin/python -m pytest tests/medusa --numprocesses 2 --dist loadfile
+MODELS_PYTEST = OMP_NUM_THREADS=1 .venv-models/bin/python -m pytest tests/training --numprocesses 2 --dist loadfile
 
 medusa: install models ## the tests that train and decode, training jobs of the local cloud among them
 	@$(MODELS_PYTEST)
@@ -71,7 +71,7 @@ lint: install models ## all static checks
 	ruff check
 	ruff format --check
 	pyright
-	pyright --pythonpath .venv-models/bin/python constructs_optim/medusa/*.py constructs_optim/cli/medusa.py bench/medusa.py
+	pyright --pythonpath .venv-models/bin/python constructs_optim/training/*.py constructs_optim/training/*/*.py constructs_optim/cli/medusa.py bench/medusa.py
 	lint-imports
 	@cdk synth --quiet --output cdk.out/lint >/dev/null
 	cfn-lint cdk.out/lint/*.template.json
@@ -98,7 +98,7 @@ lock: install ## look for newer versions of everything that is pinned
 	    --python-version 3.11 requirements/medusa.in --constraint requirements/models.txt \
 	    --excludes requirements/models-gpu-packages.txt --no-emit-package torch --no-emit-package mpmath \
 	    --no-emit-package networkx --no-emit-package setuptools --no-emit-package sympy 2>/dev/null; \
-	} > constructs_optim/medusa/requirements.txt
+	} > constructs_optim/training/requirements.txt
 	@for sdk in 2 3; do uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/conformance-$$sdk.in --output-file requirements/conformance-$$sdk.txt; done
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \

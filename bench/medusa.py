@@ -29,7 +29,7 @@ from rich.table import Table
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
-MEDUSA = CHECKOUT / "constructs_optim" / "medusa"
+TRAINING = CHECKOUT / "constructs_optim" / "training"
 MARK = 1.8
 PROMPTS = 450
 
@@ -105,7 +105,7 @@ def run_job(root: Path, script: str, hyperparameters: dict[str, Any], **channels
             shutil.copy(source, channel)
     begun = time.perf_counter()
     environment = {**os.environ, "SAGEMAKER_BASE_DIR": str(root), "HF_HUB_OFFLINE": "1"}
-    subprocess.run([sys.executable, str(MEDUSA / f"{script}.py")], check=True, env=environment)
+    subprocess.run([sys.executable, str(TRAINING / f"{script}.py")], check=True, env=environment)
     return time.perf_counter() - begun
 
 
@@ -132,9 +132,9 @@ def measure(given: argparse.Namespace, work: Path) -> int:
     """Train, decode and print."""
     import torch
 
-    from constructs_optim.medusa.backbone import say_nothing_while_loading
-    from constructs_optim.medusa.sample_corpus import examples, write_corpus
-    from constructs_optim.medusa.verification import Verification, verify_artifact
+    from constructs_optim.training.data.sample_corpus import examples, write_corpus
+    from constructs_optim.training.decoding.verification import Verification, verify_artifact
+    from constructs_optim.training.model.backbone import say_nothing_while_loading
 
     data = given.data or work / "data"
     if given.data is None:

@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 from targets import Target, target_table
@@ -53,13 +53,13 @@ def main() -> int:
     pruner = Pruner(
         s3,
         _inventory(s3),
-        Stacks(ACCOUNT, lambda region: MemoryStacks(_CALL_SECONDS)),
+        Stacks(ACCOUNT, lambda region: cast(Any, MemoryStacks(_CALL_SECONDS))),
         older_than=dt.timedelta(0),
         now=dt.datetime.now(dt.UTC),
     )
     surveyed = pruner.survey()
     looked = time.monotonic() - started
-    removed = sum(removal.removed for removal in pruner.carry_out(surveyed).removals)
+    removed = sum(removal.removed for removal in pruner.remove(surveyed).removals)
     pruned, prune_calls = time.monotonic() - started, _calls(s3)
     assert removed == options.unused
     memory = _peak_mb() - before

@@ -209,9 +209,10 @@ class LocalCloud:
     ) -> None:
         self.stop()
 
-    def client(self, service: str, account: str = ACCOUNT) -> Any:
-        """A boto3 client for an account of it."""
-        config = Config(s3={"addressing_style": "path"}, retries={"mode": "standard", "max_attempts": 2})
+    def client(self, service: str, account: str = ACCOUNT, **settings: Any) -> Any:
+        """A boto3 client for an account of it, with further ``settings`` of botocore's ``Config``."""
+        retries = {"mode": "standard", "max_attempts": 2}
+        config = Config(**{"s3": {"addressing_style": "path"}, "retries": retries, **settings})
         # A session reads the services' descriptions once; it makes one client at a time.
         with self._session_lock:
             if self._session is None:
@@ -223,6 +224,14 @@ class LocalCloud:
                 aws_secret_access_key=self._secret,
                 config=config,
             )
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds pass at once, for all that this package adds to ministack.
+
+        Jobs, deployments, cooldowns, schedules and limits of time go on as if they had passed. The processes of
+        functions and training jobs, the waits of state machines and the periods of alarms keep the machine's time.
+        """
+        self._control("POST", "clock", {"seconds": seconds})
 
     def jobs(self) -> list[dict[str, Any]]:
         """Every optimization job: ``{"name", "status", "history": [{"status", "time"}]}``."""

@@ -24,6 +24,7 @@ from .api.call_log import CallLog
 from .api.error import ApiError
 from .api.model import ApiModel
 from .faults import Faults
+from .sagemaker.hosting.fleets import hardware
 
 _SERVICE = "AmazonSageMaker"
 _ON_DEMAND, _RATE = "JRTCKXETXF", "6YS6EN2CT7"
@@ -42,10 +43,10 @@ class PriceList:
         self._faults, self._calls = faults, calls
 
     def invoke(self, operation: str, request: dict[str, Any], *, account: str, region: str) -> dict[str, Any]:
-        """Carry an operation out.
+        """Run an operation.
 
         Raises:
-            ApiError: as AWS would answer.
+            ApiError: as AWS would respond.
         """
         with self._calls.recorded(self.name, operation, request):
             self._faults.before(operation)
@@ -57,7 +58,11 @@ class PriceList:
 
 def hourly_price(instance_type: str) -> float | None:
     """Dollars an hour of hosting, where prices are lowest; None for a type that has none."""
-    return _table()["dollars_per_hour"].get(instance_type)
+    room, table = hardware().get(instance_type), _table()
+    if room is None:
+        return None
+    per_accelerator = table["dollars_per_accelerator"][instance_type.split(".")[1]]
+    return round(per_accelerator * room.accelerators + table["dollars_per_vcpu"] * room.cores, 2)
 
 
 @functools.cache
@@ -65,9 +70,9 @@ def products() -> tuple[dict[str, Any], ...]:
     """Every product, as ``PriceList`` has it."""
     table = _table()
     return tuple(
-        _product(name, price * factor, component, region, prefix, location)
+        _product(name, (hourly_price(name) or 0.0) * factor, component, region, prefix, location)
         for region, (prefix, location, factor) in table["regions"].items()
-        for name, price in table["dollars_per_hour"].items()
+        for name in hardware()
         for component in _USAGE
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _LIBRARY = _CHECKOUT / "constructs_optim"
 _LOCAL = _CHECKOUT / "constructs_optim_local"
-_APART = "medusa"
+_APART = "training"
 """The training code, which is counted by itself, as the local cloud is."""
 _MANY_FILES = 12
 

@@ -33,25 +33,25 @@ def main() -> None:
     for spec in metadata.values():
         published.setdefault(spec["modelId"], []).append(spec)
     lines = [
-        f"  {json.dumps(_entry(model.model_id, model.sagemaker_draft_model, published.get(model.model_id, [])))}"
+        f"  {json.dumps(_entry(model, published.get(model.model_id, [])))}"
         for model in sorted(models.by_id().values(), key=lambda row: row.model_id)
     ]
     entries = ",\n".join(lines)
     DATA.write_text(f'{{\n "source": {json.dumps(_SOURCE)},\n "models": [\n{entries}\n ]\n}}\n', encoding="utf-8")
 
 
-def _entry(model_id: str, draft: bool, specs: list[dict[str, Any]]) -> dict[str, Any]:
+def _entry(model: models.ModelRow, specs: list[dict[str, Any]]) -> dict[str, Any]:
     specs = sorted(specs, key=lambda spec: _ordered(spec["version"]))
     newest = specs[-1] if specs else {}
-    made_up = f"{model_id}/artifacts/inference-prepack/v1.0.0/"
+    made_up = f"{model.model_id}/artifacts/inference-prepack/v1.0.0/"
     return {
-        "model_id": model_id,
+        "model_id": model.model_id,
         "published": bool(specs),
         "versions": [spec["version"] for spec in specs] or ["1.0.0"],
         "artifact": newest.get("prepackedArtifactKey") or newest.get("artifactKey") or made_up,
         "gated": bool(newest.get("gatedBucket")),
         "eula": newest.get("requiresEula"),
-        "draft": draft,
+        "draft": "sagemaker_draft_model" in model.supports,
         "instance_type": newest.get("defaultInstanceType", "ml.g5.12xlarge"),
         "environment": newest.get("environment", {}),
     }

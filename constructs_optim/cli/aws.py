@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Annotated, Any
@@ -26,13 +26,14 @@ from botocore.exceptions import ConnectionError as BotocoreConnectionError
 from rich.console import Console
 
 from constructs_optim.operations.artifacts import REQUESTS_AT_ONCE, ArtifactInventory
+from constructs_optim.operations.price_list import API_REGION, prices_per_hour
 from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
 from constructs_optim.runtime.store.artifact_store import region_of
 
 from .presentation import printable
 
 USAGE = 2
-"""The exit status of a command that could not look at what it was asked to."""
+"""The exit status of a command that could not run."""
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 # As many connections as an inventory has requests under way: one that is not kept is opened and encrypted anew.
@@ -74,7 +75,7 @@ class Account:
 
     @property
     def region(self) -> str | None:
-        """The command's region, as far as an option, the profile or the environment tells it."""
+        """The command's region by its option, the profile or the environment."""
         return self._session.region_name
 
     @cached_property
@@ -93,6 +94,15 @@ class Account:
         """A SageMaker client, in the region of a store's jobs where a bucket is given."""
         return self.client("sagemaker", self.region_of(bucket) if bucket else None)
 
+    def prices(self, region: str, component: str = "Hosting") -> Mapping[str, float] | None:
+        """On-demand prices of one instance by its type, in US dollars an hour; None where AWS denies the request."""
+        try:
+            return prices_per_hour(self.client("pricing", API_REGION), region, component)
+        except ClientError as error:
+            if code_of(error) not in DENIED:
+                raise
+            return None
+
     def inventory(self, bucket: str) -> ArtifactInventory:
         """The store in ``bucket``, with the jobs of the bucket's region."""
         region = self.region_of(bucket)
@@ -109,7 +119,7 @@ def errors_explained() -> Iterator[None]:
 
 
 def failed(sentence: str) -> typer.Exit:
-    """Say why the command cannot go on; to be raised, it ends the command with status 2."""
+    """Print why the command cannot go on; raising the result ends the command with status 2."""
     Console(stderr=True).print(f"[red]{printable(sentence)}[/]", highlight=False, soft_wrap=True)
     return typer.Exit(USAGE)
 
@@ -162,4 +172,4 @@ def _refusal(error: ClientError) -> str:
             "There is no bucket of that name: the output ArtifactStoreBucket of the stack, or its resources in "
             "CloudFormation, name the store's."
         )
-    return f"{error.operation_name} answered {code}: {message}"
+    return f"{error.operation_name} failed with {code}: {message}"

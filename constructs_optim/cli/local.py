@@ -24,7 +24,7 @@ from constructs_optim_local.cloud import (
 from constructs_optim_local.demo import DemoFailed, run_demo
 from constructs_optim_local.ministack.patches import UntestedMinistack
 
-from .commands import Commands
+from .presentation import Commands
 
 local_app = Commands()
 _console = Console(stderr=True)

@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from .artifacts import artifacts_app
-from .catalog import catalog_command
-from .commands import Commands
-from .dashboard import dashboard_app
-from .endpoint import endpoint_app
 from .evaluate import evaluate_command
 from .explanation.command import explain_command
-from .jobs import jobs_app
-from .lock import lock_command
 from .medusa import medusa_app
-from .plan import plan_command
-from .recommend import recommend_command
+from .operations.artifacts import artifacts_app
+from .operations.dashboard import dashboard_app
+from .operations.endpoint import endpoint_app
+from .operations.jobs import jobs_app
+from .presentation import Commands
+from .recipes.catalog import catalog_command
+from .recipes.lock import lock_command
+from .recipes.plan import plan_command
+from .recipes.recommend import recommend_command
 
 app = Commands(name="constructs-optim", help="Optimized LLM endpoints on Amazon SageMaker.", add_completion=False)
 

@@ -11,11 +11,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from .commands import Commands
-from .presentation import Format, print_fields, print_json, say
+from .presentation import Commands, Format, print_fields, print_json, say
 
 if TYPE_CHECKING:
-    from constructs_optim.medusa.verification import Verification
+    from constructs_optim.training.decoding.verification import Verification
 
 medusa_app = Commands()
 _NOTHING = 2
@@ -58,9 +57,9 @@ def verify_command(
     # The models are on disk; nothing is to be looked up.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
-        from constructs_optim.medusa.backbone import say_nothing_while_loading
-        from constructs_optim.medusa.failure import MedusaError, explained, is_out_of_memory
-        from constructs_optim.medusa.verification import verify_artifact
+        from constructs_optim.training.decoding.verification import verify_artifact
+        from constructs_optim.training.errors import TrainingError, describe_error, is_out_of_memory
+        from constructs_optim.training.model.backbone import say_nothing_while_loading
     except ModuleNotFoundError as missing:
         if (missing.name or "").split(".")[0] not in _EXTRA:
             raise
@@ -73,7 +72,7 @@ def verify_command(
     try:
         with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as shown:
             bar = shown.add_task("prompts", total=None)
-            found = verify_artifact(
+            verification = verify_artifact(
                 base or heads / "base-model",
                 heads,
                 data,
@@ -84,40 +83,46 @@ def verify_command(
                 tie_margin=tie_margin,
                 progress=lambda done, of: shown.update(bar, completed=done, total=of),
             )
-    except MedusaError as error:
+    except TrainingError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(_NOTHING) from None
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        typer.echo(f"out of memory: try --precision bfloat16 or a larger machine ({explained(error)})", err=True)
+        typer.echo(f"out of memory: try --precision bfloat16 or a larger machine ({describe_error(error)})", err=True)
         raise typer.Exit(_NOTHING) from None
     if format is Format.json:
-        print_json(found.to_json())
+        print_json(verification.to_json())
     else:
-        _print(found)
-    raise typer.Exit(1 if found.differences and found.dtype == "float32" else 0)
+        _print(verification)
+    raise typer.Exit(1 if verification.differences and verification.dtype == "float32" else 0)
 
 
-def _print(found: Verification) -> None:
-    acceptance = "  ".join(f"{head}: {share:.0%}" for head, share in enumerate(found.acceptance, start=1))
-    count = len(found.differences)
-    identical = f"{found.identical:.2%} of {found.prompts} outputs"
-    milliseconds = 1000 * found.seconds / found.prompts, 1000 * found.plain_seconds / found.prompts
+def _print(verification: Verification) -> None:
+    acceptance = "  ".join(f"{head}: {share:.0%}" for head, share in enumerate(verification.acceptance, start=1))
+    count = len(verification.differences)
+    identical = f"{verification.identical:.2%} of {verification.prompts} outputs"
+    milliseconds = (
+        1000 * verification.seconds / verification.prompts,
+        1000 * verification.plain_seconds / verification.prompts,
+    )
     print_fields(
         [
             ("identical", identical),
-            ("tokens a pass", f"{found.tokens_per_pass:.2f}, against 1 without heads"),
+            ("tokens a pass", f"{verification.tokens_per_pass:.2f}, against 1 without heads"),
             (
                 "wall time",
-                f"{milliseconds[1]:.0f} → {milliseconds[0]:.0f} ms a prompt: {found.speed_up:.2f} times as fast",
+                f"{milliseconds[1]:.0f} → {milliseconds[0]:.0f} ms a prompt: {verification.speed_up:.2f} times as fast",
             ),
             ("accepted, by head", acceptance),
-            ("computed", f"{found.dtype}, batch 1, {found.verified}; {found.ties} ties looked at alone"),
-            ("machine", found.machine),
+            (
+                "computed",
+                f"{verification.dtype}, batch 1, {verification.verified}; {verification.ties} ties looked at alone",
+            ),
+            ("machine", verification.machine),
         ]
     )
-    for difference in found.differences[:5]:
+    for difference in verification.differences[:5]:
         say(f"prompt {difference.prompt + 1} differs from token {difference.token + 1} on")
     if count > 5:
         say(f"and {count - 5} more")

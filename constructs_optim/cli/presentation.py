@@ -1,4 +1,4 @@
-"""How commands print: formats, tables, and sizes, times and stacks in words."""
+"""How commands look: their help, options that they share, and how they print."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from unicodedata import category
 
 import typer
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from constructs_optim.runtime.store.artifact_store import Owner
 
@@ -34,12 +35,67 @@ class Format(StrEnum):
     json = "json"
 
 
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+# Longer lists of choices are broken in a terminal of 80 columns: the option's help names them.
+_LONGEST = 20
+
+
+class _Help:
+    """Names the values of all parameters. Which names typer gives by itself differs between its releases."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if isinstance(param, TyperOption) and param.metavar is None:
+                param.metavar = _value_name(param)
+            elif isinstance(param, TyperArgument):
+                # Its name and its help say what it is.
+                param.display_type_rich = lambda ctx: None
+        return params
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """The first sentence, which groups print whole."""
+        del limit
+        return super().get_short_help_str(10_000)  # type: ignore[misc]
+
+
+def _value_name(option: TyperOption) -> str:
+    if option.is_flag or option.name == "help":
+        return ""
+    described: Any = getattr(option, "type_descriptor", None) or getattr(option, "type", None)
+    choices = [str(getattr(choice, "value", choice)) for choice in getattr(described, "choices", None) or ()]
+    listed = "|".join(choices)
+    if choices and len(listed) <= _LONGEST:
+        return listed
+    return max(option.opts, key=len).rpartition("-")[2].upper()
+
+
+class _Command(_Help, TyperCommand): ...
+
+
+class _Group(_Help, TyperGroup): ...
+
+
+class Commands(typer.Typer):
+    """A group of commands, which shows its help where none is named."""
+
+    def __init__(self, **settings: Any) -> None:
+        # typer's own boxes cut long options off in a terminal of 80 columns.
+        super().__init__(cls=_Group, no_args_is_help=True, rich_markup_mode=None, **settings)
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+        """Add a command, as :meth:`typer.Typer.command` does."""
+        return super().command(name, cls=_Command, **settings)
+
+
 def printable(text: str) -> str:
     """``text`` for rich to print as it is: without markup, and without codes that would steer the terminal.
 
     Names come from templates, and from records of other accounts.
     """
-    return escape("".join(each if each in "\n\t" or category(each)[0] != "C" else repr(each)[1:-1] for each in text))
+    return escape("".join(char if char in "\n\t" or category(char)[0] != "C" else repr(char)[1:-1] for char in text))
 
 
 def print_json(content: Any) -> None:
@@ -60,7 +116,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: 
     listed = [[cell.splitlines() or [""] for cell in row] for row in rows]
     # Nothing limits the width of a file or a pipe.
     limit = console.width if console.is_terminal or "COLUMNS" in os.environ else sys.maxsize
-    cells = [max((len(line) for row in listed for line in row[place]), default=0) for place in range(len(columns))]
+    cells = [max((len(line) for row in listed for line in row[column]), default=0) for column in range(len(columns))]
     widths = [max(width, len(heading)) for width, heading in zip(cells, columns, strict=True)]
     # Headings may have several lines where that makes room.
     narrow = [max(width, *map(len, heading.split())) for width, heading in zip(cells, columns, strict=True)]
@@ -92,7 +148,7 @@ def _print_text(console: Console, text: str, *, style: str | None = None) -> Non
 
 
 def print_fields(rows: Iterable[tuple[str, str]]) -> None:
-    """Print what is known of one thing for people: a name and a value a row."""
+    """Print the fields of one thing for people: a name and a value a row."""
     table = Table(show_header=False, show_lines=True)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -114,7 +170,7 @@ def say(text: str) -> None:
     Console().print(printable(text), highlight=False, soft_wrap=True)
 
 
-def say_what_is_hidden(inventory: ArtifactInventory) -> None:
+def say_hidden_owners(inventory: ArtifactInventory) -> None:
     """Say that there may be more owners, where the store does not show them all."""
     if inventory.hides_owners:
         say(
@@ -124,16 +180,11 @@ def say_what_is_hidden(inventory: ArtifactInventory) -> None:
 
 
 def confirmed(question: str) -> bool:
-    """Ask; where nobody is there to answer, the answer is no."""
+    """Ask for confirmation; False where there is no terminal to ask on."""
     try:
         return typer.confirm(question)
     except typer.Abort:
         return False
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun: ``1 artifact``, ``2 artifacts``."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 def size(size_bytes: int) -> str:
@@ -153,4 +204,4 @@ def owner_name(owner: Owner) -> str:
 def description(described: dict[str, Any]) -> str:
     """A recipe in one line: ``meta-textgeneration-llama-2-70b 4.0.0: AWQ INT4 (group size 128)``."""
     model, techniques = described.get("Model"), described.get("Techniques") or []
-    return ": ".join(filter(None, [str(model or ""), " + ".join(str(each) for each in techniques)]))
+    return ": ".join(filter(None, [str(model or ""), " + ".join(map(str, techniques))]))

@@ -79,25 +79,6 @@ class ReportSide:
         """The level of each concurrency."""
         return {level.concurrency: level for level in self.result.levels}
 
-    @property
-    def facts(self) -> dict[str, str | None]:
-        """What was evaluated and how, by name."""
-        subject, price, workload = self.result.subject, self.result.price, self.result.workload
-        instances = f"{subject.instance_count or 1} × {subject.instance_type}" if subject.instance_type else None
-        tokenizer = f"the model's tokenizer ({workload.tokenizer})" if workload.tokenizer else None
-        return {
-            "endpoint": subject.endpoint_name or subject.url,
-            "variant": subject.variant_name,
-            "inference component": subject.inference_component_name,
-            "model": subject.model,
-            "artifact": subject.artifact_key,
-            "instances": instances,
-            "price": f"${price.instance_price_per_hour:g} an hour ({price.source})" if price else None,
-            "discount": f"{price.discount:.0%}" if price and price.discount else None,
-            "format": workload.format,
-            "tokens counted by": tokenizer or workload.tokens_counted_by,
-        }
-
 
 def write_report(
     directory: RunDirectory, results: Sequence[tuple[str, EvaluationResult]], prompts: Sequence[Prompt]
@@ -172,8 +153,9 @@ def _page(
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     environment.filters.update(readable=readable, signed=_signed)
     return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+        started=sides[0].result.started.strftime("%d %B %Y, %H:%M %Z").lstrip("0"),
+        workload=sides[0].result.workload,
         title=" against ".join(side.label for side in reversed(sides)),
-        lead=_lead(sides[0].result),
         complete=all(side.result.complete for side in sides),
         sides=sides,
         units=_UNITS,
@@ -189,20 +171,6 @@ def _page(
         completions=completions,
         errors=[kind for kind in ErrorKind if any(kind in level.errors for s in sides for level in s.result.levels)],
     )
-
-
-def _lead(result: EvaluationResult) -> str:
-    workload = result.workload
-    limit = (
-        f"{workload.requests} requests" if workload.requests else f"{workload.seconds:g} s" if workload.seconds else ""
-    )
-    parts = [
-        result.started.strftime("%d %B %Y, %H:%M %Z").lstrip("0"),
-        f"{workload.prompts} prompt{'s' if workload.prompts > 1 else ''}",
-        f"{limit} at each concurrency" if limit else "",
-        ", ".join(f"{name} {value}" for name, value in workload.parameters.items()),
-    ]
-    return " · ".join(filter(None, parts))
 
 
 def _signed(change: float | None) -> str:

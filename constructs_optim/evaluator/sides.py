@@ -182,9 +182,9 @@ class _Preparation:
             try:
                 hourly, source = self._listed_price()
             except EvaluationError as reason:
-                self._notes.append(
-                    f"There are no prices: {reason}; state one with {self._side.title},instance-price-per-hour=DOLLARS."
-                )
+                target = self._side.endpoint_name or self._side.url
+                state = f"state one with {target},instance-price-per-hour=DOLLARS"
+                self._notes.append(f"There are no prices: {reason}; {state}.")
                 return None
         return Price(instance_price_per_hour=hourly * count, discount=discount, source=source)
 

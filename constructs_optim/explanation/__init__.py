@@ -1,1 +1,1 @@
-"""What deploying a synthesized app comes to, in words: read from templates, without a cloud."""
+"""Explains the effects of deploying a synthesized app, by its templates and without a cloud."""

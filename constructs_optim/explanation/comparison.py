@@ -194,7 +194,7 @@ class Comparison:
             elif None in (*types, *new[name]) or types == new[name]:
                 continue
             else:
-                old, wanted = (listed([each for each in some if each is not None]) for some in (types, new[name]))
+                old, wanted = (listed([name for name in some if name is not None]) for some in (types, new[name]))
                 change = f"the instance type of {name} changes from {old} to {wanted}"
             yield (
                 f"SageMaker refuses the update of {self.endpoint.resource.label}: {change} while Application Auto "

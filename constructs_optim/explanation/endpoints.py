@@ -123,8 +123,10 @@ def _endpoint(template: Template, resource: Resource) -> Endpoint:
     )
     jobs = _jobs(template, models)
     target = _target(template, resource)
-    targets = [each for each in (target, *(component.target for component in components)) if each is not None]
-    target_ids = {each.logical_id for each in targets}
+    targets = [
+        scalable for scalable in (target, *(component.target for component in components)) if scalable is not None
+    ]
+    target_ids = {scalable.logical_id for scalable in targets}
     job_ids = {job.logical_id for job in (*jobs, *(job for component in components for job in component.jobs))}
     component_ids = {component.resource.logical_id for component in components}
     others = [
@@ -155,7 +157,11 @@ def _target(template: Template, resource: Resource) -> Resource | None:
     """The scalable target of an endpoint or component."""
     targets = template.of_type(SCALABLE_TARGET)
     return next(
-        (each for each in targets if resource in template.referred(each.properties.get("ResourceId"), resource.type)),
+        (
+            target
+            for target in targets
+            if resource in template.referred(target.properties.get("ResourceId"), resource.type)
+        ),
         None,
     )
 
@@ -214,7 +220,7 @@ def scaled_range(target: Resource) -> tuple[int | None, int | None, str]:
     ranges = [target.properties, *(as_object(schedule.get("ScalableTargetAction")) for schedule in schedules)]
 
     def bounds(member: str) -> list[int] | None:
-        values = [number(each[member]) for each in ranges if member in each]
+        values = [number(limits[member]) for limits in ranges if member in limits]
         known = [value for value in values if value is not None]
         return known if known and len(known) == len(values) else None
 

@@ -81,7 +81,9 @@ def _stack(
     old, new = (Template(stack.template) if stack is not None else Template({}) for stack in (before, after))
     changes = compare(old if before else None, new if after else None, deployed=deployed)
     permissions = permission_changes(old, new)
-    old_endpoints, new_endpoints = ({each.logical_id: each for each in endpoints_in(side)} for side in (old, new))
+    old_endpoints, new_endpoints = (
+        {endpoint.logical_id: endpoint for endpoint in endpoints_in(side)} for side in (old, new)
+    )
     comparisons = [
         Comparison(shown.path, old_endpoints.get(name), new_endpoints.get(name), changes, permissions, evidence)
         for name in {**new_endpoints, **old_endpoints}

@@ -86,7 +86,7 @@ class ArtifactJob:
         if source.get("Kind") == "hub" and literal(source.get("Version")) is None:
             return f"the newest version of {text_of(source.get('ModelId'))}"
         inputs = [source, *(self.resource.properties.get("Reads") or ())]
-        uris = [literal(each.get("S3Uri")) for each in inputs if "S3Uri" in each]
+        uris = [literal(item.get("S3Uri")) for item in inputs if "S3Uri" in item]
         if None in uris:
             return "what is before it in the deployment"
         return f"the files below {listed([uri for uri in uris if uri is not None]) or 'its source'}"
@@ -110,7 +110,7 @@ def recipes_of(resource: Resource) -> list[str]:
 def steps_of(request: Mapping[str, Any]) -> frozenset[str]:
     """What a job does: the members of an optimization job's configurations, or a training job's arguments."""
     arguments = as_object(request.get("AlgorithmSpecification")).get("ContainerArguments") or ()
-    configured = [name for each in request.get("OptimizationConfigs") or () for name in each]
+    configured = [name for config in request.get("OptimizationConfigs") or () for name in config]
     return frozenset([*configured, *(text_of(argument) for argument in arguments)])
 
 

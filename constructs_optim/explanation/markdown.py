@@ -150,7 +150,7 @@ def _visible(text: str) -> str:
 def _as_code(text: str, *, beside_backtick: bool = False) -> str:
     """A code span; as HTML where the text, or what is beside it, would end the span or the cell of a table."""
     if beside_backtick or not text.strip() or any(character in text for character in "`|\\"):
-        return f"<code>{_PUNCTUATION.sub(lambda found: f'&#{ord(found[0])};', text)}</code>"
+        return f"<code>{_PUNCTUATION.sub(lambda matched: f'&#{ord(matched[0])};', text)}</code>"
     return f"`{text}`"
 
 
@@ -171,14 +171,17 @@ def _escaped(text: str) -> str:
     return f"{start[0]}\\{line[start.end()]}{_TOKEN.sub(_escaped_token, line[start.end() + 1 :])}"
 
 
-def _escaped_token(found: re.Match[str]) -> str:
-    if found["code"] is not None:
-        return _as_code(found["code"])
-    if found["word"] is None:
+def _escaped_token(matched: re.Match[str]) -> str:
+    if matched["code"] is not None:
+        return _as_code(matched["code"])
+    if matched["word"] is None:
         return _ENTITIES[ord("`")]
-    word = found["word"]
+    word = matched["word"]
     if _REFERENCE.search(word):
-        beside = found.string[max(found.start() - 1, 0) : found.start()] + found.string[found.end() : found.end() + 1]
+        beside = (
+            matched.string[max(matched.start() - 1, 0) : matched.start()]
+            + matched.string[matched.end() : matched.end() + 1]
+        )
         named = word.rstrip(".,;:")
         return _as_code(named, beside_backtick="`" in beside) + word[len(named) :]
     plain = _SPECIAL.sub(r"\\\g<0>", word).translate(_ENTITIES)

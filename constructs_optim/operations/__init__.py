@@ -1,4 +1,4 @@
-"""What an operator does by hand with jobs and artifacts: look, watch, stop, check, clear away.
+"""What an operator does with jobs and artifacts: list, watch, stop, verify and prune them.
 
 Reads and writes the records that the runtime's handlers keep, by the same rules. Prints nothing: what is found is
 returned as data, which the command line presents.

@@ -1,4 +1,4 @@
-"""The artifacts of a store as an operator sees them: each with its state, its files and who refers to it."""
+"""The artifacts of a store, each with its state, its files and its owners."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime as dt
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim, 
 from constructs_optim.runtime.store.json_records import NewerRecord, in_threads
 from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecords, UnreadableRecord
 
-from .jobs import Job, JobStatus, describe_job, owner_to_json
+from .jobs import Job, JobName, JobStatus, describe_job, owner_to_json
 
 _KEY = re.compile(r"artifacts/([0-9a-f]{64})/(.+)")
 _MODEL_FILE = re.compile(r"model/(\d+)/(.+)")
@@ -138,18 +138,17 @@ class OwnerRecordsFound:
 class ArtifactInventory:
     """What a store's bucket holds.
 
-    One listing of the bucket and two small reads an artifact; a job is looked at only where no manifest tells what
-    became of it.
+    One listing of the bucket and two small reads an artifact; a job is described only where there is no manifest.
     """
 
     def __init__(self, s3: Any, sagemaker: Any, bucket: str, *, account: str) -> None:
-        """Prepare to look.
+        """Create an inventory.
 
         Args:
             s3: an S3 client.
             sagemaker: a SageMaker client of the region in which the store's jobs run.
             bucket: the store's bucket.
-            account: whose credentials these are: jobs of other accounts cannot be looked at.
+            account: the account of the credentials: jobs of other accounts cannot be described.
         """
         self.bucket = bucket
         self.account = account
@@ -162,8 +161,8 @@ class ArtifactInventory:
         _ = self._owners_by_key
         # S3 lists by name, so the objects of an artifact follow each other.
         listed = itertools.groupby(self.objects("artifacts/"), lambda item: _key_of(item["Key"]))
-        found = ((key, list(items)) for key, items in listed if key is not None)
-        return in_threads(lambda each: self._artifact(*each), found, threads=REQUESTS_AT_ONCE)
+        grouped = ((key, list(items)) for key, items in listed if key is not None)
+        return in_threads(lambda group: self._artifact(*group), grouped, threads=REQUESTS_AT_ONCE)
 
     def one(self, key: str) -> Artifact | None:
         """The artifact of that key, or None where the store holds nothing of it."""
@@ -177,7 +176,7 @@ class ArtifactInventory:
         pages = self._s3.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=f"artifacts/{prefix}", Delimiter="/"
         )
-        folders = [each["Prefix"] for page in pages for each in page.get("CommonPrefixes", [])]
+        folders = [prefix["Prefix"] for page in pages for prefix in page.get("CommonPrefixes", [])]
         # The slash that ends ``artifacts/<key>/`` takes the place of a file's name.
         return [match[1] for folder in folders if (match := _KEY.fullmatch(f"{folder}."))]
 
@@ -189,17 +188,9 @@ class ArtifactInventory:
             return None
 
     def claim(self, key: str) -> Claim | None:
-        """The claim as it stands; None also where it cannot be read."""
-        try:
-            return self._read_claim(key)
-        except NewerRecord:
-            return None
-
-    def _read_claim(self, key: str) -> Claim | None:
+        """The current claim; None also where it cannot be read."""
         try:
             return self.store.claim(key)
-        except NewerRecord:
-            raise
         except (DeploymentError, KeyError, TypeError):
             return None
 
@@ -207,6 +198,20 @@ class ArtifactInventory:
         """Who refers to the artifact, as far as this account may know: by the claim, or by a record of its own."""
         recorded = self._owners_by_key.get(key, ())
         return tuple(sorted({*recorded, *(claim.owners if claim else ())}))
+
+    def with_owners(self, job: Job) -> Job:
+        """The job with its artifact and owners; unchanged where it belongs to another store."""
+        name = JobName.parse(job.name)
+        if name is None or not name.is_of(self.bucket):
+            return job
+        key = next(iter(self.keys(name.key_prefix)), None)
+        claim = self.claim(key) if key is not None else None
+        # Nobody owns an attempt that was given up, that another one has followed, or that another account makes.
+        is_current = (
+            claim is not None and not claim.released and claim.attempt == name.attempt and claim.made_in(self.account)
+        )
+        owners = self.owners(key, claim) if is_current and key is not None else ()
+        return replace(job, artifact_key=key, owners=owners, orphaned=not job.ended and not owners)
 
     @property
     def hides_owners(self) -> bool:
@@ -225,17 +230,8 @@ class ArtifactInventory:
 
     @cached_property
     def owner_records(self) -> OwnerRecordsFound:
-        """What the store's owners refer to, as it was when it was first asked for."""
+        """What the store's owners refer to, as of the first access."""
         return self.read_owner_records()
-
-    def read_owner_records(self) -> OwnerRecordsFound:
-        """What the store's owners refer to now.
-
-        Raises:
-            ClientError: AccessDenied, in a store of another account.
-            DeploymentError: when a record of this account cannot be read: then nobody knows what it refers to.
-        """
-        return self._read_owner_records()
 
     @cached_property
     def _visible_records(self) -> OwnerRecordsFound:
@@ -244,28 +240,34 @@ class ArtifactInventory:
         except ClientError as error:
             if code_of(error) != "AccessDenied":
                 raise
-            return self._read_owner_records(self.account)
+            return self.read_owner_records(self.account)
 
     @cached_property
     def _owners_by_key(self) -> Mapping[str, tuple[Owner, ...]]:
-        found: dict[str, tuple[Owner, ...]] = {}
+        owners: dict[str, tuple[Owner, ...]] = {}
         for record in self._visible_records.records:
             for key in record.keys:
-                found[key] = (*found.get(key, ()), record.owner)
-        return found
+                owners[key] = (*owners.get(key, ()), record.owner)
+        return owners
 
-    def _read_owner_records(self, account: str | None = None) -> OwnerRecordsFound:
+    def read_owner_records(self, account: str | None = None) -> OwnerRecordsFound:
+        """What the store's owners, or those of one account, refer to now.
+
+        Raises:
+            ClientError: AccessDenied, in a store of another account.
+            DeploymentError: when a record of this account cannot be read: then nobody knows what it refers to.
+        """
         records: list[OwnerRecord] = []
         unreadable: list[UnreadableRecord] = []
-        for found in OwnerRecords(self._s3, self.bucket).all(account, threads=REQUESTS_AT_ONCE):
-            if isinstance(found, OwnerRecord):
-                records.append(found)
-            elif found.account == self.account:
+        for record in OwnerRecords(self._s3, self.bucket).all(account, threads=REQUESTS_AT_ONCE):
+            if isinstance(record, OwnerRecord):
+                records.append(record)
+            elif record.account == self.account:
                 raise DeploymentError(
-                    f"{found.problem}. Until then nobody knows what it refers to; delete it when its stack is gone"
+                    f"{record.problem}. Until then nobody knows what it refers to; delete it when its stack is gone"
                 )
             else:
-                unreadable.append(found)
+                unreadable.append(record)
         return OwnerRecordsFound(tuple(records), tuple(unreadable))
 
     def objects(self, prefix: str) -> Iterator[dict[str, Any]]:
@@ -275,106 +277,76 @@ class ArtifactInventory:
 
     def _artifact(self, key: str, objects: list[dict[str, Any]]) -> Artifact:
         names = {item["Key"].removeprefix(f"artifacts/{key}/") for item in objects}
-        claim, manifest = None, None
+        records: dict[str, Any] = {}
         newer: list[str] = []
-        try:
-            claim = self._read_claim(key) if "claim.json" in names else None
-        except NewerRecord:
-            newer.append("claim.json")
-        try:
-            manifest = self.store.written_manifest(key) if "manifest.json" in names else None
-        except NewerRecord:
-            newer.append("manifest.json")
-        records = {"claim.json": claim, "manifest.json": manifest}
-        unreadable = tuple(
-            name for name, record in records.items() if name in names and record is None and name not in newer
-        )
-        facts = _Facts(self.account, claim, manifest, unreadable, tuple(newer), tuple(_files(key, objects)))
-        if claim is not None and facts.is_up_to_its_job:
-            facts.job = describe_job(self._sagemaker, job_name(self.bucket, key, claim.attempt))
-        state, detail = facts.judged()
+        for name, read in (("claim.json", self.store.claim), ("manifest.json", self.store.written_manifest)):
+            try:
+                records[name] = read(key) if name in names else None
+            except NewerRecord:
+                newer.append(name)
+            except (DeploymentError, KeyError, TypeError):
+                records[name] = None
+        claim: Claim | None = records.get("claim.json")
+        manifest: dict[str, Any] | None = records.get("manifest.json")
+        unreadable = tuple(name for name, record in records.items() if name in names and record is None)
+        files = tuple(_files(key, objects))
+        is_complete = manifest is not None and (claim is None or attempt_of(manifest) >= claim.attempt)
+        job = None
+        # Only its job decides the state of what has no manifest; jobs of other accounts cannot be described.
+        if claim is not None and not is_complete and not newer and claim.made_in(self.account):
+            job = describe_job(self._sagemaker, job_name(self.bucket, key, claim.attempt))
+        if claim is not None and claim.released:
+            state = State.released, "no deployment takes it up any more; a new one starts with the next attempt"
+        elif newer:
+            state = State.newer, f"it wrote {' and '.join(newer)}: upgrade constructs-optim to see more"
+        elif unreadable:
+            state = State.damaged, f"{' and '.join(unreadable)} cannot be read"
+        elif manifest is not None and is_complete:
+            state = _state_by_files(manifest, files)
+        elif claim is None:
+            state = State.half_made, "there are files, and neither claim nor manifest"
+        else:
+            state = _state_by_job(claim, job, is_own=claim.made_in(self.account))
         return Artifact(
             key=key,
-            state=state,
-            detail=detail,
-            is_complete=facts.is_complete,
+            state=state[0],
+            detail=state[1],
+            is_complete=is_complete,
             claim=claim,
             manifest=manifest,
-            files=facts.files,
+            files=files,
             owners=self.owners(key, claim),
-            job=facts.job,
+            job=job,
             unreadable=unreadable,
             changed_at=max(item["LastModified"] for item in objects),
             is_newer=bool(newer),
         )
 
 
-@dataclass
-class _Facts:
-    """What an artifact's state follows from."""
+def _state_by_files(manifest: dict[str, Any], files: tuple[StoredFile, ...]) -> tuple[State, str]:
+    attempt = attempt_of(manifest)
+    # Checksums are left to `verify`: they cost a request a file.
+    stored = [{"name": file.name, "size": file.size, "etag": file.etag} for file in files if file.attempt == attempt]
+    if not stored:
+        return State.damaged, "all its files are gone"
+    if wrong := differences(manifest["files"], stored):
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        return State.damaged, f"{wrong[0].file} is {wrong[0].damage}{more}"
+    return State.ready, f"attempt {attempt}, {len(stored)} files"
 
-    account: str
-    claim: Claim | None
-    manifest: dict[str, Any] | None
-    unreadable: tuple[str, ...]
-    newer: tuple[str, ...]
-    files: tuple[StoredFile, ...]
-    job: Job | None = None
 
-    @cached_property
-    def is_complete(self) -> bool:
-        """Whether there is a manifest that counts: not of an attempt that a later one has followed."""
-        return self.manifest is not None and (self.claim is None or attempt_of(self.manifest) >= self.claim.attempt)
-
-    @property
-    def is_up_to_its_job(self) -> bool:
-        """Whether only its job can tell what becomes of it, and can be looked at."""
-        return not self.is_complete and not self._made_elsewhere and not self.newer
-
-    @property
-    def _made_elsewhere(self) -> str:
-        return self.claim.maker if self.claim and not self.claim.made_in(self.account) else ""
-
-    def judged(self) -> tuple[State, str]:
-        """State and reason."""
-        if self.claim is not None and self.claim.released:
-            return State.released, "no deployment takes it up any more; a new one starts with the next attempt"
-        if self.newer:
-            return State.newer, f"it wrote {' and '.join(self.newer)}: upgrade constructs-optim to see more"
-        if self.unreadable:
-            return State.damaged, f"{' and '.join(self.unreadable)} cannot be read"
-        if self.manifest is not None and self.is_complete:
-            return self._judged_by_files(self.manifest)
-        if self.claim is None:
-            return State.half_made, "there are files, and neither claim nor manifest"
-        return self._judged_by_job(self.claim)
-
-    def _judged_by_files(self, manifest: dict[str, Any]) -> tuple[State, str]:
-        attempt = attempt_of(manifest)
-        # Checksums are left to `verify`: they cost a request a file.
-        found = [
-            {"name": file.name, "size": file.size, "etag": file.etag} for file in self.files if file.attempt == attempt
-        ]
-        wrong = differences(manifest["files"], found)
-        if not found:
-            return State.damaged, "all its files are gone"
-        if wrong:
-            more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-            return State.damaged, f"{wrong[0].file} is {wrong[0].damage}{more}"
-        return State.ready, f"attempt {attempt}, {len(found)} files"
-
-    def _judged_by_job(self, claim: Claim) -> tuple[State, str]:
-        if claim.failure:
-            return State.failed, claim.failure
-        if self._made_elsewhere:
-            return State.being_made, f"account {self._made_elsewhere} makes it; its job cannot be looked at from here"
-        if self.job is None:
-            return State.half_made, f"there is no job of attempt {claim.attempt}"
-        if self.job.status == JobStatus.completed:
-            return State.half_made, f"job {self.job.name} has completed, and there is no manifest"
-        if self.job.ended:
-            return State.failed, self.job.failure_reason or f"job {self.job.name} is {self.job.status}"
-        return State.being_made, f"job {self.job.name} is {self.job.status}"
+def _state_by_job(claim: Claim, job: Job | None, *, is_own: bool) -> tuple[State, str]:
+    if claim.failure:
+        return State.failed, claim.failure
+    if not is_own:
+        return State.being_made, f"account {claim.maker} makes it; its job cannot be looked at from here"
+    if job is None:
+        return State.half_made, f"there is no job of attempt {claim.attempt}"
+    if job.status == JobStatus.completed:
+        return State.half_made, f"job {job.name} has completed, and there is no manifest"
+    if job.ended:
+        return State.failed, job.failure_reason or f"job {job.name} is {job.status}"
+    return State.being_made, f"job {job.name} is {job.status}"
 
 
 def _key_of(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""An endpoint's capacity: what it has, stopping it and starting it again.
+"""The capacity of an endpoint: describe it, stop it and start it again.
 
 Only inference components can do without a copy. Scaling is suspended while an endpoint is stopped, so that nothing
 brings it back before it is started; the range and the policies stay as they are.
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, computed_field, field_validator
 
 from constructs_optim.runtime.errors import DeploymentError, message_of
 
@@ -23,25 +23,29 @@ _INSTANCES = "sagemaker:variant:DesiredInstanceCount"
 _SUSPENSIONS = ("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "ScheduledScalingSuspended")
 # A model may take an hour to load (the API's limit for a container's start); most take minutes.
 _PATIENCE_SECONDS = 1800
-_MOST_LOOKS = 5
+_MOST_ATTEMPTS = 5
 # What Application Auto Scaling takes in one request.
 _MOST_RESOURCES = 50
 
 
-@dataclass(frozen=True)
-class Schedule:
+class _Model(BaseModel):
+    """Read from AWS's responses by the names of their members."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, validate_by_name=True)
+
+
+class Schedule(_Model):
     """A scheduled action, and the range that it sets; None: as it was before."""
 
-    name: str
-    expression: str
-    time_zone: str | None
-    min_capacity: int | None
-    max_capacity: int | None
+    name: str = Field(validation_alias="ScheduledActionName")
+    expression: str = Field(validation_alias="Schedule")
+    time_zone: str | None = Field(default=None, validation_alias="Timezone")
+    min_capacity: int | None = Field(default=None, validation_alias=AliasPath("ScalableTargetAction", "MinCapacity"))
+    max_capacity: int | None = Field(default=None, validation_alias=AliasPath("ScalableTargetAction", "MaxCapacity"))
 
 
-@dataclass(frozen=True)
-class ScalingRange:
-    """What Application Auto Scaling keeps an instance or copy count within; ``suspended``: it does nothing for now."""
+class ScalingRange(_Model):
+    """The range of an instance or copy count in Application Auto Scaling; ``suspended``: it does not scale now."""
 
     min_capacity: int
     max_capacity: int
@@ -49,58 +53,68 @@ class ScalingRange:
     schedules: tuple[Schedule, ...] = ()
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(_Model):
     """A production variant's instances; ``managed_instances`` is the range that SageMaker itself keeps them in."""
 
-    name: str
-    desired_instances: int | None
-    current_instances: int | None
-    managed_instances: tuple[int, int] | None
+    name: str = Field(validation_alias="VariantName")
+    desired_instances: int | None = Field(default=None, validation_alias="DesiredInstanceCount")
+    current_instances: int | None = Field(default=None, validation_alias="CurrentInstanceCount")
+    managed_instances: tuple[int, int] | None = Field(default=None, validation_alias="ManagedInstanceScaling")
     scaling: ScalingRange | None = None
 
+    @field_validator("managed_instances", mode="before")
+    @classmethod
+    def _range(cls, managed: Mapping[str, Any] | None) -> tuple[int, int] | None:
+        if not managed or managed.get("Status") != "ENABLED":
+            return None
+        return managed.get("MinInstanceCount", 1), managed.get("MaxInstanceCount", 1)
 
-@dataclass(frozen=True)
-class Component:
+
+class Component(_Model):
     """An inference component's copies. One that is an adapter has those of the component that it is loaded into."""
 
-    name: str
-    variant: str | None
-    status: str
-    desired_copies: int
-    current_copies: int
-    failure_reason: str | None = None
-    is_adapter: bool = False
+    name: str = Field(validation_alias="InferenceComponentName")
+    variant: str | None = Field(default=None, validation_alias="VariantName")
+    status: str = Field(default="Unknown", validation_alias="InferenceComponentStatus")
+    desired_copies: int = Field(default=0, validation_alias=AliasPath("RuntimeConfig", "DesiredCopyCount"))
+    current_copies: int = Field(default=0, validation_alias=AliasPath("RuntimeConfig", "CurrentCopyCount"))
+    failure_reason: str | None = Field(default=None, validation_alias="FailureReason")
+    is_adapter: bool = Field(default=False, validation_alias=AliasPath("Specification", "BaseInferenceComponentName"))
     scaling: ScalingRange | None = None
 
+    @field_validator("is_adapter", mode="before")
+    @classmethod
+    def _has_base(cls, base: object) -> bool:
+        return bool(base)
 
-@dataclass(frozen=True)
-class Endpoint:
-    """One look at an endpoint."""
 
-    name: str
-    status: str
-    failure_reason: str | None
+class Endpoint(_Model):
+    """The description of an endpoint at one time."""
+
+    name: str = Field(validation_alias="EndpointName")
+    status: str = Field(validation_alias="EndpointStatus")
+    failure_reason: str | None = Field(default=None, validation_alias="FailureReason")
     variants: tuple[Variant, ...]
     components: tuple[Component, ...]
 
     @property
+    def own_components(self) -> list[Component]:
+        """The components that have copies of their own: those that are no adapters."""
+        return [component for component in self.components if not component.is_adapter]
+
+    @computed_field
+    @property
     def stopped(self) -> bool:
-        """Whether no copy is wanted, and nothing will want one."""
-        scaled = [c for c in self.components if not c.is_adapter]
-        return bool(scaled) and all(
+        """Whether it has no copies, and nothing brings one back."""
+        return bool(self.own_components) and all(
             c.desired_copies == 0 and (c.scaling is None or c.scaling.suspended or c.scaling.max_capacity == 0)
-            for c in scaled
+            for c in self.own_components
         )
 
     @property
     def keeps_instances(self) -> bool:
         """Whether instances go on where there are no copies."""
         return any(v.managed_instances is None or v.managed_instances[0] > 0 for v in self.variants)
-
-    def to_json(self) -> dict[str, Any]:
-        """The endpoint as ``endpoint show --format json`` prints it."""
-        return {**asdict(self), "stopped": self.stopped}
 
 
 class EndpointCapacity:
@@ -114,51 +128,55 @@ class EndpointCapacity:
         poll_seconds: float = 2.0,
         on_wait: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Take the clients.
+        """Store the clients.
 
         Args:
             sagemaker: a SageMaker client.
             autoscaling: an Application Auto Scaling client.
-            poll_seconds: how long to wait between two looks at a change that goes on.
-            on_wait: told the name of a component that is being changed already, which is waited for.
+            poll_seconds: the interval of polls of a change in progress.
+            on_wait: called with the name of a component whose change in progress is waited for.
         """
         self._sagemaker, self._autoscaling = sagemaker, autoscaling
         self._poll_seconds, self._on_wait = poll_seconds, on_wait
 
     def describe(self, name: str) -> Endpoint | None:
-        """One look at the endpoint of that name, or None where there is none."""
+        """Describe an endpoint; None where there is none of that name."""
         try:
             described = self._sagemaker.describe_endpoint(EndpointName=name)
         except ClientError as error:
             if "could not find" not in message_of(error).lower():
                 raise
             return None
-        variants: list[Mapping[str, Any]] = described.get("ProductionVariants", [])
-        components = [
-            self._sagemaker.describe_inference_component(InferenceComponentName=each["InferenceComponentName"])
+        variants: list[dict[str, Any]] = described.get("ProductionVariants", [])
+        components: list[dict[str, Any]] = [
+            self._sagemaker.describe_inference_component(InferenceComponentName=component["InferenceComponentName"])
             for page in self._sagemaker.get_paginator("list_inference_components").paginate(EndpointNameEquals=name)
-            for each in page["InferenceComponents"]
+            for component in page["InferenceComponents"]
         ]
-        copies = self._ranges(_COPIES, [_component_id(each["InferenceComponentName"]) for each in components])
-        instances = self._ranges(_INSTANCES, [_variant_id(name, each["VariantName"]) for each in variants])
-        return Endpoint(
-            name=described["EndpointName"],
-            status=described["EndpointStatus"],
-            failure_reason=described.get("FailureReason"),
-            variants=tuple(_variant(each, instances.get(_variant_id(name, each["VariantName"]))) for each in variants),
-            components=tuple(
-                sorted(
+        ids = {f"inference-component/{component['InferenceComponentName']}": component for component in components}
+        copies = self._ranges(_COPIES, [*ids])
+        instances = self._ranges(
+            _INSTANCES, [f"endpoint/{name}/variant/{variant['VariantName']}" for variant in variants]
+        )
+        return Endpoint.model_validate(
+            {
+                **described,
+                "variants": [
+                    {**variant, "scaling": instances.get(f"endpoint/{name}/variant/{variant['VariantName']}")}
+                    for variant in variants
+                ],
+                "components": sorted(
                     (
-                        _component(each, copies.get(_component_id(each["InferenceComponentName"])))
-                        for each in components
+                        Component.model_validate({**component, "scaling": copies.get(target)})
+                        for target, component in ids.items()
                     ),
                     key=lambda component: component.name,
-                )
-            ),
+                ),
+            }
         )
 
     def stop(self, endpoint: Endpoint) -> None:
-        """Take all copies of an endpoint's components away, and keep scaling from bringing them back.
+        """Set the copies of an endpoint's components to zero, and keep scaling from bringing them back.
 
         May be repeated: what is done already stays done.
 
@@ -173,7 +191,7 @@ class EndpointCapacity:
             # Registering a target brings it into its range, in its own time: not when it is at zero.
             time.sleep(self._poll_seconds)
         wanted = {component.name: component.desired_copies for component in own}
-        for _ in range(_MOST_LOOKS):
+        for _ in range(_MOST_ATTEMPTS):
             running = [name for name, copies in wanted.items() if copies != 0]
             if not running:
                 return
@@ -192,7 +210,7 @@ class EndpointCapacity:
         May be repeated: a component with as many copies is left alone.
 
         Args:
-            endpoint: as it was just looked at.
+            endpoint: its current description.
             copies: how many for each component. Default: the fewest that its scaling range allows, and at least 1.
 
         Raises:
@@ -209,8 +227,7 @@ class EndpointCapacity:
 
     def _own(self, endpoint: Endpoint, verb: str) -> Sequence[Component]:
         """The components that have copies of their own."""
-        own = [component for component in endpoint.components if not component.is_adapter]
-        if own:
+        if own := endpoint.own_components:
             return own
         raise DeploymentError(
             f"{endpoint.name} has no inference component to {verb}: its model is served by a variant, of which "
@@ -223,8 +240,8 @@ class EndpointCapacity:
         return (described.get("RuntimeConfig") or {}).get("DesiredCopyCount", 0)
 
     def _set_copies(self, component: str, copies: int) -> None:
-        """Set the number, after a change that may go on already."""
-        deadline, told = time.monotonic() + _PATIENCE_SECONDS, False
+        """Set the number of copies, after any change in progress."""
+        deadline, is_waiting = time.monotonic() + _PATIENCE_SECONDS, False
         while True:
             try:
                 self._sagemaker.update_inference_component_runtime_config(
@@ -236,15 +253,15 @@ class EndpointCapacity:
                     raise
                 if time.monotonic() > deadline:
                     raise
-            if not told:
-                told = True
+            if not is_waiting:
+                is_waiting = True
                 self._on_wait(component)
             time.sleep(self._poll_seconds)
 
     def _suspend(self, component: str, *, suspended: bool, **limits: int) -> None:
         self._autoscaling.register_scalable_target(
             ServiceNamespace=_NAMESPACE,
-            ResourceId=_component_id(component),
+            ResourceId=f"inference-component/{component}",
             ScalableDimension=_COPIES,
             SuspendedState=dict.fromkeys(_SUSPENSIONS, suspended),
             **limits,
@@ -252,7 +269,7 @@ class EndpointCapacity:
 
     def _ranges(self, dimension: str, resource_ids: Sequence[str]) -> dict[str, ScalingRange]:
         """The scaling ranges of those that have one, by their resource ids."""
-        found: dict[str, ScalingRange] = {}
+        ranges: dict[str, ScalingRange] = {}
         for start in range(0, len(resource_ids), _MOST_RESOURCES):
             pages = self._autoscaling.get_paginator("describe_scalable_targets").paginate(
                 ServiceNamespace=_NAMESPACE,
@@ -260,28 +277,28 @@ class EndpointCapacity:
                 ScalableDimension=dimension,
             )
             for target in (target for page in pages for target in page["ScalableTargets"]):
-                found[target["ResourceId"]] = self._range(dimension, target)
-        return found
+                ranges[target["ResourceId"]] = self._range(dimension, target)
+        return ranges
 
     def _range(self, dimension: str, target: Mapping[str, Any]) -> ScalingRange:
         pages = self._autoscaling.get_paginator("describe_scheduled_actions").paginate(
             ServiceNamespace=_NAMESPACE, ResourceId=target["ResourceId"], ScalableDimension=dimension
         )
-        schedules = [_schedule(action) for page in pages for action in page["ScheduledActions"]]
-        suspended: Mapping[str, bool] = target.get("SuspendedState") or {}
+        schedules = [Schedule.model_validate(action) for page in pages for action in page["ScheduledActions"]]
+        suspensions: Mapping[str, bool] = target.get("SuspendedState") or {}
         return ScalingRange(
             min_capacity=target["MinCapacity"],
             max_capacity=target["MaxCapacity"],
-            suspended=all(suspended.get(name, False) for name in _SUSPENSIONS),
+            suspended=all(suspensions.get(name, False) for name in _SUSPENSIONS),
             schedules=tuple(sorted(schedules, key=lambda schedule: schedule.name)),
         )
 
 
-def _copies_to_start(component: Component, asked: int | None) -> tuple[int, dict[str, int]]:
+def _copies_to_start(component: Component, requested: int | None) -> tuple[int, dict[str, int]]:
     """How many copies to start, and the range to set where a schedule's stop has left none."""
     scaling = component.scaling
     if scaling is None:
-        return max(1, asked or 0), {}
+        return max(1, requested or 0), {}
     least, most, limits = scaling.min_capacity, scaling.max_capacity, dict[str, int]()
     if most == 0:
         # Stopped by a schedule: the range is the one with which a schedule starts it.
@@ -293,55 +310,10 @@ def _copies_to_start(component: Component, asked: int | None) -> tuple[int, dict
             )
         least, most = starting.min_capacity or 0, starting.max_capacity
         limits = {"MinCapacity": least, "MaxCapacity": most}
-    count = max(1, least) if asked is None else asked
+    count = max(1, least) if requested is None else requested
     if not max(1, least) <= count <= most:
         raise DeploymentError(
             f"{component.name} cannot start with {count} copies: its scaling range is {least} to {most}, and scaling "
             "would change the number at once."
         )
     return count, limits
-
-
-def _component_id(name: str) -> str:
-    return f"inference-component/{name}"
-
-
-def _variant_id(endpoint: str, variant: str) -> str:
-    return f"endpoint/{endpoint}/variant/{variant}"
-
-
-def _variant(described: Mapping[str, Any], scaling: ScalingRange | None) -> Variant:
-    managed: Mapping[str, Any] = described.get("ManagedInstanceScaling") or {}
-    on = managed.get("Status") == "ENABLED"
-    return Variant(
-        name=described["VariantName"],
-        desired_instances=described.get("DesiredInstanceCount"),
-        current_instances=described.get("CurrentInstanceCount"),
-        managed_instances=(managed.get("MinInstanceCount", 1), managed.get("MaxInstanceCount", 1)) if on else None,
-        scaling=scaling,
-    )
-
-
-def _component(described: Mapping[str, Any], scaling: ScalingRange | None) -> Component:
-    runtime: Mapping[str, Any] = described.get("RuntimeConfig") or {}
-    return Component(
-        name=described["InferenceComponentName"],
-        variant=described.get("VariantName"),
-        status=described.get("InferenceComponentStatus", "Unknown"),
-        desired_copies=runtime.get("DesiredCopyCount", 0),
-        current_copies=runtime.get("CurrentCopyCount", 0),
-        failure_reason=described.get("FailureReason"),
-        is_adapter=bool((described.get("Specification") or {}).get("BaseInferenceComponentName")),
-        scaling=scaling,
-    )
-
-
-def _schedule(action: Mapping[str, Any]) -> Schedule:
-    limits: Mapping[str, Any] = action.get("ScalableTargetAction") or {}
-    return Schedule(
-        name=action["ScheduledActionName"],
-        expression=action["Schedule"],
-        time_zone=action.get("Timezone"),
-        min_capacity=limits.get("MinCapacity"),
-        max_capacity=limits.get("MaxCapacity"),
-    )

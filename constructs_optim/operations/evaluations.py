@@ -1,4 +1,4 @@
-"""The evaluations that a store keeps, and what is known of the endpoints they were of."""
+"""The evaluations and artifacts in a store that recommendations build on."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _ABSENT = ("ValidationException", "ResourceNotFound", "AccessDeniedException", "
 
 @dataclass(frozen=True)
 class StoredEvaluation:
-    """A result that counts.
+    """The result of an evaluation.
 
     Attributes:
-        document: what the store has, not checked.
+        document: the stored JSON, not validated.
         with_channels: whether a draft or heads were beside the model; None where the endpoint is gone, has changed
-            since, or cannot be looked at.
+            since, or cannot be described.
     """
 
     document: Mapping[str, Any]
@@ -38,15 +38,15 @@ def evaluations(s3: Any, sagemaker: Any, bucket: str) -> list[StoredEvaluation]:
     Raises:
         botocore.exceptions.ClientError: where the account may not read the store.
     """
-    found: list[StoredEvaluation] = []
+    stored: list[StoredEvaluation] = []
     for name in _names(s3, bucket, "evaluations/", _RESULT):
         try:
             document = json.loads(s3.get_object(Bucket=bucket, Key=name)["Body"].read())
         except ValueError:
             continue
         if isinstance(document, dict):
-            found.append(StoredEvaluation(document, _with_channels(sagemaker, document)))
-    return found
+            stored.append(StoredEvaluation(document, _with_channels(sagemaker, document)))
+    return stored
 
 
 def artifact_keys(s3: Any, bucket: str) -> frozenset[str]:
@@ -86,9 +86,12 @@ def _with_channels(sagemaker: Any, document: Mapping[str, Any]) -> bool | None:
 def _served(sagemaker: Any, subject: Mapping[str, Any]) -> tuple[list[str], dt.datetime]:
     """The models that are served now, and since when."""
     if component := subject.get("inference_component_name"):
-        shown = sagemaker.describe_inference_component(InferenceComponentName=component)
-        items = [*shown.get("Specifications", []), *([shown["Specification"]] if "Specification" in shown else [])]
-        return [item["ModelName"] for item in items if item.get("ModelName")], shown["LastModifiedTime"]
+        described = sagemaker.describe_inference_component(InferenceComponentName=component)
+        items = [
+            *described.get("Specifications", []),
+            *([described["Specification"]] if "Specification" in described else []),
+        ]
+        return [item["ModelName"] for item in items if item.get("ModelName")], described["LastModifiedTime"]
     endpoint = sagemaker.describe_endpoint(EndpointName=subject["endpoint_name"])
     config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
     wanted = subject.get("variant_name")

@@ -1,4 +1,4 @@
-"""Jobs that make artifacts: which there are, of either kind, who wants what they make, and how one of them fares."""
+"""The jobs that make artifacts: list, describe, watch and stop them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import datetime as dt
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from constructs_optim.runtime.jobs.sagemaker_jobs import (
     OPTIMIZATION,
@@ -18,9 +18,6 @@ from constructs_optim.runtime.jobs.sagemaker_jobs import (
     SageMakerJobs,
 )
 from constructs_optim.runtime.store.artifact_store import Owner
-
-if TYPE_CHECKING:
-    from .artifacts import ArtifactInventory
 
 # runtime/jobs/sagemaker_jobs.job_name: the artifact key's first half, the store, the attempt.
 _NAME = re.compile(r"optim-([0-9a-f]{32})-([0-9a-f]{8})-(\d+)")
@@ -47,7 +44,7 @@ _TRAINING_STATUSES = {
 }
 
 ENDED = frozenset({JobStatus.completed, JobStatus.failed, JobStatus.stopped})
-"""A job in one of these, and in no other, has come to its end."""
+"""The statuses of jobs that have ended."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +58,8 @@ class JobName:
     @staticmethod
     def parse(name: str) -> JobName | None:
         """The parts, or None for the name of a job that is not this library's."""
-        found = _NAME.fullmatch(name)
-        return JobName(found[1], found[2], int(found[3])) if found else None
+        matched = _NAME.fullmatch(name)
+        return JobName(matched[1], matched[2], int(matched[3])) if matched else None
 
     def is_of(self, bucket: str) -> bool:
         """Whether the job writes to the store in ``bucket``."""
@@ -71,10 +68,10 @@ class JobName:
 
 @dataclass(frozen=True)
 class Job:
-    """One look at a job.
+    """The description of a job at one time.
 
-    ``artifact_key`` and ``owners`` are known for jobs of a store that was looked into, otherwise None. So is
-    ``orphaned``: whether the job still runs and no stack wants what it makes.
+    ``artifact_key``, ``owners`` and ``orphaned`` (whether the job still runs and nobody owns its artifact) are set by
+    ``ArtifactInventory.with_owners`` for jobs of its store, otherwise None.
     """
 
     name: str
@@ -92,7 +89,7 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Whether it has come to its end, good or bad. A status that is not known here counts as running."""
+        """Whether it has ended. An unknown status counts as running."""
         return self.status in ENDED
 
     @property
@@ -109,20 +106,14 @@ class Job:
 
     def to_json(self, now: dt.datetime) -> dict[str, Any]:
         """The job as ``jobs list --format json`` prints it; times in ISO 8601, durations in seconds."""
+        names = ("name", "kind", "status", "instance_type", "attempt", "artifact_key", "orphaned")
+        times = {"created_at": self.created_at, "started_at": self.started_at, "ended_at": self.ended_at}
         return {
-            "name": self.name,
-            "kind": self.kind,
-            "status": self.status,
-            "instance_type": self.instance_type,
-            "attempt": self.attempt,
-            "created_at": self.created_at.isoformat(),
-            "started_at": self.started_at.isoformat() if self.started_at else None,
-            "ended_at": self.ended_at.isoformat() if self.ended_at else None,
+            **{name: getattr(self, name) for name in names},
+            **{name: at.isoformat() if at is not None else None for name, at in times.items()},
             "age_seconds": round((now - self.created_at).total_seconds()),
             "running_seconds": round(self.running_seconds(now)),
-            "artifact_key": self.artifact_key,
             "owners": None if self.owners is None else [owner_to_json(owner) for owner in self.owners],
-            "orphaned": self.orphaned,
         }
 
 
@@ -131,58 +122,52 @@ def owner_to_json(owner: Owner) -> dict[str, str]:
     return {"stack_id": owner.stack_id, "logical_id": owner.logical_id}
 
 
-def list_jobs(
-    sagemaker: Any, *, statuses: Sequence[JobStatus] = (), inventory: ArtifactInventory | None = None
-) -> list[Job]:
+def list_jobs(sagemaker: Any, *, statuses: Sequence[JobStatus] = ()) -> list[Job]:
     """The jobs of this library in the client's account and region, newest first.
 
     Args:
         sagemaker: a SageMaker client.
         statuses: only jobs in one of these. Default: all.
-        inventory: the store whose jobs get their artifact key and owners. Default: none.
     """
-    found = [
+    jobs = [
         job
         for kind, pages in (
             (OPTIMIZATION, sagemaker.get_paginator("list_optimization_jobs")),
             (TRAINING, sagemaker.get_paginator("list_training_jobs")),
         )
-        for page in pages.paginate(**_listed(kind, statuses))
+        for page in pages.paginate(**_parameters(kind, statuses))
         for summary in page[f"{kind.name}Summaries"]
         if (job := _job(summary, kind)).attempt is not None and (not statuses or job.status in statuses)
     ]
-    found.sort(key=lambda job: job.created_at, reverse=True)
-    return found if inventory is None else [_with_owners(job, inventory) for job in found]
+    return sorted(jobs, key=lambda job: job.created_at, reverse=True)
 
 
-def _listed(kind: JobKind, statuses: Sequence[JobStatus]) -> dict[str, Any]:
-    """What is asked for; the service filters by one status at a time."""
-    # An optimization job begins as STARTING, which a training job never is.
-    of_kind = _TRAINING_STATUSES.get(statuses[0]) if kind is TRAINING and statuses else None
-    asked = of_kind if kind is TRAINING else (statuses[0].value if statuses else None)
-    return {
+def _parameters(kind: JobKind, statuses: Sequence[JobStatus]) -> dict[str, Any]:
+    """The parameters of a list's request; the service filters by one status at a time."""
+    parameters = {
         "NameContains": "optim-",
         "SortBy": "CreationTime",
         "SortOrder": "Descending",
         "PaginationConfig": {"PageSize": _PAGE},
-        **({"StatusEquals": asked} if asked is not None and len(statuses) == 1 else {}),
     }
+    if len(statuses) == 1:
+        # An optimization job begins as STARTING, which a training job never is.
+        status = _TRAINING_STATUSES.get(statuses[0]) if kind is TRAINING else statuses[0].value
+        parameters |= {"StatusEquals": status} if status is not None else {}
+    return parameters
 
 
-def describe_job(sagemaker: Any, name: str, *, inventory: ArtifactInventory | None = None) -> Job | None:
-    """One look at the job of that name, or None where there is none; ``inventory`` as in :func:`list_jobs`."""
+def describe_job(sagemaker: Any, name: str) -> Job | None:
+    """Describe a job; None where there is none of that name."""
     for kind in (OPTIMIZATION, TRAINING):
         described = SageMakerJobs(sagemaker, kind).describe(name)
         if described is not None:
-            job = _job(described, kind)
-            return job if inventory is None else _with_owners(job, inventory)
+            return _job(described, kind)
     return None
 
 
-def watch_job(
-    sagemaker: Any, name: str, *, poll_seconds: float, sleep: Callable[[float], None] = time.sleep
-) -> Iterator[Job]:
-    """Look at a job every ``poll_seconds`` until it has ended; the last look is the one that saw the end.
+def watch_job(sagemaker: Any, name: str, *, poll_seconds: float) -> Iterator[Job]:
+    """Describe a job every ``poll_seconds`` until it has ended; the last one is of the ended job.
 
     Yields nothing where there is no such job, and ends early where it is deleted meanwhile.
     """
@@ -190,11 +175,11 @@ def watch_job(
         yield job
         if job.ended:
             return
-        sleep(poll_seconds)
+        time.sleep(poll_seconds)
 
 
 def stop_job(sagemaker: Any, name: str) -> Job | None:
-    """Stop the job if it runs, and look at it once more. Ended already is no error."""
+    """Stop a job if it runs, and describe it. That it has ended already is no error."""
     for kind in (OPTIMIZATION, TRAINING):
         SageMakerJobs(sagemaker, kind).stop(name)
     return describe_job(sagemaker, name)
@@ -214,22 +199,3 @@ def _job(described: Mapping[str, Any], kind: JobKind) -> Job:
         max_runtime_seconds=described.get("StoppingCondition", {}).get("MaxRuntimeInSeconds"),
         failure_reason=described.get("FailureReason"),
     )
-
-
-def _with_owners(job: Job, inventory: ArtifactInventory) -> Job:
-    """The job with what the store knows of it; as it is where it belongs to another store."""
-    name = JobName.parse(job.name)
-    if name is None or not name.is_of(inventory.bucket):
-        return job
-    for key in inventory.keys(name.key_prefix):
-        claim = inventory.claim(key)
-        # Nobody wants an attempt that was given up, that another one has followed, or that another account makes.
-        current = (
-            claim is not None
-            and not claim.released
-            and claim.attempt == name.attempt
-            and claim.made_in(inventory.account)
-        )
-        owners = inventory.owners(key, claim) if current else ()
-        return replace(job, artifact_key=key, owners=owners, orphaned=not job.ended and not owners)
-    return replace(job, owners=(), orphaned=not job.ended)

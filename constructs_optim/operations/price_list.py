@@ -1,4 +1,4 @@
-"""What hosting costs, as AWS publishes it: the library itself knows no prices.
+"""On-demand prices of SageMaker instances, as AWS publishes them.
 
 Source: AWS Price List Query API, ``GetProducts`` of the service ``AmazonSageMaker``. Needs ``pricing:GetProducts``.
 """
@@ -7,68 +7,50 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from constructs_optim.runtime.evaluation.price_list import hourly_prices
 
+if TYPE_CHECKING:
+    from mypy_boto3_pricing.client import PricingClient
+
 API_REGION = "us-east-1"
-"""The Query API has endpoints in few regions; each knows the prices of all."""
+"""The Query API has endpoints in few regions; each has the prices of all."""
 
-_HOSTING, _TRAINING = "Hosting", "Training"
-# By the endpoint that was asked, the region and what runs: what was found, once a process.
-_known: dict[tuple[str, str, str], Mapping[str, float]] = {}
+# Per process, by endpoint of the API, region and component.
+_cache: dict[tuple[str, str, str], Mapping[str, float]] = {}
 
 
-def hosting_prices_per_hour(pricing: Any, region: str) -> Mapping[str, float]:
-    """The on-demand prices of one instance for real-time inference, in US dollars an hour, by instance type.
+def prices_per_hour(pricing: PricingClient, region: str, component: str = "Hosting") -> Mapping[str, float]:
+    """The prices of one instance by its type, in US dollars an hour; empty for a region without prices.
 
     Args:
-        pricing: a ``pricing`` client of boto3, of :data:`API_REGION`.
+        pricing: a ``pricing`` client of :data:`API_REGION`.
         region: where the instance runs, for instance ``us-west-2``.
-
-    Returns:
-        What there is; nothing for a region that the price list does not have. Remembered for the process.
+        component: ``Hosting`` or ``Training``. Default: real-time inference.
 
     Raises:
-        botocore.exceptions.ClientError: where the account may not ask.
+        botocore.exceptions.ClientError: where the account lacks the permission.
     """
-    return _remembered(pricing, region, _HOSTING)
-
-
-def training_prices_per_hour(pricing: Any, region: str) -> Mapping[str, float]:
-    """The same for training jobs."""
-    return _remembered(pricing, region, _TRAINING)
-
-
-def hosting_price_per_hour(pricing: Any, instance_type: str, region: str) -> float | None:
-    """The price of one instance type, for instance ``ml.g5.12xlarge``; None where the price list has none.
-
-    Raises:
-        botocore.exceptions.ClientError: where the account may not ask.
-    """
-    return hosting_prices_per_hour(pricing, region).get(instance_type)
-
-
-def _remembered(pricing: Any, region: str, component: str) -> Mapping[str, float]:
-    place = (str(pricing.meta.endpoint_url), region, component)
-    if place not in _known:
-        _known[place] = _asked(pricing, region, component)
-    return _known[place]
-
-
-def _asked(pricing: Any, region: str, component: str) -> dict[str, float]:
-    fields = {"regionCode": region, "component": component}
-    pages = pricing.get_paginator("get_products").paginate(
-        ServiceCode="AmazonSageMaker",
-        Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in fields.items()],
-    )
-    found: dict[str, float] = {}
-    for page in pages:
-        for text in page["PriceList"]:
-            product = json.loads(text)
+    key = (str(pricing.meta.endpoint_url), region, component)
+    if key not in _cache:
+        pages = pricing.get_paginator("get_products").paginate(
+            ServiceCode="AmazonSageMaker",
+            Filters=[
+                {"Type": "TERM_MATCH", "Field": "regionCode", "Value": region},
+                {"Type": "TERM_MATCH", "Field": "component", "Value": component},
+            ],
+        )
+        prices: dict[str, float] = {}
+        for product in (json.loads(text) for page in pages for text in page["PriceList"]):
             name = product["product"]["attributes"].get("instanceName")
             # Where there are several, the lowest: the others are of more than the instance.
-            cheapest = min(hourly_prices(product), default=None)
-            if name and cheapest is not None:
-                found[name] = min(cheapest, found.get(name, cheapest))
-    return found
+            for price in hourly_prices(product) if name else ():
+                prices[name] = min(price, prices.get(name, price))
+        _cache[key] = prices
+    return _cache[key]
+
+
+def hosting_price_per_hour(pricing: PricingClient, instance_type: str, region: str) -> float | None:
+    """The price of one instance type, for instance ``ml.g5.12xlarge``; None where the price list has none."""
+    return prices_per_hour(pricing, region).get(instance_type)

@@ -1,4 +1,4 @@
-"""Removing what nothing refers to, without a lock and beside deployments that go on.
+"""Removes what nothing refers to, without a lock and beside deployments that go on.
 
 A deployment writes its reference down, then joins the claim, then looks for the artifact (handlers/job_handler.py).
 Pruning closes the claim first and looks for references afterwards, so one of the two sees the other:
@@ -84,7 +84,7 @@ class GoneOwner:
 
 @dataclass(frozen=True)
 class Pruning:
-    """What is to go, what stays and why (by artifact key), and what could not be found out.
+    """What is removed, what stays and why (by artifact key), and what could not be looked up.
 
     ``complete`` are the keys of artifacts that are made and were not released. ``warnings`` name what of other accounts
     could not be read, and may refer to any artifact.
@@ -99,11 +99,11 @@ class Pruning:
 
     @property
     def freed_bytes(self) -> int:
-        """What the files take up that are to go, or went."""
+        """The size of the files that are, or were, removed."""
         return sum(removal.artifact.size_bytes for removal in self.removals if not removal.skipped)
 
     def to_json(self) -> dict[str, Any]:
-        """The whole as ``artifacts prune --format json`` prints it."""
+        """The pruning as ``artifacts prune --format json`` prints it."""
         return {
             "artifacts": [removal.to_json() for removal in self.removals],
             "freed_bytes": self.freed_bytes,
@@ -120,7 +120,7 @@ class Pruner:
     def __init__(
         self, s3: Any, inventory: ArtifactInventory, stacks: Stacks, *, older_than: dt.timedelta, now: dt.datetime
     ) -> None:
-        """Prepare to look.
+        """Create a pruner.
 
         Args:
             s3: an S3 client.
@@ -133,7 +133,7 @@ class Pruner:
         self._older_than, self._now = older_than, now
 
     def survey(self) -> Pruning:
-        """Look, and change nothing.
+        """Find what nothing refers to, and change nothing.
 
         Raises:
             DeploymentError: when not all references can be seen, as in a store of another account.
@@ -168,13 +168,13 @@ class Pruner:
         for record in records.records:
             # Also what it refers to and the store does not hold any more.
             held[record.owner] |= record.keys.keys()
-        written = self._times_of_records()
+        written = {item["Key"]: item["LastModified"] for item in self._inventory.objects("owners/")}
         gone = [
             GoneOwner(owner, tuple(sorted(keys)), self._old_record(owner, written))
             for owner, keys in sorted(held.items())
-            if self._stacks.fate(owner).gone and not keys & fixed
+            if self._stacks.state(owner).gone and not keys & fixed
         ]
-        notes = {fate.unknown for owner in held if (fate := self._stacks.fate(owner)).unknown}
+        notes = {state.unknown for owner in held if (state := self._stacks.state(owner)).unknown}
         return Pruning(
             removals=tuple(removals),
             gone_owners=tuple(owner for owner in gone if owner.keys or owner.record),
@@ -184,8 +184,8 @@ class Pruner:
             warnings=self._inventory.warnings,
         )
 
-    def carry_out(self, surveyed: Pruning) -> Pruning:
-        """Remove what the survey found, as far as nothing refers to it still."""
+    def remove(self, surveyed: Pruning) -> Pruning:
+        """Remove what the survey found, as far as still nothing refers to it."""
         encryption = self._encryption(surveyed)
         store = ArtifactStore(self._s3, self._inventory.bucket, encryption)
         records = OwnerRecords(self._s3, self._inventory.bucket, encryption)
@@ -200,27 +200,21 @@ class Pruner:
             first, *others = owners[key]
             store.leave(key, first, finished=key in surveyed.complete, gone=others)
 
-        def forget(gone: GoneOwner) -> None:
-            for key in gone.keys:
-                records.forget(gone.owner, key)
-
-        def remove_record(gone: GoneOwner) -> None:
-            if gone.record is not None:
-                self._s3.delete_object(Bucket=self._inventory.bucket, Key=gone.record)
-
-        # One step of all before the next step of any: what is released first is looked for in the records afterwards.
-        _each(leave, sorted(owners))
-        _each(forget, surveyed.gone_owners)
-        decided = _each(lambda removal: self._release(removal, store), surveyed.removals)
-        found = self._inventory.read_owner_records()
-        referred = {key for record in found.records if not self._stacks.fate(record.owner).gone for key in record.keys}
-        unclear = _may_refer(found.unreadable) if found.unreadable else None
-        done = _each(lambda removal: self._remove(removal, store, referred, unclear), decided)
-        _each(remove_record, surveyed.gone_owners)
-        return replace(surveyed, removals=tuple(done))
+        # Each step for all artifacts before the next: what is released first is looked up in the records afterwards.
+        _for_all(leave, sorted(owners))
+        _for_all(lambda gone: [records.forget(gone.owner, key) for key in gone.keys], surveyed.gone_owners)
+        released = _for_all(lambda removal: self._release(removal, store), surveyed.removals)
+        current = self._inventory.read_owner_records()
+        alive = [record for record in current.records if not self._stacks.state(record.owner).gone]
+        referred = {key for record in alive for key in record.keys}
+        unclear = _may_refer(current.unreadable) if current.unreadable else None
+        removed = _for_all(lambda removal: self._remove(removal, store, referred, unclear), released)
+        names = [gone.record for gone in surveyed.gone_owners if gone.record is not None]
+        _for_all(lambda name: self._s3.delete_object(Bucket=self._inventory.bucket, Key=name), names)
+        return replace(surveyed, removals=tuple(removed))
 
     def _reason_to_keep(self, artifact: Artifact) -> str | None:
-        alive = [owner for owner in artifact.owners if not self._stacks.fate(owner).gone]
+        alive = [owner for owner in artifact.owners if not self._stacks.state(owner).gone]
         if artifact.is_newer:
             return "a newer release of constructs-optim wrote its records: upgrade, then prune"
         if artifact.claim is None:
@@ -252,15 +246,12 @@ class Pruner:
         if artifact.claim is not None and artifact.claim.released:
             # Nobody takes these files up again; the claim's own date is that of its release.
             return max((file.modified_at for file in artifact.files), default=artifact.changed_at)
-        ends = [self._stacks.fate(owner).deleted_at for owner in artifact.owners]
+        ends = [self._stacks.state(owner).deleted_at for owner in artifact.owners]
         return max([artifact.changed_at, *filter(None, ends)])
-
-    def _times_of_records(self) -> dict[str, dt.datetime]:
-        return {item["Key"]: item["LastModified"] for item in self._inventory.objects("owners/")}
 
     def _old_record(self, owner: Owner, written: Mapping[str, dt.datetime]) -> str | None:
         at = written.get(owner.record_name)
-        ends = [at, self._stacks.fate(owner).deleted_at]
+        ends = [at, self._stacks.state(owner).deleted_at]
         age = self._now - max(filter(None, ends), default=self._now)
         return owner.record_name if at and age >= max(self._older_than, _LEAST_RECORD_AGE) else None
 
@@ -310,12 +301,12 @@ class Pruner:
 
     def _delete_manifest(self, key: str, attempt: int) -> None:
         """Delete the manifest, unless it is, or becomes meanwhile, that of a later attempt."""
-        place = {"Bucket": self._inventory.bucket, "Key": f"artifacts/{key}/manifest.json"}
+        location = {"Bucket": self._inventory.bucket, "Key": f"artifacts/{key}/manifest.json"}
         try:
-            etag = self._s3.head_object(**place)["ETag"]
+            etag = self._s3.head_object(**location)["ETag"]
             written = self._inventory.store.written_manifest(key)
             if written is None or attempt_of(written) <= attempt:
-                self._s3.delete_object(**place, IfMatch=etag)
+                self._s3.delete_object(**location, IfMatch=etag)
         except ClientError as error:
             if code_of(error) not in ("404", "NoSuchKey", "412", "PreconditionFailed"):
                 raise
@@ -323,8 +314,8 @@ class Pruner:
     def _delete(self, names: list[str]) -> None:
         for start in range(0, len(names), _BATCH):
             batch = [{"Key": name} for name in names[start : start + _BATCH]]
-            answer = self._s3.delete_objects(Bucket=self._inventory.bucket, Delete={"Objects": batch, "Quiet": True})
-            if errors := answer.get("Errors"):
+            response = self._s3.delete_objects(Bucket=self._inventory.bucket, Delete={"Objects": batch, "Quiet": True})
+            if errors := response.get("Errors"):
                 first = errors[0]
                 raise DeploymentError(
                     f"{len(errors)} files could not be deleted, the first of them {first.get('Key')}: "
@@ -332,11 +323,11 @@ class Pruner:
                 )
 
 
-def _each(step: Callable[[In], Out], items: Iterable[In]) -> list[Out]:
+def _for_all(step: Callable[[In], Out], items: Iterable[In]) -> list[Out]:
     return list(in_threads(step, items, threads=REQUESTS_AT_ONCE))
 
 
 def _may_refer(unreadable: Collection[UnreadableRecord]) -> str:
-    names = sorted(each.name for each in unreadable)
+    names = sorted(record.name for record in unreadable)
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{names[0]}{more} cannot be read, and may refer to it"

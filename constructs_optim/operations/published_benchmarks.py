@@ -1,4 +1,4 @@
-"""What JumpStart publishes of a model: its version, its configurations, and how fast they were.
+"""JumpStart's published data of a model: its version, its configurations and their benchmarks.
 
 Source: JumpStart's documents (``DescribeHubContent``), in which ``inference_configs`` has ``benchmark_metrics`` by
 instance type: ``{"name", "unit", "value", "concurrency"}`` each, values and concurrency as text. The SageMaker Python
@@ -43,7 +43,7 @@ class PublishedModel:
     """A model of the public hub.
 
     Attributes:
-        version: that was found.
+        version: its version.
         configurations: by name, the instance types they are offered on; none where the document does not say.
         benchmarks: of all configurations.
     """
@@ -65,8 +65,8 @@ def published_model(sagemaker: Any, model_id: str, version: str | None = None) -
         DeploymentError: where the hub has no such model or version.
         botocore.exceptions.ClientError: where the account may not ask.
     """
-    text, found = hub_content(sagemaker, PUBLIC_HUB, model_id, version)
-    return PublishedModel(found, *published(text))
+    text, current = hub_content(sagemaker, PUBLIC_HUB, model_id, version)
+    return PublishedModel(current, *published(text))
 
 
 def published(text: str) -> tuple[dict[str, frozenset[str]], tuple[PublishedBenchmark, ...]]:
@@ -75,13 +75,13 @@ def published(text: str) -> tuple[dict[str, frozenset[str]], tuple[PublishedBenc
     configurations = _member(document, "inferenceconfigs") or {}
     components = _member(document, "inferenceconfigcomponents") or {}
     types = {name: _offered(config, components) for name, config in configurations.items()}
-    found = [
+    benchmarks = [
         benchmark
         for name, config in configurations.items()
         for instance_type, rows in (_member(config, "benchmarkmetrics") or {}).items()
         for benchmark in _levels(name, instance_type, rows)
     ]
-    return types, tuple(found)
+    return types, tuple(benchmarks)
 
 
 def _offered(config: Mapping[str, Any], components: Mapping[str, Any]) -> frozenset[str]:

@@ -1,24 +1,33 @@
-"""Whether the stacks that own artifacts are still there."""
+"""CloudFormation's stacks: whether owners of artifacts still exist, and what was deployed."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
 from constructs_optim.runtime.store.artifact_store import Owner
 from constructs_optim.runtime.store.json_records import in_threads
 
+if TYPE_CHECKING:
+    from mypy_boto3_cloudformation.client import CloudFormationClient
+
+# A stack in these has no resources: it was never created, or is gone.
+_ABSENT = frozenset({"REVIEW_IN_PROGRESS", "DELETE_COMPLETE"})
+
 
 @dataclass(frozen=True)
-class Fate:
-    """What became of a stack.
+class StackState:
+    """Whether a stack is deleted.
 
-    ``deleted_at`` is known for 90 days (CloudFormation API reference, DescribeStacks). ``unknown`` says why the stack
-    could not be looked up; it then counts as there.
+    ``deleted_at`` is known for 90 days (CloudFormation API reference, DescribeStacks). ``unknown`` is why the stack
+    could not be looked up; it then counts as existing.
     """
 
     gone: bool
@@ -29,59 +38,135 @@ class Fate:
 class Stacks:
     """The stacks of one account, in all regions."""
 
-    def __init__(self, account: str, cloudformation: Callable[[str], Any]) -> None:
-        """Prepare to look.
+    def __init__(self, account: str, cloudformation: Callable[[str], CloudFormationClient]) -> None:
+        """Create a look-up.
 
         Args:
             account: whose stacks can be looked up.
-            cloudformation: gives a CloudFormation client of a region.
+            cloudformation: creates a CloudFormation client of a region.
         """
-        self._account, self._cloudformation = account, cloudformation
-        self._clients: dict[str, Any] = {}
-        self._fates: dict[str, Fate] = {}
+        self._account, self._client = account, cache(cloudformation)
+        self._states: dict[str, StackState] = {}
 
     def look_up(self, owners: Iterable[Owner]) -> None:
-        """Find out what became of the stacks of many owners, for :meth:`fate` to know: several at a time."""
-        stack_ids = sorted({owner.stack_id for owner in owners} - self._fates.keys())
+        """Look the stacks of many owners up, several at a time, for :meth:`state`."""
+        stack_ids = sorted({owner.stack_id for owner in owners} - self._states.keys())
         for stack_id in stack_ids:
             if _is_stack_id(parts := stack_id.split(":", 5)) and parts[4] == self._account:
-                # Clients are made one after the other: boto3's session is not made for threads.
+                # Clients are created one after the other: boto3's session is not thread-safe.
                 self._client(parts[3])
-        self._fates.update(zip(stack_ids, in_threads(self._looked_up, stack_ids), strict=True))
+        self._states.update(zip(stack_ids, in_threads(self._look_up, stack_ids), strict=True))
 
-    def fate(self, owner: Owner) -> Fate:
-        """What became of the owner's stack. Whatever is not known for certain counts as there."""
-        stack_id = owner.stack_id
-        if stack_id not in self._fates:
-            self._fates[stack_id] = self._looked_up(stack_id)
-        return self._fates[stack_id]
+    def state(self, owner: Owner) -> StackState:
+        """The state of the owner's stack. Whatever is not known for certain counts as existing."""
+        if owner.stack_id not in self._states:
+            self._states[owner.stack_id] = self._look_up(owner.stack_id)
+        return self._states[owner.stack_id]
 
-    def _looked_up(self, stack_id: str) -> Fate:
+    def _look_up(self, stack_id: str) -> StackState:
         parts = stack_id.split(":", 5)
         if not _is_stack_id(parts):
-            return Fate(gone=False, unknown=f"{stack_id} is no stack id")
+            return StackState(gone=False, unknown=f"{stack_id} is no stack id")
         region, account = parts[3], parts[4]
         if account != self._account:
-            return Fate(gone=False, unknown=f"stacks of account {account} can be looked up only there")
+            return StackState(gone=False, unknown=f"stacks of account {account} can be looked up only there")
         try:
             # By its id: a stack of the same name that was created since is another one.
             stacks = self._client(region).describe_stacks(StackName=stack_id)["Stacks"]
         except ClientError as error:
-            said = error.response.get("Error", {})
-            if said.get("Code") == "ValidationError" and "does not exist" in said.get("Message", ""):
-                return Fate(gone=True)
-            return Fate(gone=False, unknown=f"stacks of {region} cannot be looked up: {said.get('Code')}")
+            if _is_missing(error):
+                return StackState(gone=True)
+            return StackState(gone=False, unknown=f"stacks of {region} cannot be looked up: {code_of(error)}")
         except BotoCoreError as error:
-            return Fate(gone=False, unknown=f"stacks of {region} cannot be looked up: {error}")
+            return StackState(gone=False, unknown=f"stacks of {region} cannot be looked up: {error}")
         if stacks and all(stack["StackStatus"] == "DELETE_COMPLETE" for stack in stacks):
-            return Fate(gone=True, deleted_at=stacks[0].get("DeletionTime"))
-        return Fate(gone=False)
+            return StackState(gone=True, deleted_at=stacks[0].get("DeletionTime"))
+        return StackState(gone=False)
 
-    def _client(self, region: str) -> Any:
-        if region not in self._clients:
-            self._clients[region] = self._cloudformation(region)
-        return self._clients[region]
+
+class DeployedTemplates:
+    """The templates of deployed stacks. Needs ``cloudformation:DescribeStacks``, ``GetTemplate``,
+    ``DescribeStackResource`` and ``ListExports``.
+    """
+
+    def __init__(self, cloudformation: Callable[[str | None], CloudFormationClient]) -> None:
+        """Create a look-up.
+
+        Args:
+            cloudformation: creates a CloudFormation client of a region; None for the region that is configured.
+        """
+        self._client = cache(cloudformation)
+        self._exports: dict[str | None, dict[str, str]] = {}
+
+    def template(self, stack_name: str, region: str | None, parents: Sequence[str] = ()) -> Mapping[str, Any] | None:
+        """The template of a stack, or of one nested in it; None where it does not exist.
+
+        Non-ASCII characters come back as question marks (AWS CDK issue 10523).
+
+        Args:
+            stack_name: the stack, or the outermost of those that the nested stack is in.
+            region: its region.
+            parents: a nested stack's logical id, after those of the nested stacks that it is in.
+
+        Raises:
+            DeploymentError: for a template that is not JSON, which the CDK's are.
+        """
+        stack_id = self._stack(stack_name, region, parents)
+        if stack_id is None:
+            return None
+        body: object = self._client(region).get_template(StackName=stack_id, TemplateStage="Original")["TemplateBody"]
+        if isinstance(body, Mapping):
+            return body  # boto3 parses JSON templates
+        try:
+            return json.loads(str(body))
+        except ValueError:
+            raise DeploymentError(
+                f"the template of the stack {stack_name} is not JSON, so the CDK did not deploy it: compare with a "
+                "synthesized app instead (--against FOLDER)"
+            ) from None
+
+    def physical_id(
+        self, stack_name: str, region: str | None, logical_id: str, parents: Sequence[str] = ()
+    ) -> str | None:
+        """The physical id of a stack's resource; None where it does not exist."""
+        return self._resource(self._stack(stack_name, region, parents), region, logical_id)
+
+    def exported(self, name: str, region: str | None) -> str | None:
+        """The value of an export; None where there is none of that name."""
+        if region not in self._exports:
+            pages = self._client(region).get_paginator("list_exports").paginate()
+            exports = (export for page in pages for export in page["Exports"])
+            self._exports[region] = {export.get("Name", ""): export.get("Value", "") for export in exports}
+        return self._exports[region].get(name)
+
+    def _stack(self, stack_name: str, region: str | None, parents: Sequence[str]) -> str | None:
+        """The id of a stack; None where it does not exist."""
+        try:
+            (stack,) = self._client(region).describe_stacks(StackName=stack_name)["Stacks"]
+        except ClientError as error:
+            if _is_missing(error):
+                return None
+            raise
+        stack_id = None if stack["StackStatus"] in _ABSENT else stack.get("StackId")
+        for logical_id in parents:
+            stack_id = self._resource(stack_id, region, logical_id)
+        return stack_id
+
+    def _resource(self, stack_id: str | None, region: str | None, logical_id: str) -> str | None:
+        if stack_id is None:
+            return None
+        try:
+            resource = self._client(region).describe_stack_resource(StackName=stack_id, LogicalResourceId=logical_id)
+        except ClientError as error:
+            if _is_missing(error):
+                return None
+            raise
+        return resource["StackResourceDetail"].get("PhysicalResourceId")
 
 
 def _is_stack_id(parts: list[str]) -> bool:
     return len(parts) == 6 and parts[2] == "cloudformation"
+
+
+def _is_missing(error: ClientError) -> bool:
+    return code_of(error) == "ValidationError" and "does not exist" in message_of(error)

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, Literal, get_args
 
 from constructs_optim.recipe.catalog import instances, models
-from constructs_optim.recipe.catalog.matching import close_matches
+from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.given import is_list_or_tuple, is_mapping
 from constructs_optim.recipe.techniques import REGISTRY
 

@@ -1,14 +1,16 @@
-"""What is wrong with a recipe: every violation at once, each with a rule, a place, a value and a way out."""
+"""Violations of rules, and the error that reports all of them at once."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from .model import without_tokens
+from .tokens import without_tokens
 
 # How Python writes an object that has no text of its own.
 _ADDRESS = re.compile(r"<(?P<name>[\w.<>]+) object at 0x[0-9a-f]+>")
@@ -77,3 +79,16 @@ class RecipeError(ValueError):
     def errors(self) -> list[dict[str, Any]]:
         """The violations as plain dictionaries, in the order they were found."""
         return [violation.model_dump() for violation in self.violations]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Something that works and is worth a second look. Its id can be acknowledged."""
+
+    id: str
+    message: str
+
+
+def close_matches(name: object, names: Iterable[str]) -> list[str]:
+    """Up to four of ``names`` that look like ``name``, the closest first."""
+    return difflib.get_close_matches(str(name).strip().lower()[:128], list(names), n=4, cutoff=0.6)

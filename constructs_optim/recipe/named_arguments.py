@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from .catalog.matching import close_matches
+from .errors import close_matches
 
 _Called = TypeVar("_Called", bound=Callable[..., Any])
 _MOST = 2

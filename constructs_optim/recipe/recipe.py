@@ -30,8 +30,7 @@ class Recipe:
     def model_row(self) -> models.ModelRow | None:
         """The catalog's row of a JumpStart model."""
         model = self.model
-        known = isinstance(model, Model) and model.kind == "hub" and isinstance(model.model_id, str)
-        return models.find(model.model_id) if known else None
+        return models.find(model.model_id) if isinstance(model, Model) and model.kind == "hub" else None
 
     @cached_property
     def instance(self) -> instances.InstanceRow | None:
@@ -72,6 +71,14 @@ class Recipe:
     def training_instance(self, compute: TrainingCompute) -> instances.InstanceRow | None:
         """The catalog's row of what a training runs on: the endpoint's instance type where it names none."""
         return self.instance if compute.instance_type is None else instances.find(compute.instance_type)
+
+    def runs_on(self, technique: Technique, row: instances.InstanceRow) -> bool:
+        """Whether a technique runs on an instance type: its kernels, and the service's jobs."""
+        if row.kind != technique.accelerators or not row.runs_optimization:
+            return False
+        lowest, highest = technique.compute_capability
+        built = row.compute_capability is None or lowest <= row.compute_capability <= highest
+        return built and (row.sdk_lists or not technique.sdk_lists_only)
 
     @cached_property
     def capabilities(self) -> frozenset[str]:

@@ -76,32 +76,17 @@ def refusal_report(violations: list[Violation]) -> dict[str, Any]:
     }
 
 
-_MODEL_COLUMNS = (
-    "model_id",
-    "family",
-    "quantization",
-    "speculative_decoding",
-    "sagemaker_draft_model",
-    "pre_optimized",
-    "pre_compiled",
-    "gated",
-    "fp8",
-    "smoothquant",
-    "fast_load",
-    "neuron",
-    "tensorrt_llm",
-    "eagle",
-    "trainable",
-    "parameters_billion",
-    "weight_bits",
-)
+_MODEL_COLUMNS = ("model_id", "family", "gated", "parameters_billion", "weight_bits")
 
 
 def catalog_report(what: str) -> list[dict[str, Any]]:
     """The rows of ``models``, ``instances``, ``images``, ``metrics`` or ``rules``."""
     match what:
         case "models":
-            return [{column: getattr(row, column) for column in _MODEL_COLUMNS} for row in models.by_id().values()]
+            return [
+                {**{column: getattr(row, column) for column in _MODEL_COLUMNS}, "supports": sorted(row.supports)}
+                for row in models.by_id().values()
+            ]
         case "instances":
             return [asdict(row) for row in instances.by_name().values()]
         case "images":

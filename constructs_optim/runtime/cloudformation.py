@@ -24,7 +24,6 @@ from .telemetry import log, redacted
 # takes as many (CloudFormation quotas, "Wait condition data"). A body that is refused leaves the stack waiting for its
 # timeout, so a little is left over.
 _BODY_LIMIT = 4000
-_NOT_CREATED = "not-created-"
 _ATTEMPTS = 5
 _TIMEOUT_SECONDS = 10
 
@@ -43,18 +42,6 @@ class Event(TypedDict):
     PhysicalResourceId: NotRequired[str]
     ResourceProperties: Mapping[str, object]
     OldResourceProperties: NotRequired[Mapping[str, object]]
-
-
-def not_created(request: str) -> str:
-    """The physical id of a resource whose creation by ``request`` failed: its deletion knows the request by it."""
-    return f"{_NOT_CREATED}{request}"
-
-
-def failed_request(physical_id: object) -> str | None:
-    """The request whose failed creation :func:`not_created` gave ``physical_id``; None for any other id."""
-    if not isinstance(physical_id, str) or not physical_id.startswith(_NOT_CREATED):
-        return None
-    return physical_id.removeprefix(_NOT_CREATED)
 
 
 def issued_at(response_url: str) -> int:

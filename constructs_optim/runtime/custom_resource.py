@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from .cloudformation import Event, not_created, respond
+from .cloudformation import Event, respond
+from .documents import not_created
 from .errors import DeploymentError, Superseded, code_of, message_of
 from .telemetry import Counted, log
 

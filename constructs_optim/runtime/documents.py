@@ -38,3 +38,19 @@ def nested(value: object, *names: str) -> object:
     for name in names:
         value = object_in(value).get(name)
     return value
+
+
+# The physical ids of custom resources whose creation failed.
+_NOT_CREATED = "not-created-"
+
+
+def not_created(request: str) -> str:
+    """The physical id of a resource whose creation by ``request`` failed: it tells what its deletion is about."""
+    return f"{_NOT_CREATED}{request}"
+
+
+def failed_request(physical_id: object) -> str | None:
+    """The request whose failed creation :func:`not_created` gave ``physical_id``; None for any other id."""
+    if not isinstance(physical_id, str) or not physical_id.startswith(_NOT_CREATED):
+        return None
+    return physical_id.removeprefix(_NOT_CREATED)

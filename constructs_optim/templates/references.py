@@ -40,12 +40,12 @@ class Reference:
 
 def references(value: Any, *, pseudo_parameters: bool = False) -> Iterator[Reference]:
     """All that a value refers to; ``pseudo_parameters`` says whether ``AWS::Region`` and its like are included."""
-    return (found for found in _references(value) if pseudo_parameters or not found.is_pseudo_parameter)
+    return (reference for reference in _references(value) if pseudo_parameters or not reference.is_pseudo_parameter)
 
 
 def referenced_ids(value: Any) -> frozenset[str]:
     """The targets of a value's references."""
-    return frozenset(found.target for found in references(value))
+    return frozenset(reference.target for reference in references(value))
 
 
 def direct_reference(value: Any) -> Reference | None:

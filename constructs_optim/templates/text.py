@@ -66,8 +66,8 @@ class TextRenderer:
     def _substituted(self, pattern: str, variables: Any) -> str:
         defined = as_object(variables)
 
-        def replacement(found: re.Match[str]) -> str:
-            escaped, name = found.groups()
+        def replacement(matched: re.Match[str]) -> str:
+            escaped, name = matched.groups()
             if escaped:
                 return f"${{{name}}}"
             return self.variable(name, defined[name]) if name in defined else self.reference(Reference.named(name))

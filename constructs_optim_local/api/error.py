@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """What an operation answers instead of a result; ``more`` are further members of the answer."""
+    """An error that an operation responds with; ``more`` are further members of the response."""
 
     def __init__(self, code: str, message: str, status: int = 400, **more: Any) -> None:
         super().__init__(message)

@@ -29,7 +29,7 @@ class ApiModel:
         """The operation's model.
 
         Raises:
-            ApiError: UnknownOperationException, as AWS answers it.
+            ApiError: UnknownOperationException, as AWS responds.
         """
         if name not in self._model.operation_names:
             raise ApiError("UnknownOperationException", f"The operation {name} is not recognized")
@@ -132,8 +132,8 @@ def _size_problems(size: float, shape: Any, path: str, value: Any) -> Iterator[s
 
 
 def _problem(value: Any, path: str, constraint: str) -> str:
-    place = ".".join(part[:1].lower() + part[1:] for part in path.split("."))
-    return f"Value '{value}' at '{place}' failed to satisfy constraint: {constraint}"
+    location = ".".join(part[:1].lower() + part[1:] for part in path.split("."))
+    return f"Value '{value}' at '{location}' failed to satisfy constraint: {constraint}"
 
 
 @functools.cache

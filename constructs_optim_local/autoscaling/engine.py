@@ -1,4 +1,4 @@
-"""What Application Auto Scaling does by itself: capacities kept in range, schedules carried out, alarms answered.
+"""What Application Auto Scaling does by itself: capacities kept in range, schedules run, alarms acted upon.
 
 Sources: Application Auto Scaling user guide, "Scheduled scaling", "Cooldown periods", "Suspend and resume scaling" and
 "Scaling activities"; API reference, RegisterScalableTarget and ScalingActivity.
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from constructs_optim_local.api.error import ApiError
+from constructs_optim_local.clock import Clock
 
 from .decisions import (
     due_after,
@@ -27,7 +28,7 @@ _TICK_SECONDS = 0.1
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 300, 1
 _DEFAULT_COOLDOWN = 300
 _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
-Place = tuple[str, str]
+Location = tuple[str, str]
 Target = dict[str, Any]
 
 
@@ -39,7 +40,7 @@ class Scalable(Protocol):
         ...
 
     def invoke(self, operation: str, request: dict[str, Any], *, account: str, region: str) -> dict[str, Any]:
-        """Carry an operation out."""
+        """Run an operation."""
         ...
 
     def scaled(self, resource_id: str, *, registered: bool, account: str, region: str) -> None:
@@ -50,15 +51,15 @@ class Scalable(Protocol):
 class Registry(Protocol):
     """The scalable targets and scheduled actions that there are."""
 
-    def targets(self, place: Place) -> list[Target]:
+    def targets(self, location: Location) -> list[Target]:
         """As DescribeScalableTargets has them."""
         ...
 
-    def scheduled(self, place: Place) -> list[dict[str, Any]]:
+    def scheduled(self, location: Location) -> list[dict[str, Any]]:
         """As DescribeScheduledActions has them."""
         ...
 
-    def limit(self, place: Place, target: Target, limits: Mapping[str, int]) -> None:
+    def limit(self, location: Location, target: Target, limits: Mapping[str, int]) -> None:
         """Give a target another MinCapacity, MaxCapacity or both."""
         ...
 
@@ -84,33 +85,35 @@ class ScalingEngine:
         scale: float,
         next_cron: Callable[[str, dt.datetime], dt.datetime | None],
         lock: threading.RLock,
+        clock: Clock,
     ) -> None:
         self._registry, self._resources, self._scale, self._next_cron = registry, resources, scale, next_cron
         # The registry's own: each of them calls the other.
-        self._lock, self._awake = lock, threading.Event()
-        self._memory: dict[tuple[Place, str, str], _Memory] = {}
-        self._due: dict[tuple[Place, str], tuple[str, dt.datetime | None]] = {}
-        self._activities: dict[Place, list[dict[str, Any]]] = {}
-        self._places: set[Place] = set()
+        self._lock, self._awake, self._clock = lock, threading.Event(), clock
+        self._memory: dict[tuple[Location, str, str], _Memory] = {}
+        self._due: dict[tuple[Location, str], tuple[str, dt.datetime | None]] = {}
+        self._activities: dict[Location, list[dict[str, Any]]] = {}
+        self._locations: set[Location] = set()
+        clock.subscribe(self._awake.set)
         threading.Thread(target=self._run, daemon=True).start()
 
-    def registered(self, place: Place, target: Mapping[str, Any]) -> None:
+    def registered(self, location: Location, target: Mapping[str, Any]) -> None:
         """A target was registered or changed: its capacity is brought into its range."""
         with self._lock:
-            self._places.add(place)
-            memory = self._remembered(place, target)
+            self._locations.add(location)
+            memory = self._remembered(location, target)
             self._wait(memory, "")
-            self._tell(place, target, registered=True)
+            self._tell(location, target, registered=True)
         self._awake.set()
 
-    def deregistered(self, place: Place, target: Mapping[str, Any]) -> None:
+    def deregistered(self, location: Location, target: Mapping[str, Any]) -> None:
         """A target is gone."""
         with self._lock:
-            self._memory.pop((place, target["ResourceId"], target["ScalableDimension"]), None)
-            self._tell(place, target, registered=False)
+            self._memory.pop((location, target["ResourceId"], target["ScalableDimension"]), None)
+            self._tell(location, target, registered=False)
 
-    def _tell(self, place: Place, target: Mapping[str, Any], *, registered: bool) -> None:
-        self._resources.scaled(target["ResourceId"], registered=registered, account=place[0], region=place[1])
+    def _tell(self, location: Location, target: Mapping[str, Any], *, registered: bool) -> None:
+        self._resources.scaled(target["ResourceId"], registered=registered, account=location[0], region=location[1])
 
     def check_schedule(self, action: Mapping[str, Any]) -> None:
         """Refuse a schedule that is none.
@@ -118,22 +121,22 @@ class ScalingEngine:
         Raises:
             ValueError: saying what is wrong with it.
         """
-        due_after(action, dt.datetime.now(dt.UTC), self._scale, self._next_cron)
+        due_after(action, self._clock.now(), self._scale, self._next_cron)
 
-    def scheduled(self, place: Place) -> None:
+    def scheduled(self, location: Location) -> None:
         """A scheduled action was put."""
         with self._lock:
-            self._places.add(place)
-            self._note_due(place, dt.datetime.now(dt.UTC))
+            self._locations.add(location)
+            self._note_due(location, self._clock.now())
         self._awake.set()
 
-    def activities(self, place: Place, request: Mapping[str, Any]) -> dict[str, Any]:
+    def activities(self, location: Location, request: Mapping[str, Any]) -> dict[str, Any]:
         """DescribeScalingActivities: newest first."""
         wanted = {name: request.get(name) for name in ("ServiceNamespace", "ResourceId", "ScalableDimension")}
         with self._lock:
             rows = [
                 dict(activity)
-                for activity in reversed(self._activities.get(place, []))
+                for activity in reversed(self._activities.get(location, []))
                 if all(value in (None, activity[name]) for name, value in wanted.items())
                 and (request.get("IncludeNotScaledActivities") or "NotScaledReasons" not in activity)
             ]
@@ -141,11 +144,13 @@ class ScalingEngine:
         more = {"NextToken": str(start + most)} if start + most < len(rows) else {}
         return {"ScalingActivities": rows[start : start + most], **more}
 
-    def carry_out(self, place: Place, policy: Mapping[str, Any], alarm: Mapping[str, Any], value: float | None) -> bool:
+    def run_policy(
+        self, location: Location, policy: Mapping[str, Any], alarm: Mapping[str, Any], value: float | None
+    ) -> bool:
         """Do what a policy asks for when its alarm has gone off.
 
         Args:
-            place: account and region.
+            location: account and region.
             policy: as DescribeScalingPolicies has it.
             alarm: as DescribeAlarms has it.
             value: the datapoint that set it off, if there was one.
@@ -154,10 +159,10 @@ class ScalingEngine:
             False while the resource cannot be scaled, because it is changing.
         """
         with self._lock:
-            target = self._target(place, policy)
+            target = self._target(location, policy)
             if target is None:
                 return True
-            capacity = self._resources.capacity(target["ResourceId"], account=place[0], region=place[1])
+            capacity = self._resources.capacity(target["ResourceId"], account=location[0], region=location[1])
             if capacity is None:
                 return False
             above = str(alarm.get("ComparisonOperator", "Greater")).startswith("Greater")
@@ -168,7 +173,7 @@ class ScalingEngine:
                 cooldowns = (config.get("Cooldown", _DEFAULT_COOLDOWN),) * 2
             else:
                 config = policy["TargetTrackingScalingPolicyConfiguration"]
-                # Without a datapoint, one instance more or less is the least that answers the alarm.
+                # Without a datapoint, one instance more or less is the least that the alarm asks for.
                 wanted = (
                     tracked(config["TargetValue"], capacity, value)
                     if value is not None
@@ -183,20 +188,24 @@ class ScalingEngine:
                     f"monitor alarm {alarm['AlarmName']} in state {alarm.get('StateValue')} triggered policy "
                     f"{policy['PolicyName']}"
                 )
-                self._scale_within(place, target, capacity, wanted, cooldowns, cause)
+                self._scale_within(location, target, capacity, wanted, cooldowns, cause)
             return True
 
     def _scale_within(
-        self, place: Place, target: Target, capacity: int, wanted: int, cooldowns: tuple[float, ...], cause: str
+        self, location: Location, target: Target, capacity: int, wanted: int, cooldowns: tuple[float, ...], cause: str
     ) -> None:
-        now, memory = dt.datetime.now(dt.UTC), self._remembered(place, target)
+        now, memory = self._clock.now(), self._remembered(location, target)
         limited = min(max(wanted, target["MinCapacity"]), target["MaxCapacity"])
         if limited == capacity:
             end = "Max" if wanted > capacity else "Min"
             reason = {"Code": f"AlreadyAt{end}Capacity" if wanted != capacity else "AlreadyAtDesiredCapacity"}
             limits = {f"{end}Capacity": target[f"{end}Capacity"]} if wanted != capacity else {}
             self._note(
-                place, target, limited, cause, {"NotScaledReasons": [{**reason, "CurrentCapacity": capacity, **limits}]}
+                location,
+                target,
+                limited,
+                cause,
+                {"NotScaledReasons": [{**reason, "CurrentCapacity": capacity, **limits}]},
             )
             return
         suspended = target.get("SuspendedState") or {}
@@ -208,7 +217,7 @@ class ScalingEngine:
         latest = [at for at in (memory.last_in, memory.last_out[0] if memory.last_out else None) if at is not None]
         if not out and any(now - at < pause for at in latest):
             return
-        if self._set(place, target, limited, cause):
+        if self._set(location, target, limited, cause):
             memory.last_out, memory.last_in = ((now, limited), memory.last_in) if out else (memory.last_out, now)
 
     def _run(self) -> None:
@@ -218,7 +227,7 @@ class ScalingEngine:
             self._awake.clear()
             try:
                 with self._lock:
-                    pause = self._tick(dt.datetime.now(dt.UTC))
+                    pause = self._tick(self._clock.now())
             except Exception:
                 # What goes wrong with one target must not end the scaling of all others.
                 logging.getLogger(__name__).exception("scaling went wrong")
@@ -226,63 +235,63 @@ class ScalingEngine:
 
     def _tick(self, now: dt.datetime) -> float | None:
         """One look at everything; how many seconds to wait until the next, None for until something changes."""
-        for place in self._places:
-            self._note_due(place, now)
-            for action in self._registry.scheduled(place):
-                key = (place, action["ScheduledActionARN"])
+        for location in self._locations:
+            self._note_due(location, now)
+            for action in self._registry.scheduled(location):
+                key = (location, action["ScheduledActionARN"])
                 signature, due = self._due[key]
                 if due is not None and now >= due:
                     self._due[key] = (signature, due_after(action, now, self._scale, self._next_cron))
                     if started(action, now):
-                        self._carry_out_schedule(place, action)
-        for (place, resource, dimension), memory in list(self._memory.items()):
+                        self._run_schedule(location, action)
+        for (location, resource, dimension), memory in list(self._memory.items()):
             if memory.waiting and now >= memory.not_before:
-                self._bring_into_range(place, {"ResourceId": resource, "ScalableDimension": dimension}, memory)
+                self._bring_into_range(location, {"ResourceId": resource, "ScalableDimension": dimension}, memory)
         if any(memory.waiting for memory in self._memory.values()):
             return _TICK_SECONDS
         dues = [due for _, due in self._due.values() if due is not None]
         return max(_TICK_SECONDS, (min(dues) - now).total_seconds()) if dues else None
 
-    def _note_due(self, place: Place, now: dt.datetime) -> None:
-        actions = {(place, action["ScheduledActionARN"]): action for action in self._registry.scheduled(place)}
-        for gone in [key for key in self._due if key[0] == place and key not in actions]:
+    def _note_due(self, location: Location, now: dt.datetime) -> None:
+        actions = {(location, action["ScheduledActionARN"]): action for action in self._registry.scheduled(location)}
+        for gone in [key for key in self._due if key[0] == location and key not in actions]:
             del self._due[gone]
         for key, action in actions.items():
             signature = "|".join(str(action.get(name)) for name in ("Schedule", "Timezone", "StartTime", "EndTime"))
             if self._due.get(key, ("", None))[0] != signature:
                 self._due[key] = (signature, due_after(action, now, self._scale, self._next_cron))
 
-    def _carry_out_schedule(self, place: Place, action: Mapping[str, Any]) -> None:
-        target = self._target(place, action)
+    def _run_schedule(self, location: Location, action: Mapping[str, Any]) -> None:
+        target = self._target(location, action)
         if target is None or (target.get("SuspendedState") or {}).get("ScheduledScalingSuspended"):
             return
-        self._registry.limit(place, target, action.get("ScalableTargetAction") or {})
+        self._registry.limit(location, target, action.get("ScalableTargetAction") or {})
         cause = f"scheduled action name {action['ScheduledActionName']} was triggered"
-        self._wait(self._remembered(place, target), cause)
+        self._wait(self._remembered(location, target), cause)
 
     def _wait(self, memory: _Memory, cause: str) -> None:
         memory.waiting.append(cause)
-        memory.since = dt.datetime.now(dt.UTC)
+        memory.since = self._clock.now()
 
-    def _bring_into_range(self, place: Place, key: Mapping[str, Any], memory: _Memory) -> None:
-        target, now = self._target(place, key), dt.datetime.now(dt.UTC)
+    def _bring_into_range(self, location: Location, key: Mapping[str, Any], memory: _Memory) -> None:
+        target, now = self._target(location, key), self._clock.now()
         if target is None or (now - memory.since).total_seconds() > _PATIENCE_SECONDS:
             memory.waiting.clear()
             return
-        capacity = self._resources.capacity(target["ResourceId"], account=place[0], region=place[1])
+        capacity = self._resources.capacity(target["ResourceId"], account=location[0], region=location[1])
         if capacity is None:
             return
         low, high = target["MinCapacity"], target["MaxCapacity"]
         limited = min(max(capacity, low), high)
         given = "; ".join(cause for cause in memory.waiting if cause)
         bound = f"minimum capacity was set to {low}" if limited > capacity else f"maximum capacity was set to {high}"
-        if limited == capacity or self._set(place, target, limited, f"{given}; {bound}" if given else bound):
+        if limited == capacity or self._set(location, target, limited, f"{given}; {bound}" if given else bound):
             memory.waiting.clear()
         else:
             memory.not_before = now + dt.timedelta(seconds=_PAUSE_SECONDS)
 
-    def _set(self, place: Place, target: Target, capacity: int, cause: str) -> bool:
-        account, region = place
+    def _set(self, location: Location, target: Target, capacity: int, cause: str) -> bool:
+        account, region = location
         try:
             match target["ResourceId"].split("/"):
                 case ["endpoint", name, "variant", variant]:
@@ -299,16 +308,16 @@ class ScalingEngine:
                 case _:
                     return True
         except ApiError as error:
-            self._note(place, target, capacity, cause, {"StatusCode": "Failed", "StatusMessage": error.message})
+            self._note(location, target, capacity, cause, {"StatusCode": "Failed", "StatusMessage": error.message})
             return False
-        self._note(place, target, capacity, cause, {})
+        self._note(location, target, capacity, cause, {})
         return True
 
-    def _note(self, place: Place, target: Target, capacity: int, cause: str, more: Mapping[str, Any]) -> None:
+    def _note(self, location: Location, target: Target, capacity: int, cause: str, more: Mapping[str, Any]) -> None:
         what = (
             "desired copy count" if target["ResourceId"].startswith("inference-component") else "desired instance count"
         )
-        now = dt.datetime.now(dt.UTC).timestamp()
+        now = self._clock.now().timestamp()
         activity = {
             "ActivityId": str(uuid.uuid4()),
             "ServiceNamespace": "sagemaker",
@@ -322,12 +331,12 @@ class ScalingEngine:
             "StatusMessage": f"Successfully set {what} to {capacity}. Change successfully fulfilled by sagemaker.",
             **more,
         }
-        self._activities.setdefault(place, []).append(activity)
+        self._activities.setdefault(location, []).append(activity)
 
-    def _target(self, place: Place, key: Mapping[str, Any]) -> Target | None:
+    def _target(self, location: Location, key: Mapping[str, Any]) -> Target | None:
         wanted = (key["ResourceId"], key["ScalableDimension"])
-        targets = self._registry.targets(place)
+        targets = self._registry.targets(location)
         return next((item for item in targets if (item["ResourceId"], item["ScalableDimension"]) == wanted), None)
 
-    def _remembered(self, place: Place, target: Mapping[str, Any]) -> _Memory:
-        return self._memory.setdefault((place, target["ResourceId"], target["ScalableDimension"]), _Memory())
+    def _remembered(self, location: Location, target: Mapping[str, Any]) -> _Memory:
+        return self._memory.setdefault((location, target["ResourceId"], target["ScalableDimension"]), _Memory())

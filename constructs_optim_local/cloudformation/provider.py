@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 
 from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.api.model import ApiModel
+from constructs_optim_local.clock import Clock
 
 from .operations import (
     OPERATIONS,
@@ -38,7 +38,7 @@ class Service(Protocol):
     model: ApiModel
 
     def invoke(self, operation: str, request: dict[str, Any], *, account: str, region: str) -> dict[str, Any]:
-        """Carry an operation out."""
+        """Run an operation."""
         ...
 
 
@@ -50,8 +50,14 @@ class ResourceProvider:
     """Creates, updates and deletes the resources of one type; a minute of its timeouts lasts ``minute`` seconds."""
 
     def __init__(
-        self, type_name: str, service: Service, where: Callable[[], tuple[str, str]], minute: float = 60.0
+        self,
+        type_name: str,
+        service: Service,
+        where: Callable[[], tuple[str, str]],
+        minute: float = 60.0,
+        clock: Clock | None = None,
     ) -> None:
+        self._clock = clock or Clock()
         self._type, self._service, self._where, self._minute = type_name, service, where, minute
         self._operations = OPERATIONS[type_name]
         self._schema = schemas()[type_name]
@@ -225,12 +231,12 @@ class ResourceProvider:
         """The resource once it has stopped changing; None where it has not in the time that the operation has."""
         operations = self._operations
         minutes = self._schema["timeouts"].get(operation, _DEFAULT_MINUTES)
-        deadline = time.monotonic() + minutes * self._minute
-        while time.monotonic() < deadline:
+        deadline = self._clock.monotonic() + minutes * self._minute
+        while self._clock.monotonic() < deadline:
             shown = self._call(str(operations.describe), {str(operations.name): name})
             if shown[str(operations.status_member)] in _STABLE:
                 return shown
-            time.sleep(0.1)
+            self._clock.sleep(0.1)
         return None
 
     def _remove(self, given: Properties) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from constructs_optim_local.access.authorization import access_denied, needed_permissions
 from constructs_optim_local.access.credentials import ACCOUNT, administrator
 from constructs_optim_local.api.error import ApiError, validation_error
+from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudformation.operations import OPERATIONS, settles
 from constructs_optim_local.cloudformation.provider import ResourceProvider, Service
 from constructs_optim_local.sagemaker.runtime import SageMakerRuntime
@@ -31,7 +32,7 @@ _SERVED = (
 # Seconds. What this machine itself needs does not shrink with the scale: 120 minutes are 30 seconds or more.
 _SHORTEST_MINUTE = 0.25
 
-Answer = tuple[int, dict[str, str], bytes]
+Response = tuple[int, dict[str, str], bytes]
 Asgi = Callable[[dict[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]]
 
 
@@ -88,6 +89,7 @@ def application(
     roles: EnforcedRoles | None = None,
     runtime: SageMakerRuntime | None = None,
     time_scale: float = 1.0,
+    clock: Clock | None = None,
 ) -> Asgi:
     """Ministack's ASGI application with ``services`` and their resource types added; with ``roles``, IAM enforced.
 
@@ -110,7 +112,7 @@ def application(
         handlers[name] = _handler(name, service, where, roles, runtime if name == "sagemaker" else None)
     minute = max(60 * time_scale, _SHORTEST_MINUTE)
     for type_name, operations in OPERATIONS.items():
-        provider = ResourceProvider(type_name, services[operations.service], where, minute)
+        provider = ResourceProvider(type_name, services[operations.service], where, minute, clock)
         resource_handlers[type_name] = {
             "create": provider.create,
             "update": provider.update,
@@ -148,21 +150,21 @@ def _handler(
     where: Callable[[], tuple[str, str]],
     roles: EnforcedRoles | None,
     runtime: SageMakerRuntime | None,
-) -> Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[Answer]]:
+) -> Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[Response]]:
     async def handle(
         method: str, path: str, headers: dict[str, str], body: bytes, query_params: dict[str, Any]
-    ) -> Answer:
+    ) -> Response:
         account, region = where()
         target = headers.get("x-amz-target", "")
         operation = target.rpartition(".")[2]
 
-        def answer() -> Answer:
+        def respond() -> Response:
             asked = runtime.invocation(method, path, headers, body) if runtime is not None else None
             if runtime is not None and asked is not None:
                 needed = runtime.needed(asked, account=account, region=region)
                 if roles is not None and (message := roles.refusal(headers, query_params, needed)):
                     return access_denied(message).to_response()
-                return runtime.answer(asked, account=account, region=region)
+                return runtime.respond(asked, account=account, region=region)
             try:
                 request = _decoded(body)
                 if roles is not None:
@@ -175,7 +177,7 @@ def _handler(
             return 200, {"Content-Type": "application/x-amz-json-1.1"}, to_json(found)
 
         # In a thread: a job that completes writes its output through the S3 of this same server.
-        return await asyncio.to_thread(answer)
+        return await asyncio.to_thread(respond)
 
     return handle
 

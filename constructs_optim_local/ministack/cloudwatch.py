@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudwatch.alarms import Tripped
 from constructs_optim_local.cloudwatch.evaluation import Evaluation, evaluated, problems
 
@@ -31,8 +32,8 @@ _OF_ONE_METRIC = ("MetricName", "Namespace", "Statistic", "ExtendedStatistic", "
 class MinistackAlarms:
     """An implementation of ``alarms.Alarms``."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._lock = clock, threading.Lock()
         # By account, region and name: the states it has been in, since its creation.
         self._history: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
         self._seen: dict[str, Evaluation] = {}
@@ -106,7 +107,7 @@ class MinistackAlarms:
                 if old_state == new_state:
                     # A new alarm: what one of that name did before is forgotten.
                     self._history.pop(place, None)
-                self._history.setdefault(place, []).append((time.time(), new_state))
+                self._history.setdefault(place, []).append((self._clock.now().timestamp(), new_state))
             record(alarm_name, old_state, new_state, *rest, **named)
 
         replace("services.cloudwatch._record_history", record_history)

@@ -31,8 +31,8 @@ from constructs_optim_local.access.credentials import (
 from .accounts import as_owner_of, is_of_another_account
 from .patches import replace, table
 
-Answer = tuple[int, dict[str, str], bytes]
-Handler = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[Answer]]
+Response = tuple[int, dict[str, str], bytes]
+Handler = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[Response]]
 
 _LOOPBACK = "127.0.0.1"
 _KEY_HEADER = "x-amz-server-side-encryption-aws-kms-key-id"
@@ -217,7 +217,7 @@ class EnforcedRoles:
     def _checked_s3(self, handler: Handler) -> Handler:
         async def handle(
             method: str, path: str, headers: dict[str, str], body: bytes, query_params: dict[str, Any]
-        ) -> Answer:
+        ) -> Response:
             from ministack.core.iam_actions import access_denied_response
 
             if message := self.refusal(headers, query_params, _s3_permissions(method, path, headers, query_params)):

@@ -10,7 +10,7 @@ from typing import Any
 from .patches import replace, table
 
 Properties = dict[str, Any]
-Answer = tuple[int, dict[str, str], bytes]
+Response = tuple[int, dict[str, str], bytes]
 
 # IAM user guide, "IAM and AWS STS quotas": characters without white space; all inline policies of a role together. The
 # numbers of a role's managed policies and of its trust policy are the defaults, which an account may have raised.
@@ -97,8 +97,8 @@ def _limit_calls() -> None:
     }
     handlers = table("services.iam._IAM_HANDLERS")
 
-    def limited(carry_out: Callable[[Any], Answer], words: Callable[[Any], str]) -> Callable[[Any], Answer]:
-        def handle(params: Any) -> Answer:
+    def limited(carry_out: Callable[[Any], Response], words: Callable[[Any], str]) -> Callable[[Any], Response]:
+        def handle(params: Any) -> Response:
             if message := words(params):
                 return iam._error(409, "LimitExceeded", message, ns="iam")
             return carry_out(params)
@@ -115,7 +115,7 @@ def _limit_bucket_policies() -> None:
 
     put = s3._put_bucket_policy
 
-    def put_bucket_policy(name: str, body: bytes) -> Answer:
+    def put_bucket_policy(name: str, body: bytes) -> Response:
         if len(body) > _BUCKET_POLICY:
             return s3._error("PolicyTooLarge", _BUCKET_MESSAGE, 400)
         return put(name, body)

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from constructs_optim_local.access.authorization import Permission, Roles, Unchecked
+from constructs_optim_local.clock import Clock
 
 from .patches import replace, table
 
@@ -48,8 +49,13 @@ class Scheduler:
     """The schedules of every account and region. ``scale`` is what a second lasts here."""
 
     def __init__(
-        self, scale: float, next_cron: Callable[[str, dt.datetime], dt.datetime | None], roles: Roles | None
+        self,
+        scale: float,
+        next_cron: Callable[[str, dt.datetime], dt.datetime | None],
+        roles: Roles | None,
+        clock: Clock,
     ) -> None:
+        self._real = clock
         self._scale, self._next_cron, self._roles = scale, next_cron, roles or Unchecked()
         # By account, region and key: what a schedule says, and when it is due, as seconds since 1970 by its own clock.
         self._due: dict[Any, tuple[str, float | None]] = {}
@@ -103,7 +109,7 @@ class Scheduler:
     def _clock(self, schedule: dict[str, Any]) -> float:
         """The time by a schedule's own clock, in seconds since 1970."""
         created = schedule["CreationDate"]
-        return created + (time.time() - created) / self._scale
+        return created + (self._real.now().timestamp() - created) / self._scale
 
     def _next(self, schedule: dict[str, Any], after: float) -> float | None:
         expression, start = schedule["ScheduleExpression"], _moment(schedule.get("StartDate"))

@@ -1,7 +1,7 @@
 """Signatures checked for every request and every key: ministack checks those of sessions alone, and with ``AUTH=true``.
 
-Its own pieces are put together here: the keys that it has issued, the canonical request, and each service's answer to a
-request that is not authenticated.
+Its own pieces are put together here: the keys that it has issued, the canonical request, and each service's response to
+a request that is not authenticated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from constructs_optim_local.access.credentials import ACCOUNT, administrator
 
 from .patches import replace
 
-Answer = tuple[int, dict[str, str], bytes]
+Response = tuple[int, dict[str, str], bytes]
 Query = Mapping[str, list[str]]
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -31,8 +31,8 @@ def is_signed(headers: Mapping[str, str], query: Query) -> bool:
     )
 
 
-def refusal(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> Answer | None:
-    """What the service that a request is for answers where its signature does not hold; None where it does.
+def refusal(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> Response | None:
+    """What the service that a request is for responds where its signature does not hold; None where it does.
 
     Args:
         method: as it was sent.
@@ -45,11 +45,11 @@ def refusal(method: str, path: str, query: Query, headers: Mapping[str, str], bo
         failure = "MissingAuthenticationToken", "Request is missing Authentication Token"
     else:
         failure = _failure(method, path, query, headers, body)
-    return None if failure is None else _answer(*failure, _service(method, path, query, headers, body), headers)
+    return None if failure is None else _respond(*failure, _service(method, path, query, headers, body), headers)
 
 
 def sign_links() -> None:
-    """Sign the URLs that Lambda answers for the code of functions and layers, once, before the first request.
+    """Sign the URLs that Lambda returns for the code of functions and layers, once, before the first request.
 
     Source: Lambda API reference, ``FunctionCodeLocation``: "A presigned URL that you can use to download the deployment
     package", good for ten minutes.
@@ -128,18 +128,20 @@ def _service(method: str, path: str, query: Query, headers: Mapping[str, str], b
 
     if scope := re.search(r"Credential=[^/]+/\d+/[^/]*/([^/]+)/", headers.get("authorization", "")):
         return scope[1]
-    given, sent, plain = unquote(path), dict(headers), dict(query)
-    return router.detect_service(method, given, sent, ministack_app._routing_params(method, given, sent, body, plain))
+    decoded, sent, plain = unquote(path), dict(headers), dict(query)
+    return router.detect_service(
+        method, decoded, sent, ministack_app._routing_params(method, decoded, sent, body, plain)
+    )
 
 
-def _answer(code: str, message: str, service: str, headers: Mapping[str, str]) -> Answer:
+def _respond(code: str, message: str, service: str, headers: Mapping[str, str]) -> Response:
     from ministack.core import iam_actions, responses
 
-    status, answered, content = iam_actions.access_denied_response(
+    status, returned, content = iam_actions.access_denied_response(
         service, "", "", responses.new_uuid(), error_code=code, message=message, headers=dict(headers)
     )
-    responses.fix_error_content_type(service, status, answered)
-    return status, answered, content
+    responses.fix_error_content_type(service, status, returned)
+    return status, returned, content
 
 
 def _signed_link(url: str) -> str:

@@ -8,13 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from constructs_optim_local.api.error import ApiError
+from constructs_optim_local.clock import Clock
 
 Record = dict[str, Any]
-
-
-def now() -> dt.datetime:
-    """The time, in UTC."""
-    return dt.datetime.now(dt.UTC)
 
 
 @dataclass
@@ -26,6 +22,11 @@ class Scope:
     tags: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     # What Application Auto Scaling has registered, in lower case.
     scaled: set[str] = field(default_factory=set[str])
+    clock: Clock = field(default_factory=Clock)
+
+    def now(self) -> dt.datetime:
+        """The time here, in UTC."""
+        return self.clock.now()
 
     def arn(self, kind: str, name: str) -> str:
         """The ARN of a resource; SageMaker lower-cases the name."""

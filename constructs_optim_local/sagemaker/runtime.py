@@ -1,4 +1,4 @@
-"""SageMaker Runtime over HTTP: which requests are invocations, and how answers to them are written.
+"""SageMaker Runtime over HTTP: which requests are invocations, and how completions are written.
 
 It signs as ``sagemaker``, so its requests come to SageMaker's handler; their paths tell them apart. Source: botocore's
 models of ``sagemaker-runtime`` (rest-json) and of AWS event streams (messages of a length, headers and checksums).
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from constructs_optim_local.access.authorization import Permission
 from constructs_optim_local.api.error import ApiError
 
-from .hosting.invocations import Answer, Invocation
+from .hosting.invocations import Completion, Invocation
 from .service import SageMaker
 
 _PATH = re.compile(r"/endpoints/(?P<name>[^/]+)/invocations(?P<stream>-response-stream)?")
@@ -48,7 +48,7 @@ class SageMakerRuntime:
         arn = f"arn:aws:sagemaker:{region}:{account}:endpoint/{invocation.endpoint.lower()}"
         yield Permission(f"sagemaker:{action}", arn)
 
-    def answer(self, invocation: Invocation, *, account: str, region: str) -> Response:
+    def respond(self, invocation: Invocation, *, account: str, region: str) -> Response:
         """The response to an invocation."""
         try:
             found = self.sagemaker.ask(invocation, account=account, region=region)
@@ -57,27 +57,27 @@ class SageMakerRuntime:
         return _streamed(found) if invocation.streams else _whole(found)
 
 
-def _whole(answer: Answer) -> Response:
+def _whole(completion: Completion) -> Response:
     # In lower case, ministack leaves it as the model said.
-    headers = {"content-type": answer.content_type, "x-Amzn-Invoked-Production-Variant": answer.variant}
-    return 200, headers, b"".join(answer.parts)
+    headers = {"content-type": completion.content_type, "x-Amzn-Invoked-Production-Variant": completion.variant}
+    return 200, headers, b"".join(completion.parts)
 
 
-def _streamed(answer: Answer) -> Response:
+def _streamed(completion: Completion) -> Response:
     headers = {
         "content-type": "application/vnd.amazon.eventstream",
-        "X-Amzn-SageMaker-Content-Type": answer.content_type,
-        "x-Amzn-Invoked-Production-Variant": answer.variant,
+        "X-Amzn-SageMaker-Content-Type": completion.content_type,
+        "x-Amzn-Invoked-Production-Variant": completion.variant,
     }
-    return 200, headers, b"".join(event_message("PayloadPart", part) for part in answer.parts)
+    return 200, headers, b"".join(event_message("PayloadPart", part) for part in completion.parts)
 
 
 def event_message(event: str, payload: bytes) -> bytes:
     """A message of an event stream."""
-    given = {":message-type": "event", ":event-type": event, ":content-type": "application/octet-stream"}
+    values = {":message-type": "event", ":event-type": event, ":content-type": "application/octet-stream"}
     headers = b"".join(
         struct.pack("!B", len(name)) + name.encode() + struct.pack("!BH", _STRING, len(value)) + value.encode()
-        for name, value in given.items()
+        for name, value in values.items()
     )
     # Around headers and payload: two lengths and two checksums, of four bytes each.
     prelude = struct.pack("!II", len(headers) + len(payload) + 16, len(headers))

@@ -7,51 +7,30 @@ import json
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-from constructs_optim_local.access.authorization import Roles, Unchecked
-from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.api.error import ApiError, validation_error
 from constructs_optim_local.api.model import ApiModel
 from constructs_optim_local.cloudformation.regional_types import resource_types
-from constructs_optim_local.cloudwatch.alarms import Alarms, NoAlarms
-from constructs_optim_local.faults import Faults
 
 from .benchmarks.benchmark_jobs import BenchmarkJobs
 from .benchmarks.recommendation_jobs import RecommendationJobs
+from .context import Context
 from .execution import ExecutionRoles
 from .hosting.components import InferenceComponents
 from .hosting.deployments import Pace
 from .hosting.endpoints import Endpoints
-from .hosting.invocations import Answer, Invocation, Invocations
+from .hosting.invocations import Completion, Invocation, Invocations
 from .hosting.models import Hosting
-from .hosting.performance import Performances
 from .hosting.served_models import ServedModels
-from .hub import Hub
-from .objects import ObjectsOf
-from .optimization.jobs import JobDurations, OptimizationJobs
+from .optimization.jobs import OptimizationJobs
 from .records import Record, Scope
 from .training.jobs import TrainingJobs
-from .training.telemetry import TrainingSettings
 
 _AI_OPERATIONS = re.compile("AI(BenchmarkJob|RecommendationJob|WorkloadConfig)s?$")
 _AI_TYPE = "AWS::SageMaker::AIWorkloadConfig"
 
 Operation = Callable[[Record], Record]
-Price = Callable[[str], float | None]
-"""What an instance type costs in an hour."""
-TrainingSettingsOf = Callable[[str, str], TrainingSettings]
-"""How the training jobs of an account and region are run."""
-
-
-@dataclass(frozen=True)
-class Timing:
-    """How long things take, in seconds; ``scale`` is what a second of the API's own waits lasts."""
-
-    jobs: JobDurations = field(default_factory=JobDurations)
-    endpoint: float = 1.0
-    scale: float = 1.0
 
 
 class SageMaker:
@@ -59,39 +38,18 @@ class SageMaker:
 
     name = "sagemaker"
 
-    def __init__(
-        self,
-        hub: Hub,
-        faults: Faults,
-        calls: CallLog,
-        objects: ObjectsOf,
-        timing: Timing,
-        roles: Roles | None = None,
-        alarms: Alarms | None = None,
-        price: Price = lambda instance_type: None,
-        training: TrainingSettingsOf = lambda account, region: TrainingSettings(),
-    ) -> None:
-        self.model, self.performances = ApiModel("sagemaker"), Performances()
-        self._faults, self._calls = faults, calls
-        self._world = _World(
-            hub=hub,
-            faults=faults,
-            objects=objects,
-            timing=timing,
-            roles=ExecutionRoles(roles or Unchecked()),
-            alarms=alarms or NoAlarms(),
-            performances=self.performances,
-            price=price,
-            training=training,
-        )
+    def __init__(self, context: Context) -> None:
+        self.model, self.performances = ApiModel("sagemaker"), context.performances
+        self._context = context
+        self._faults, self._calls = context.faults, context.calls
         self._lock = threading.RLock()
         self._scopes: dict[tuple[str, str], _Regional] = {}
 
     def invoke(self, operation: str, request: Record, *, account: str, region: str) -> Record:
-        """Carry an operation out.
+        """Run an operation.
 
         Raises:
-            ApiError: as AWS would answer.
+            ApiError: as AWS would respond.
         """
         with self._calls.recorded(self.name, operation, request):
             self._faults.before(operation)
@@ -104,11 +62,11 @@ class SageMaker:
                     raise ApiError("UnknownOperationException", f"{operation} is not an operation of the local cloud")
                 return handler(request)
 
-    def ask(self, invocation: Invocation, *, account: str, region: str) -> Answer:
+    def ask(self, invocation: Invocation, *, account: str, region: str) -> Completion:
         """Carry out an invocation of an endpoint, which is SageMaker Runtime's.
 
         Raises:
-            ApiError: as AWS would answer.
+            ApiError: as AWS would respond.
         """
         operation = "InvokeEndpointWithResponseStream" if invocation.streams else "InvokeEndpoint"
         request = {"EndpointName": invocation.endpoint, "InferenceComponentName": invocation.component}
@@ -156,45 +114,28 @@ class SageMaker:
     def _regional(self, account: str, region: str) -> _Regional:
         key = (account, region)
         if key not in self._scopes:
-            self._scopes[key] = _Regional(Scope(account, region), self._world)
+            self._scopes[key] = _Regional(Scope(account, region, clock=self._context.clock), self._context)
         return self._scopes[key]
 
 
-@dataclass(frozen=True)
-class _World:
-    """What every account and region shares."""
-
-    hub: Hub
-    faults: Faults
-    objects: ObjectsOf
-    timing: Timing
-    roles: ExecutionRoles
-    alarms: Alarms
-    performances: Performances
-    price: Price
-    training: TrainingSettingsOf
-
-
 class _Regional:
-    def __init__(self, scope: Scope, world: _World) -> None:
+    """SageMaker in one account and region."""
+
+    def __init__(self, scope: Scope, context: Context) -> None:
         self.scope = scope
-        hub, faults, timing, roles = world.hub, world.faults, world.timing, world.roles
-        objects = world.objects(scope.account, scope.region)
+        hub, faults, timing, roles = context.hub, context.faults, context.timing, ExecutionRoles(context.roles)
+        objects, performances = context.objects(scope.account, scope.region), context.performances
         self.jobs = OptimizationJobs(scope, faults, objects, timing.jobs, roles)
         hosting = Hosting(scope, roles)
-        self.endpoints = endpoints = Endpoints(hosting, faults, Pace(timing.endpoint, timing.scale), world.alarms)
+        self.endpoints = endpoints = Endpoints(hosting, faults, Pace(timing.endpoint, timing.scale), context.alarms)
         self.components = components = InferenceComponents(endpoints)
         served = ServedModels(scope, components)
-        self.invocations = Invocations(scope, served, world.performances)
-        self.benchmarks = benchmarks = BenchmarkJobs(
-            scope, faults, served, world.performances, objects, roles, timing.scale
-        )
+        self.invocations = Invocations(scope, served, performances)
+        self.benchmarks = benchmarks = BenchmarkJobs(scope, faults, served, performances, objects, roles, timing.scale)
         configs = benchmarks.configs
-        recommendations = RecommendationJobs(
-            scope, faults, configs, world.performances, world.price, roles, timing.scale
-        )
+        recommendations = RecommendationJobs(scope, faults, configs, performances, context.price, roles, timing.scale)
         self.trainings = trainings = TrainingJobs(
-            scope, faults, objects, roles, world.training(scope.account, scope.region)
+            scope, faults, objects, roles, context.training(scope.account, scope.region)
         )
         self.operations: dict[str, Operation] = {
             "AddTags": self._add_tags,

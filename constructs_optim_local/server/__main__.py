@@ -17,10 +17,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from constructs_optim_local.access.authorization import AuthorizationLog
+from constructs_optim_local.access.authorization import AuthorizationLog, Unchecked
 from constructs_optim_local.access.credentials import OwnClients, administrator
 from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.api.model import write_model_without
+from constructs_optim_local.autoscaling.service import ApplicationAutoScaling
+from constructs_optim_local.clock import Clock
 from constructs_optim_local.faults import Faults
 from constructs_optim_local.ministack.application import application, kill_running_functions, prepare_environment
 from constructs_optim_local.ministack.cloudformation import behave_like_aws
@@ -30,11 +32,12 @@ from constructs_optim_local.ministack.scheduler import Scheduler
 from constructs_optim_local.ministack.signatures import refusal
 from constructs_optim_local.ministack.stepfunctions import limit_history
 from constructs_optim_local.price_list import PriceList, hourly_price
+from constructs_optim_local.sagemaker.context import Context, Timing
 from constructs_optim_local.sagemaker.hub import Hub
 from constructs_optim_local.sagemaker.objects import S3Objects
 from constructs_optim_local.sagemaker.optimization.jobs import JobDurations
 from constructs_optim_local.sagemaker.runtime import SageMakerRuntime
-from constructs_optim_local.sagemaker.service import SageMaker, Timing
+from constructs_optim_local.sagemaker.service import SageMaker
 from constructs_optim_local.sagemaker.training.telemetry import CloudWatchTelemetry, TrainingSettings
 
 from .control import Control
@@ -65,9 +68,8 @@ async def _serve(settings: dict[str, Any]) -> None:
     from hypercorn.asyncio import serve
     from hypercorn.config import Config
 
-    from constructs_optim_local.autoscaling.service import ApplicationAutoScaling
-
     faults, calls, function_calls, authorizations = Faults(), CallLog(), CallLog(), AuthorizationLog()
+    clock = Clock()
     roles = EnforcedRoles(authorizations) if settings["enforce_iam"] else None
     timing = Timing(
         JobDurations(settings["starting_seconds"], settings["in_progress_seconds"]),
@@ -75,7 +77,7 @@ async def _serve(settings: dict[str, Any]) -> None:
         settings["time_scale"],
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
-    alarms = MinistackAlarms()
+    alarms = MinistackAlarms(clock)
     clients = OwnClients()
 
     def objects(account: str, region: str) -> S3Objects:
@@ -91,8 +93,21 @@ async def _serve(settings: dict[str, Any]) -> None:
             telemetry=CloudWatchTelemetry(clients, account, region),
         )
 
-    sagemaker = SageMaker(hub, faults, calls, objects, timing, roles, alarms, hourly_price, training)
-    scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"])
+    sagemaker = SageMaker(
+        Context(
+            objects=objects,
+            hub=hub,
+            faults=faults,
+            calls=calls,
+            timing=timing,
+            roles=roles or Unchecked(),
+            alarms=alarms,
+            price=hourly_price,
+            training=training,
+            clock=clock,
+        )
+    )
+    scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"], clock)
     # Only what is started from here on is a function: its SDK says so with every call.
     os.environ["AWS_EXECUTION_ENV"] = MARK
     if settings["sdk_lacks"]:
@@ -100,10 +115,10 @@ async def _serve(settings: dict[str, Any]) -> None:
         write_model_without(settings["sdk_lacks"], models)
         os.environ["AWS_DATA_PATH"] = str(models)
     added = {"sagemaker": sagemaker, "application-autoscaling": scaling, "pricing": PriceList(faults, calls)}
-    services = application(added, roles, SageMakerRuntime(sagemaker), settings["time_scale"])
+    services = application(added, roles, SageMakerRuntime(sagemaker), settings["time_scale"], clock)
     behave_like_aws(faults)
     limit_history(settings["history_events"])
-    Scheduler(settings["time_scale"], next_fire, roles).install()
+    Scheduler(settings["time_scale"], next_fire, roles, clock).install()
     alarms.install(scaling.alarm_fired)
     inner = HandlerCalls(services, faults=faults, calls=function_calls, kill=kill_running_functions)
     config = Config()
@@ -122,6 +137,7 @@ async def _serve(settings: dict[str, Any]) -> None:
         calls=calls,
         function_calls=function_calls,
         authorizations=authorizations,
+        clock=clock,
     )
     app: Any = Gate(control, port=settings["port"], verify=refusal)
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))

@@ -4,7 +4,7 @@
 ``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` · ``GET /_constructs_optim/deployments`` ·
 ``GET /_constructs_optim/authorizations[?role=...]`` · ``GET /_constructs_optim/benchmarks`` ·
 ``GET /_constructs_optim/trainings`` ·
-``GET/POST/DELETE /_constructs_optim/performances``
+``GET/POST/DELETE /_constructs_optim/performances`` · ``POST /_constructs_optim/clock``, which lets time pass
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 from constructs_optim_local.access.authorization import AuthorizationLog
 from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.api.error import ApiError, validation_error
+from constructs_optim_local.clock import Clock
 from constructs_optim_local.faults import Fault, Faults
 from constructs_optim_local.sagemaker.service import SageMaker
 
@@ -30,7 +31,7 @@ Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 
 class Control:
-    """An ASGI application that answers below :data:`PREFIX` and passes on everything else."""
+    """An ASGI application that responds below :data:`PREFIX` and passes on everything else."""
 
     def __init__(
         self,
@@ -41,9 +42,11 @@ class Control:
         calls: CallLog,
         function_calls: CallLog,
         authorizations: AuthorizationLog,
+        clock: Clock,
     ) -> None:
         self._inner, self._sagemaker, self._faults = inner, sagemaker, faults
         self._calls, self._function_calls, self._authorizations = calls, function_calls, authorizations
+        self._clock = clock
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -52,15 +55,15 @@ class Control:
             return
         try:
             body = await _read(receive)
-            answer = await asyncio.to_thread(self._answer, scope, body)
-            status, content = 200, json.dumps(answer, default=str).encode()
+            result = await asyncio.to_thread(self._respond, scope, body)
+            status, content = 200, json.dumps(result, default=str).encode()
         except ApiError as error:
             status, _, content = error.to_response()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 
-    def _answer(self, scope: dict[str, Any], body: bytes) -> Any:
+    def _respond(self, scope: dict[str, Any], body: bytes) -> Any:
         query = parse_qs(scope.get("query_string", b"").decode())
         match scope["method"], scope["path"].removeprefix(PREFIX):
             case "GET", "faults":
@@ -73,6 +76,12 @@ class Control:
                 return {}
             case "DELETE", "faults":
                 self._faults.clear()
+                return {}
+            case "POST", "clock":
+                try:
+                    self._clock.advance(_object(body)["seconds"])
+                except (KeyError, TypeError, ValueError) as error:
+                    raise validation_error(f"not a number of seconds: {error}") from None
                 return {}
             case "GET", "calls":
                 return self._calls.to_json(next(iter(query.get("operation", [])), None))
@@ -102,12 +111,12 @@ class Control:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        given = json.loads(body)
+        parsed = json.loads(body)
     except ValueError:
-        given = None
-    if not isinstance(given, dict):
+        parsed = None
+    if not isinstance(parsed, dict):
         raise validation_error("the body is not a JSON object")
-    return given
+    return parsed
 
 
 async def _read(receive: Receive) -> bytes:

@@ -17,11 +17,11 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
-Answer = tuple[int, dict[str, str], bytes]
-Verify = Callable[[str, str, Mapping[str, list[str]], Mapping[str, str], bytes], Answer | None]
+Response = tuple[int, dict[str, str], bytes]
+Verify = Callable[[str, str, Mapping[str, list[str]], Mapping[str, str], bytes], Response | None]
 
 _CAPABILITIES = ("/_ministack/cfn-response/", "/_ministack/cfn-signal/")
-"""Where custom resources answer and wait conditions are signalled, by PUT: the URL is the permission, as a pre-signed
+"""Where custom resources respond and wait conditions are signalled, by PUT: the URL is the permission, as a pre-signed
 URL of CloudFormation's is, and has a random UUID of its own."""
 _LARGE = 1_000_000
 
@@ -32,7 +32,7 @@ class Gate:
     Args:
         inner: what it lets requests through to.
         port: the port that this cloud listens on.
-        verify: the answer to a request that is not signed as it should be; None for one that is.
+        verify: the response to a request that is not signed as it should be; None for one that is.
     """
 
     def __init__(self, inner: Asgi, *, port: int, verify: Verify) -> None:
@@ -49,7 +49,7 @@ class Gate:
             return
         headers = _headers(scope)
         if reason := self._foreign(scope, headers):
-            await _answer(send, (403, {"Content-Type": "text/plain"}, reason.encode()))
+            await _respond(send, (403, {"Content-Type": "text/plain"}, reason.encode()))
             return
         send = _without_cors(send)
         method: str = scope["method"]
@@ -64,7 +64,7 @@ class Gate:
         check = (method, path, query, headers, body)
         refusal = await asyncio.to_thread(self._verify, *check) if len(body) > _LARGE else self._verify(*check)
         if refusal is not None:
-            await _answer(send, refusal)
+            await _respond(send, refusal)
             return
         await self._inner(scope, _replay(body, receive), send)
 
@@ -100,10 +100,10 @@ def _without_cors(send: Send) -> Send:
     return sent
 
 
-async def _answer(send: Send, answer: Answer) -> None:
-    status, headers, content = answer
-    given = {**headers, "Content-Length": str(len(content)), "Connection": "close"}
-    listed = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+async def _respond(send: Send, response: Response) -> None:
+    status, headers, content = response
+    sent = {**headers, "Content-Length": str(len(content)), "Connection": "close"}
+    listed = [(name.lower().encode(), value.encode()) for name, value in sent.items()]
     await send({"type": "http.response.start", "status": status, "headers": listed})
     await send({"type": "http.response.body", "body": content})
 

@@ -100,8 +100,8 @@ def test_a_sound_store_verifies(store: Store) -> None:
     result = run("verify", "--store", store.bucket)
     assert result.exit_code == 0, result.output
     assert f"{TWIN[:12]} sound, 5 files" in result.stdout
-    (deep,) = data("verify", "--store", store.bucket, "--deep")["artifacts"]
-    assert (deep["sound"], len(deep["deep"])) == (True, 5)
+    (verified,) = data("verify", "--store", store.bucket)["artifacts"]
+    assert (verified["sound"], verified["file_count"]) == (True, 5)
 
 
 def test_damage_is_named_and_the_status_is_1(store: Store) -> None:

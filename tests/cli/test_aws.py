@@ -42,7 +42,7 @@ def refused(code: str, operation: str = "ListOptimizationJobs", message: str = "
         (refused("AccessDeniedException"), "AWS denies ListOptimizationJobs"),
         (refused("403", "HeadObject", "Forbidden"), "AWS denies HeadObject"),
         (refused("NoSuchBucket", "ListObjectsV2"), "There is no bucket of that name"),
-        (refused("ThrottlingException", message="Rate [exceeded]"), "answered ThrottlingException: Rate [exceeded]"),
+        (refused("ThrottlingException", message="Rate [exceeded]"), "failed with ThrottlingException: Rate [exceeded]"),
     ],
 )
 def test_an_error_of_aws_ends_the_command_with_what_to_do(

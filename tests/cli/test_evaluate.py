@@ -391,10 +391,13 @@ def test_parameters_reach_the_model_as_they_are_meant(server: ModelServer, promp
     ran = run(
         *(server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 1, "--output", tmp_path / "out"),
         *("--parameter", "ignore_eos=true", "--parameter", "stop=END", "--temperature", 0.5, "--max-tokens", 5),
+        *("--parameter", 'bad_words=["x"]'),
     )
     assert ran.exit_code == 0, ran.output
     body = server.timing.bodies[-1]["body"]
     assert (body["ignore_eos"], body["stop"], body["temperature"], body["max_tokens"]) == (True, "END", 0.5, 5)
+    assert body["bad_words"] == ["x"]
+    assert result_of(tmp_path / "out").workload.parameters["bad_words"] == '["x"]'
     assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
 
 

@@ -43,7 +43,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(autouse=True)
 def prices_are_asked_for_anew() -> None:
-    price_list._known.clear()
+    price_list._cache.clear()
 
 
 def run(*arguments: str) -> Result:
@@ -110,7 +110,7 @@ def test_at_80_columns_each_recipe_has_a_line_and_what_is_true_of_all_is_said_on
     assert result.exit_code == 0, result.output
     assert result.stdout.count("No published benchmark.") == 1
     lines = result.stdout.splitlines()
-    rows = [line for line in lines if "ml.g5.12xlarge" in line and not line.startswith(("What", "constructs"))]
+    rows = [line for line in lines if "ml.g5.12xlarge" in line and not line.startswith(("Plan", "constructs"))]
     assert max(map(len, rows)) <= 80
     assert [row.split()[0] for row in rows] == [str(place) for place in range(1, len(rows) + 1)]
     (first,) = [row.split() for row in rows if row.split()[0] == "1"]

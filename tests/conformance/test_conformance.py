@@ -59,7 +59,7 @@ INTENDED_OF_STACKS: dict[str, str] = {
     "sharding and quantization": "the SDK refuses them in one call; here they are two jobs, the second from the first "
     "one's artifact, as its documentation advises",
 }
-DRAFT = SpeculativeDecoding.custom_draft("s3://drafts/one/")
+DRAFT = SpeculativeDecoding.custom_draft(uri="s3://drafts/one/")
 TECHNIQUES: dict[str, tuple[list[Technique], str]] = {
     "awq": ([Quantization.awq()], "ml.g5.48xlarge"),
     "fp8": ([Quantization.fp8()], "ml.p5.48xlarge"),
@@ -83,7 +83,8 @@ every_recording = pytest.mark.parametrize("sdk", sorted(RECORDED))
 @pytest.fixture(autouse=True)
 def sharding_is_known_for_the_model() -> None:
     """The guide does not say that Llama 3.1 can be sharded; the SDK does not ask."""
-    models.override("meta-textgeneration-llama-3-1-70b", fast_load=True)
+    model_id = "meta-textgeneration-llama-3-1-70b"
+    models.override(model_id, supports=models.by_id()[model_id].supports | {"fast_load"})
 
 
 def planned(case: str) -> Plan:

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from aws_cdk import CfnParameter, Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
-from constructs import Construct
 
-from constructs_optim.constructs.monitoring.endpoint_metrics import EndpointMetrics
+from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.recipe import metrics
 
@@ -18,7 +17,7 @@ COMPONENT = ServedModel("chat", "AllTraffic", "chat-llama", instance_type="ml.g5
 NEURON = ServedModel("chat", "AllTraffic", instance_type="ml.inf2.48xlarge")
 
 
-class Endpoint(EndpointMetrics, Construct):
+class Endpoint(MeasuredResource):
     def __init__(self, scope: Stack, id: str, served: ServedModel) -> None:
         super().__init__(scope, id)
         self._served = served
@@ -37,7 +36,7 @@ def alarm_on(served: ServedModel, choose: Any) -> dict[str, Any]:
 
 METHODS = sorted(
     name
-    for name in vars(EndpointMetrics)
+    for name in vars(MeasuredResource)
     if name.startswith("metric_") and name not in ("metric_evaluation", "metric_cost_per_hour")
 )
 

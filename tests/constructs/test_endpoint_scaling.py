@@ -293,13 +293,13 @@ def test_there_is_no_queue_where_requests_are_answered_at_once() -> None:
         scaled(stack()).on_backlog(target=2)
 
 
-def test_whoever_declares_the_instances_is_told_how_many_copies_there_can_be() -> None:
-    told: list[tuple[tuple[int, int], float | None]] = []
-    scaling = scaled(stack(), on_change=lambda changed: told.append((changed.capacity_range, changed.capacity)))
+def test_a_schedule_that_widens_the_range_is_refused_where_the_copies_do_not_fit() -> None:
+    ranges: list[tuple[int, int]] = []
+    scaling = scaled(stack(), set_range=lambda fewest, most: ranges.append((fewest, most)))
     scaling.on_schedule("Day", schedule="rate(1 day)", max_capacity=8)
     scaling.stop_on(schedule="rate(1 day)").start_on(schedule="rate(1 day)")
-    scaling.on_concurrency(target=14)
-    assert told == [((1, 8), 8), ((0, 8), 8), ((0, 8), 20)]
+    assert ranges == [(1, 8), (0, 8)]
+    assert scaling.on_concurrency(target=14).capacity == 20
 
 
 def test_policies_add_up() -> None:

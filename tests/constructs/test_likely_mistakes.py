@@ -105,11 +105,11 @@ def test_arguments_of_another_kind_are_reported_with_all_that_is_wrong_with_the_
         endpoint(
             chat,
             instance_type="ml.g5.12xlage",
-            techniques=[Quantization.awq(group_size=100)],
+            techniques=[Quantization.awq(), Quantization.awq()],
             jobs=JobOptions(max_runtime=3600),
             endpoint_name="my_chat",
         )
-    assert [violation.rule for violation in caught.value.violations] == ["OPT090", "OPT010", "OPT021", "OPT100"]
+    assert [violation.rule for violation in caught.value.violations] == ["OPT090", "OPT010", "OPT022", "OPT100"]
 
 
 def test_what_the_cdk_and_this_library_make_is_of_its_kind() -> None:
@@ -222,9 +222,6 @@ def test_the_rule_about_kinds_is_a_rule_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda: Quantization.awq(groupsize=64), "awq(...) has no argument 'groupsize' (did you mean group_size?)"),
-        (lambda: Quantization.fp8(bits=8), "it takes scheme, ignored_layers, calibration_size"),
-        (lambda: Model.jumpstart("any", eula=True), "did you mean accept_eula?"),
         (lambda: OptimizedEndpoint(stack(), "Chat", instancetype="ml.g5.12xlarge"), "did you mean instance_type"),
         (lambda: VariantOptions(instance_count=2), "initial_instance_count"),
         (lambda: endpoint(stack(), technique=[], pool=1), "(did you mean techniques?) and no 'pool'; it takes model, "),
@@ -267,10 +264,6 @@ def test_a_technique_that_there_is_not_names_those_there_are(name: str, told: st
         ({"monitoring": MonitoringOptions(alarms=False)}, "what works: Alarms.none()"),
         ({"variant": VariantOptions(initial_instance_count="2")}, "a count is a number, and this is text"),
         ({"techniques": None}, "OPT020 techniques = none"),
-        (
-            {"model": Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", accept_eula="true")},
-            "by the value True and not by str 'true'",
-        ),
     ],
 )
 def test_a_value_of_another_kind_is_told_what_is_wrong_with_it(given: dict[str, Any], told: str, chat: Stack) -> None:

@@ -238,7 +238,7 @@ def test_a_stack_without_a_region_finds_its_registry_by_mapping() -> None:
 
 BAD: dict[str, Any] = {
     "model": Model.jumpstart("meta-textgeneration-lama-3-70b-instruct"),
-    "techniques": [Quantization.awq(group_size=100)],
+    "techniques": [Quantization.awq(), Quantization.awq()],
     "instance_type": "ml.m5.xlarge",
 }
 
@@ -247,7 +247,7 @@ def test_bad_input_is_refused_with_every_violation_before_any_resource_is_made()
     scope = stack()
     with pytest.raises(RecipeError) as caught:
         OptimizedEndpoint(scope, "Bad", **BAD)
-    assert [violation.rule for violation in caught.value.violations] == ["OPT002", "OPT011", "OPT021"]
+    assert [violation.rule for violation in caught.value.violations] == ["OPT002", "OPT011", "OPT022"]
     assert LLAMA_70B in str(caught.value)
     assert template_of(scope).get("Resources", {}) == {}
 
@@ -337,7 +337,7 @@ def test_a_draft_alone_needs_no_job() -> None:
     scope = stack()
     made = endpoint(
         scope,
-        techniques=[SpeculativeDecoding.custom_draft("s3://drafts/one/")],
+        techniques=[SpeculativeDecoding.custom_draft(uri="s3://drafts/one/")],
         instance_type="ml.p4d.24xlarge",
     )
     template = template_of(scope)
@@ -386,7 +386,7 @@ def test_heads_are_trained_by_a_job_and_served_beside_the_model() -> None:
 
 def test_a_hubs_own_configuration_is_left_to_the_hub() -> None:
     scope = stack()
-    endpoint(scope, techniques=[PreOptimized("lmi-optimized")], instance_type="ml.p4d.24xlarge")
+    endpoint(scope, techniques=[PreOptimized(config="lmi-optimized")], instance_type="ml.p4d.24xlarge")
     model = resource(template_of(scope), "Custom::OptimizedModel")
     assert model["Source"]["Configuration"] == "lmi-optimized"
     assert "Image" not in model

@@ -241,7 +241,7 @@ def test_a_drafts_licence_is_validated_like_its_models(app: App) -> None:
         stack_of(app),
         techniques=[
             Quantization.awq(),
-            SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-3-8b-instruct", accept_eula=True),
+            SpeculativeDecoding.jumpstart_draft(model_id="meta-textgeneration-llama-3-8b-instruct", accept_eula=True),
         ],
     )
     found = findings(app, PlatformPolicy(accepted_licenses=["meta-textgeneration-llama-3-70b-*"]))

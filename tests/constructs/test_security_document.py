@@ -14,7 +14,7 @@ from .stacks import ENVIRONMENT, STACKS, endpoint, template_of
 
 def _draft_of_my_own(scope: Stack) -> None:
     small = Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.24.0", accept_eula=True)
-    endpoint(scope, model=small, techniques=[SpeculativeDecoding.custom_draft("s3://models/draft/")])
+    endpoint(scope, model=small, techniques=[SpeculativeDecoding.custom_draft(uri="s3://models/draft/")])
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from aws_cdk import Fn, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 
-from constructs_optim.constructs.components.component_capacity import ComponentCapacity
+from constructs_optim.constructs.endpoint.component_capacity import ComponentCapacity
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling

@@ -24,8 +24,8 @@ FAST = {"batch_size": 8, "gradient_accumulation_steps": 1, "logging_steps": 5, "
 _MAKE = """
 import sys
 from pathlib import Path
-from constructs_optim.medusa.sample_corpus import write_corpus
-from tests.medusa.models import save_small_model
+from constructs_optim.training.data.sample_corpus import write_corpus
+from tests.training.models import save_small_model
 folder = Path(sys.argv[1])
 save_small_model("llama", folder / "model")
 write_corpus(folder, training=120, validation=20, test=10, seed=3)

@@ -355,7 +355,7 @@ def prune(world: World) -> None:
     for _ in range(_TRIES):
         try:
             one = pruner(world, ACCOUNTS[0])
-            done = one.carry_out(one.survey())
+            done = one.remove(one.survey())
             removed = [each.artifact.key for each in done.removals if each.removed]
             world.scheduler.happened["artifacts pruned"] += len(removed)
             world.scheduler.note(f"-- prune removed {removed}")

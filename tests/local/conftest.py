@@ -3,8 +3,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import boto3
@@ -12,6 +11,9 @@ import pytest
 from botocore.config import Config
 
 from constructs_optim_local.cloud import LocalCloud
+from tests.support.in_process import InProcessCloud
+from tests.support.waiting import by_the_clock
+from tests.support.waiting import until as until
 
 BUCKET = "outputs"
 ROLE = "arn:aws:iam::000000000000:role/execution"
@@ -34,6 +36,15 @@ def brisk() -> Iterator[LocalCloud]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def in_process() -> Iterator[InProcessCloud]:
+    """SageMaker in this process, where waiting advances a clock; each file has its own."""
+    cloud = InProcessCloud()
+    cloud.client("s3").create_bucket(Bucket=BUCKET)
+    with by_the_clock(cloud.clock):
+        yield cloud
+
+
 @pytest.fixture(scope="session")
 def sagemaker(cloud: LocalCloud) -> Any:
     return cloud.client("sagemaker")
@@ -42,20 +53,9 @@ def sagemaker(cloud: LocalCloud) -> Any:
 @pytest.fixture(autouse=True)
 def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    for name in {"cloud", "brisk"} & set(request.fixturenames):
+    for name in {"brisk", "cloud", "in_process"} & set(request.fixturenames):
         request.getfixturevalue(name).clear_faults()
         request.getfixturevalue(name).clear_performances()
-
-
-def until(look: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float = 20) -> Any:
-    """What ``look`` gives once it is ``wanted``; fails when it is not in time."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = look()
-        if wanted(found):
-            return found
-        assert time.monotonic() < deadline, f"still {found}"
-        time.sleep(0.05)
 
 
 def plain_client(cloud: LocalCloud, **config: Any) -> Any:

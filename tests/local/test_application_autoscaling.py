@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim_local.cloud import LocalCloud
+from tests.support.in_process import InProcessCloud
 
 TARGET = {
     "ServiceNamespace": "sagemaker",
@@ -17,8 +17,8 @@ TARGET = {
 
 
 @pytest.fixture
-def scaling(cloud: LocalCloud) -> Any:
-    return cloud.client("application-autoscaling")
+def scaling(in_process: InProcessCloud) -> Any:
+    return in_process.client("application-autoscaling")
 
 
 def test_a_target_is_registered_changed_and_deregistered(scaling: Any) -> None:
@@ -75,9 +75,9 @@ def test_a_dimension_that_is_none_is_refused(scaling: Any) -> None:
     assert caught.value.response["Error"]["Code"] == "ValidationException"
 
 
-def test_calls_are_logged_like_those_of_sagemaker(cloud: LocalCloud, scaling: Any) -> None:
+def test_calls_are_logged_like_those_of_sagemaker(in_process: InProcessCloud, scaling: Any) -> None:
     scaling.describe_scalable_targets(ServiceNamespace="sagemaker")
-    assert cloud.calls("DescribeScalableTargets")[-1]["service"] == "application-autoscaling"
+    assert in_process.calls("DescribeScalableTargets")[-1]["service"] == "application-autoscaling"
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim_local.cloud import LocalCloud, LocalCloudError
+from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.sagemaker.benchmarks.workload_spec import BadWorkload, parsed
+from tests.support.in_process import InProcessCloud
 
 from .conftest import ROLE, until
 from .test_hosting import IMAGE, make_config, settled
@@ -24,9 +25,11 @@ SMALL = {"concurrency": 4, "request_count": 20, "prompt_input_tokens_mean": 100,
 
 
 @pytest.fixture(scope="module")
-def sagemaker(brisk: LocalCloud) -> Any:
-    brisk.client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": brisk.region})
-    return brisk.client("sagemaker")
+def sagemaker(in_process: InProcessCloud) -> Any:
+    in_process.client("s3").create_bucket(
+        Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": in_process.region}
+    )
+    return in_process.client("sagemaker")
 
 
 def inline(parameters: Mapping[str, Any], **more: Any) -> str:
@@ -79,17 +82,17 @@ def run(sagemaker: Any, on: str, parameters: Mapping[str, Any], *components: str
     return ended(sagemaker, asked["AIBenchmarkJobName"])
 
 
-def output(cloud: LocalCloud, job: Mapping[str, Any]) -> dict[str, bytes]:
+def output(in_process: InProcessCloud, job: Mapping[str, Any]) -> dict[str, bytes]:
     """The files that a job wrote, by name."""
     bucket, _, prefix = job["OutputConfig"]["S3OutputLocation"].removeprefix("s3://").partition("/")
-    packed = cloud.client("s3").get_object(Bucket=bucket, Key=f"{prefix}output/output.tar.gz")["Body"].read()
+    packed = in_process.client("s3").get_object(Bucket=bucket, Key=f"{prefix}output/output.tar.gz")["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         return {name: file.read() for name in tar.getnames() if (file := tar.extractfile(name)) is not None}
 
 
-def summary(cloud: LocalCloud, job: Mapping[str, Any], folder: str = "") -> dict[str, Any]:
+def summary(in_process: InProcessCloud, job: Mapping[str, Any], folder: str = "") -> dict[str, Any]:
     assert job["AIBenchmarkJobStatus"] == "Completed", job.get("FailureReason")
-    return json.loads(output(cloud, job)[f"{folder}profile_export_aiperf.json"])
+    return json.loads(output(in_process, job)[f"{folder}profile_export_aiperf.json"])
 
 
 def code(call: Any, **given: Any) -> str:
@@ -98,16 +101,20 @@ def code(call: Any, **given: Any) -> str:
     return caught.value.response["Error"]["Code"]
 
 
-def test_a_benchmark_goes_through_its_states_and_writes_what_aiperf_writes(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_a_benchmark_goes_through_its_states_and_writes_what_aiperf_writes(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     name = serve(sagemaker, "measured")
     asked = request(name, config(sagemaker, SMALL), Tags=[{"Key": "team", "Value": "chat"}])
     sagemaker.create_ai_benchmark_job(**asked)
     job = ended(sagemaker, asked["AIBenchmarkJobName"])
-    (history,) = [found["history"] for found in brisk.benchmark_jobs() if found["name"] == job["AIBenchmarkJobName"]]
+    (history,) = [
+        found["history"] for found in in_process.benchmark_jobs() if found["name"] == job["AIBenchmarkJobName"]
+    ]
     assert [entry["status"] for entry in history] == ["InProgress", "Completed"]
     assert job["Tags"] == [{"Key": "team", "Value": "chat"}]
     assert job["OutputConfig"]["S3OutputLocation"].startswith(f"s3://{BUCKET}/results/bmk-")
-    files = output(brisk, job)
+    files = output(in_process, job)
     assert sorted(files) == [
         "inputs.json",
         "profile_export.jsonl",
@@ -127,11 +134,11 @@ def test_a_benchmark_goes_through_its_states_and_writes_what_aiperf_writes(brisk
 
 
 def test_the_figures_of_a_benchmark_agree_with_each_other_and_with_its_records(
-    brisk: LocalCloud, sagemaker: Any
+    in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     job = run(sagemaker, serve(sagemaker, "agreeing"), SMALL)
-    found = summary(brisk, job)
-    records = [json.loads(line) for line in output(brisk, job)["profile_export.jsonl"].splitlines()]
+    found = summary(in_process, job)
+    records = [json.loads(line) for line in output(in_process, job)["profile_export.jsonl"].splitlines()]
     latencies = [record["metrics"]["request_latency"]["value"] for record in records]
     assert found["request_latency"]["avg"] == pytest.approx(sum(latencies) / len(latencies))
     seconds = found["benchmark_duration"]["avg"]
@@ -154,85 +161,87 @@ def test_the_figures_of_a_benchmark_agree_with_each_other_and_with_its_records(
 
 
 def test_a_sweep_has_a_folder_for_each_number_of_users_and_more_users_wait_longer(
-    brisk: LocalCloud, sagemaker: Any
+    in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     job = run(sagemaker, serve(sagemaker, "swept"), {**SMALL, "concurrency": [1, 8]})
-    alone, crowded = (summary(brisk, job, f"concurrency_{users}/") for users in (1, 8))
+    alone, crowded = (summary(in_process, job, f"concurrency_{users}/") for users in (1, 8))
     assert alone["time_to_first_token"]["p50"] < crowded["time_to_first_token"]["p50"]
     assert alone["output_token_throughput"]["avg"] < crowded["output_token_throughput"]["avg"]
 
 
-def test_one_artifact_can_be_slow_and_another_fast(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_one_artifact_can_be_slow_and_another_fast(in_process: InProcessCloud, sagemaker: Any) -> None:
     def data(prefix: str) -> dict[str, Any]:
         source = {"S3Uri": f"s3://{BUCKET}/{prefix}/", "S3DataType": "S3Prefix", "CompressionType": "None"}
         return {"ModelDataSource": {"S3DataSource": source}}
 
     slow = serve(sagemaker, "slow", **data("baseline"))
     fast = serve(sagemaker, "fast", **data("optimized"), Environment={"OPTION_QUANTIZE": "awq"})
-    brisk.set_performance(f"{BUCKET}/baseline", ttft_ms=500, itl_ms=50, contention=0)
-    brisk.set_performance("OPTION_QUANTIZE=awq", ttft_ms=100, itl_ms=20, contention=0, spread=0)
-    found = summary(brisk, run(sagemaker, slow, SMALL))
+    in_process.set_performance(f"{BUCKET}/baseline", ttft_ms=500, itl_ms=50, contention=0)
+    in_process.set_performance("OPTION_QUANTIZE=awq", ttft_ms=100, itl_ms=20, contention=0, spread=0)
+    found = summary(in_process, run(sagemaker, slow, SMALL))
     assert found["time_to_first_token"]["p50"] == pytest.approx(500)
     assert found["inter_token_latency"]["avg"] == pytest.approx(50)
-    found = summary(brisk, run(sagemaker, fast, SMALL))
+    found = summary(in_process, run(sagemaker, fast, SMALL))
     assert found["request_latency"]["max"] == pytest.approx(100 + 19 * 20)
-    assert [said["match"] for said in brisk.performances()] == [f"{BUCKET}/baseline", "OPTION_QUANTIZE=awq"]
+    assert [said["match"] for said in in_process.performances()] == [f"{BUCKET}/baseline", "OPTION_QUANTIZE=awq"]
 
 
-def test_what_is_no_performance_is_refused(brisk: LocalCloud) -> None:
-    with pytest.raises(LocalCloudError, match="error_rate is 2, and must be a share from 0 to 1"):
-        brisk.set_performance(error_rate=2)
-    with pytest.raises(LocalCloudError, match="ttft_ms is 0, and must be a number above zero"):
-        brisk.set_performance(ttft_ms=0)
+def test_what_is_no_performance_is_refused(in_process: InProcessCloud) -> None:
+    with pytest.raises(ApiError, match="error_rate is 2, and must be a share from 0 to 1"):
+        in_process.set_performance(error_rate=2)
+    with pytest.raises(ApiError, match="ttft_ms is 0, and must be a number above zero"):
+        in_process.set_performance(ttft_ms=0)
 
 
-def test_failed_requests_are_counted_and_not_measured(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_failed_requests_are_counted_and_not_measured(in_process: InProcessCloud, sagemaker: Any) -> None:
     name = serve(sagemaker, "failing")
-    brisk.set_performance(name, error_rate=0.25)
+    in_process.set_performance(name, error_rate=0.25)
     job = run(sagemaker, name, SMALL)
-    found = summary(brisk, job)
+    found = summary(in_process, job)
     assert (found["request_count"]["avg"], found["error_request_count"]["avg"]) == (15, 5)
     (error,) = found["error_summary"]
     assert (error["count"], error["error_details"]["code"]) == (5, 500)
-    records = [json.loads(line) for line in output(brisk, job)["profile_export.jsonl"].splitlines()]
+    records = [json.loads(line) for line in output(in_process, job)["profile_export.jsonl"].splitlines()]
     assert sum(record["error"] is not None for record in records) == 5
 
 
-def test_requests_that_take_too_long_fail_and_none_may_be_left(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_requests_that_take_too_long_fail_and_none_may_be_left(in_process: InProcessCloud, sagemaker: Any) -> None:
     job = run(sagemaker, serve(sagemaker, "late"), {**SMALL, "request_timeout_seconds": 0.001})
-    found = summary(brisk, job)
+    found = summary(in_process, job)
     assert found["request_count"]["avg"] == 0
     assert "request_latency" not in found
     assert found["error_summary"][0]["error_details"]["type"] == "TimeoutError"
 
 
-def test_without_streaming_there_is_no_first_token_to_wait_for(brisk: LocalCloud, sagemaker: Any) -> None:
-    found = summary(brisk, run(sagemaker, serve(sagemaker, "whole"), {**SMALL, "streaming": False}))
+def test_without_streaming_there_is_no_first_token_to_wait_for(in_process: InProcessCloud, sagemaker: Any) -> None:
+    found = summary(in_process, run(sagemaker, serve(sagemaker, "whole"), {**SMALL, "streaming": False}))
     assert "time_to_first_token" not in found
     assert "inter_token_latency" not in found
     assert found["request_latency"]["avg"] > 0
 
 
-def test_goodput_counts_the_requests_that_keep_every_objective(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_goodput_counts_the_requests_that_keep_every_objective(in_process: InProcessCloud, sagemaker: Any) -> None:
     name = serve(sagemaker, "good")
-    brisk.set_performance(name, ttft_ms=100, itl_ms=10, contention=0)
-    found = summary(brisk, run(sagemaker, name, {**SMALL, "goodput": "time_to_first_token:100 request_latency:9000"}))
+    in_process.set_performance(name, ttft_ms=100, itl_ms=10, contention=0)
+    found = summary(
+        in_process, run(sagemaker, name, {**SMALL, "goodput": "time_to_first_token:100 request_latency:9000"})
+    )
     assert found["good_request_fraction"]["avg"] == pytest.approx(0.5)
     assert found["goodput"]["avg"] == pytest.approx(found["request_throughput"]["avg"] / 2)
 
 
-def test_a_benchmark_by_time_sends_requests_until_it_is_over(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_a_benchmark_by_time_sends_requests_until_it_is_over(in_process: InProcessCloud, sagemaker: Any) -> None:
     name = serve(sagemaker, "timed")
-    brisk.set_performance(name, ttft_ms=100, itl_ms=10, contention=0, spread=0)
+    in_process.set_performance(name, ttft_ms=100, itl_ms=10, contention=0, spread=0)
     given = {"concurrency": 2, "benchmark_duration": 10, "output_tokens_mean": 91, "request_rate_mode": "constant"}
     # A request takes a second, and the last two begin before the ten seconds are over.
-    assert summary(brisk, run(sagemaker, name, given))["request_count"]["avg"] == 20
-    assert summary(brisk, run(sagemaker, name, {**given, "request_rate": 5}))["request_count"]["avg"] == 50
+    assert summary(in_process, run(sagemaker, name, given))["request_count"]["avg"] == 20
+    assert summary(in_process, run(sagemaker, name, {**given, "request_rate": 5}))["request_count"]["avg"] == 50
 
 
-def test_the_most_users_within_an_agreement_are_searched_for(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_the_most_users_within_an_agreement_are_searched_for(in_process: InProcessCloud, sagemaker: Any) -> None:
     name = serve(sagemaker, "agreed")
-    brisk.set_performance(name, ttft_ms=100, itl_ms=10, contention=0.1, spread=0)
+    in_process.set_performance(name, ttft_ms=100, itl_ms=10, contention=0.1, spread=0)
     given = {
         "request_count": 40,
         "output_tokens_mean": 20,
@@ -243,7 +252,7 @@ def test_the_most_users_within_an_agreement_are_searched_for(brisk: LocalCloud, 
     }
     job = run(sagemaker, name, given)
     assert job["AIBenchmarkJobStatus"] == "Completed", job
-    files = output(brisk, job)
+    files = output(in_process, job)
     boundary = json.loads(files["search_history.json"])["boundary_summary"]
     # 100 ms and a tenth more with each further user: 250 ms with 16 of them.
     assert (boundary["feasible_max"]["value"], boundary["infeasible_min"]["value"]) == (16, 17)
@@ -251,24 +260,24 @@ def test_the_most_users_within_an_agreement_are_searched_for(brisk: LocalCloud, 
     assert "concurrency_16/profile_export_aiperf.json" in files
 
 
-def test_prompts_come_from_the_file_of_a_channel(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_prompts_come_from_the_file_of_a_channel(in_process: InProcessCloud, sagemaker: Any) -> None:
     prompts = ["What is a token?", "Why is the sky blue?"]
     lines = "\n".join(json.dumps({"text": prompt}) for prompt in prompts)
-    brisk.client("s3").put_object(Bucket=BUCKET, Key="prompts/set.jsonl", Body=lines.encode())
+    in_process.client("s3").put_object(Bucket=BUCKET, Key="prompts/set.jsonl", Body=lines.encode())
     given = {**SMALL, "input_file": "/opt/ml/input/data/prompts/set.jsonl", "custom_dataset_type": "single_turn"}
     source = {"S3DataSource": {"S3Uri": f"s3://{BUCKET}/prompts/"}}
     dataset = {"InputDataConfig": [{"ChannelName": "prompts", "DataSource": source}]}
     name = serve(sagemaker, "asked")
     asked = request(name, config(sagemaker, given, DatasetConfig=dataset))
     sagemaker.create_ai_benchmark_job(**asked)
-    sent = json.loads(output(brisk, ended(sagemaker, asked["AIBenchmarkJobName"]))["inputs.json"])["data"]
+    sent = json.loads(output(in_process, ended(sagemaker, asked["AIBenchmarkJobName"]))["inputs.json"])["data"]
     assert {item["payloads"][0]["messages"][0]["content"] for item in sent} == set(prompts)
     job = run(sagemaker, name, given)
     assert job["AIBenchmarkJobStatus"] == "Failed"
     assert "input_file is in channel prompts" in job["FailureReason"]
 
 
-def test_an_endpoint_of_components_is_benchmarked_by_component(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_an_endpoint_of_components_is_benchmarked_by_component(in_process: InProcessCloud, sagemaker: Any) -> None:
     endpoint(sagemaker, "shared", count=1)
     for name in ("first", "second"):
         create(sagemaker, name, "shared", needing(2))
@@ -276,13 +285,13 @@ def test_an_endpoint_of_components_is_benchmarked_by_component(brisk: LocalCloud
             lambda name=name: sagemaker.describe_inference_component(InferenceComponentName=name),
             lambda found: found["InferenceComponentStatus"] == "InService",
         )
-    brisk.set_performance("second", ttft_ms=400, contention=0, spread=0)
+    in_process.set_performance("second", ttft_ms=400, contention=0, spread=0)
     job = run(sagemaker, "shared", SMALL)
     assert job["AIBenchmarkJobStatus"] == "Failed"
     assert "No model is deployed directly on endpoint shared" in job["FailureReason"]
-    found = summary(brisk, run(sagemaker, "shared", SMALL, "second"))
+    found = summary(in_process, run(sagemaker, "shared", SMALL, "second"))
     assert found["time_to_first_token"]["min"] == pytest.approx(400)
-    taking_turns = summary(brisk, run(sagemaker, "shared", SMALL, "first", "second"))
+    taking_turns = summary(in_process, run(sagemaker, "shared", SMALL, "first", "second"))
     assert taking_turns["time_to_first_token"]["min"] < 200 < taking_turns["time_to_first_token"]["max"]
     assert "not found" in run(sagemaker, "shared", SMALL, "third")["FailureReason"]
 
@@ -302,20 +311,22 @@ def test_what_cannot_be_benchmarked_is_refused_at_once(sagemaker: Any) -> None:
     assert code(create_job, **request(name, bare)) == "ValidationException"
 
 
-def test_a_job_is_stopped_or_fails_or_loses_its_output_when_asked_to(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_a_job_is_stopped_or_fails_or_loses_its_output_when_asked_to(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     name = serve(sagemaker, "struck")
-    brisk.inject("benchmark_fails", reason="ClientError: the model ran out of memory", count=1)
+    in_process.inject("benchmark_fails", reason="ClientError: the model ran out of memory", count=1)
     job = run(sagemaker, name, SMALL)
     assert (job["AIBenchmarkJobStatus"], job["FailureReason"]) == (
         "Failed",
         "ClientError: the model ran out of memory",
     )
-    brisk.inject("benchmark_writes_nothing", count=1)
+    in_process.inject("benchmark_writes_nothing", count=1)
     job = run(sagemaker, name, SMALL)
     assert job["AIBenchmarkJobStatus"] == "Completed"
     with pytest.raises(ClientError, match="NoSuchKey"):
-        output(brisk, job)
-    brisk.inject("benchmark_never_finishes")
+        output(in_process, job)
+    in_process.inject("benchmark_never_finishes")
     asked = request(name, config(sagemaker, SMALL))
     sagemaker.create_ai_benchmark_job(**asked)
     it = {"AIBenchmarkJobName": asked["AIBenchmarkJobName"]}
@@ -404,7 +415,9 @@ def test_a_document_may_be_yaml_and_is_checked_when_the_configuration_is_created
     assert code(create_config, AIWorkloadConfigName="no_underscores") == "ValidationException"
 
 
-def test_a_recommendation_ranks_instance_types_by_the_metric_it_is_asked_for(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_a_recommendation_ranks_instance_types_by_the_metric_it_is_asked_for(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     types = ["ml.g5.2xlarge", "ml.g5.12xlarge", "ml.g5.48xlarge"]
 
     def recommended(metric: str) -> list[str]:

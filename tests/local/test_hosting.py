@@ -7,9 +7,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.support.in_process import InProcessCloud
+
 from .conftest import ROLE, until
 
 IMAGE = "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1"
+
+
+@pytest.fixture
+def sagemaker(in_process: InProcessCloud) -> Any:
+    return in_process.client("sagemaker")
 
 
 def make_model(sagemaker: Any, name: str) -> None:

@@ -13,9 +13,9 @@ from botocore.exceptions import ClientError
 from constructs_optim.recipe.catalog import models
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.jobs.hub_document import HubDocument
-from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.sagemaker.hub import known_models
 from tests.documents import CHECKOUT, first_example
+from tests.support.in_process import InProcessCloud
 
 HUB = {"HubName": "SageMakerPublicHub", "HubContentType": "Model"}
 LLAMA = "meta-textgeneration-llama-2-70b"
@@ -25,6 +25,11 @@ ARCHIVED = {
     "huggingface-llm-falcon-180b-chat-bf16",
     "huggingface-textembedding-bloom-7b1",
 }
+
+
+@pytest.fixture
+def sagemaker(in_process: InProcessCloud) -> Any:
+    return in_process.client("sagemaker")
 
 
 def test_a_model_is_described_by_its_document(sagemaker: Any) -> None:
@@ -48,7 +53,7 @@ def described(sagemaker: Any, model_id: str, **more: str) -> HubDocument:
 def test_the_models_that_are_known_are_those_of_the_catalog(sagemaker: Any) -> None:
     assert sorted(known_models()) == sorted(models.by_id())
     for model_id, model in models.by_id().items():
-        assert known_models()[model_id]["draft"] is model.sagemaker_draft_model, model_id
+        assert known_models()[model_id]["draft"] is ("sagemaker_draft_model" in model.supports), model_id
     listed = [content["HubContentName"] for content in sagemaker.list_hub_contents(**HUB)["HubContentSummaries"]]
     assert set(models.by_id()) <= set(listed)
 
@@ -63,7 +68,7 @@ def test_every_catalogued_model_can_be_hosted(sagemaker: Any, model_id: str) -> 
             document.model_uri.strip()
     else:
         assert document.model_uri.startswith("s3://jumpstart-")
-    if models.by_id()[model_id].sagemaker_draft_model:
+    if "sagemaker_draft_model" in models.by_id()[model_id].supports:
         assert document.draft("sagemaker")[0].startswith("s3://")
 
 
@@ -109,14 +114,14 @@ def test_a_folder_of_ones_own_adds_models(tmp_path: Path) -> None:
     (tmp_path / "my-model").mkdir()
     (tmp_path / "my-model" / "1.10.0.json").write_text('{"HostingArtifactUri": "s3://models/ten/"}')
     (tmp_path / "my-model" / "1.9.0.json").write_text('{"HostingArtifactUri": "s3://models/nine/"}')
-    with LocalCloud(hub_folders=[tmp_path]) as cloud:
-        content = cloud.client("sagemaker").describe_hub_content(**HUB, HubContentName="my-model")
+    cloud = InProcessCloud(hub_folders=[tmp_path])
+    content = cloud.client("sagemaker").describe_hub_content(**HUB, HubContentName="my-model")
     assert content["HubContentVersion"] == "1.10.0"
 
 
 def test_a_model_of_a_folder_of_ones_own_is_that_folders(tmp_path: Path) -> None:
     (tmp_path / LLAMA).mkdir()
     (tmp_path / LLAMA / "1.0.0.json").write_text('{"HostingArtifactUri": "s3://models/mine/"}')
-    with LocalCloud(hub_folders=[tmp_path]) as cloud:
-        content = cloud.client("sagemaker").describe_hub_content(**HUB, HubContentName=LLAMA)
+    cloud = InProcessCloud(hub_folders=[tmp_path])
+    content = cloud.client("sagemaker").describe_hub_content(**HUB, HubContentName=LLAMA)
     assert content["HubContentVersion"] == "4.0.0"

@@ -519,6 +519,8 @@ def test_a_recommendation_needs_its_role_to_create_what_it_is_made_of(
         OutputConfig={"S3OutputLocation": f"s3://{BUCKET}/out/"},
         RoleArn=role.arn,
     )
+    # Ten minutes, by a hundredth of the time.
+    guarded.advance(6)
     job = until(
         lambda: sagemaker.describe_ai_recommendation_job(AIRecommendationJobName=name),
         lambda found: found["AIRecommendationJobStatus"] != "InProgress",

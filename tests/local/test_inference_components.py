@@ -8,21 +8,20 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.recipe.catalog import instances
-from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.sagemaker.hosting.fleets import hardware
+from tests.support.in_process import InProcessCloud
 
 from .conftest import ROLE, until
 from .test_endpoint_updates import make_alarm, trip, watching
 from .test_hosting import IMAGE, gone, settled
-from .test_resource_types import Stack
 
 FOUR_GPUS, ONE_GPU = "ml.g5.12xlarge", "ml.g5.2xlarge"
 SETTLED = ("InService", "Failed")
 
 
 @pytest.fixture
-def sagemaker(brisk: LocalCloud) -> Any:
-    return brisk.client("sagemaker")
+def sagemaker(in_process: InProcessCloud) -> Any:
+    return in_process.client("sagemaker")
 
 
 def endpoint(sagemaker: Any, name: str, *types: str, count: int = 1, managed: tuple[int, int] | None = None) -> None:
@@ -138,10 +137,10 @@ def test_managed_instances_come_and_go_with_the_copies_down_to_zero_and_back(sag
 
 
 def test_managed_instances_stay_at_their_minimum_and_fall_over_to_another_pool(
-    brisk: LocalCloud, sagemaker: Any
+    in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     endpoint(sagemaker, "kept", "ml.g6e.2xlarge", ONE_GPU, managed=(1, 2))
-    brisk.inject("no_capacity", instance_type="ml.g6e.2xlarge")
+    in_process.inject("no_capacity", instance_type="ml.g6e.2xlarge")
     found = create(sagemaker, "keeping", "kept", needing(1), copies=2)
     assert found["RuntimeConfig"]["PlacementStatus"] == [
         {"InstanceType": ONE_GPU, "CurrentCopyCount": 1},
@@ -151,7 +150,7 @@ def test_managed_instances_stay_at_their_minimum_and_fall_over_to_another_pool(
     assert instance_count(sagemaker, "kept") == 1
 
 
-def test_specifications_differ_by_instance_type(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_specifications_differ_by_instance_type(in_process: InProcessCloud, sagemaker: Any) -> None:
     endpoint(sagemaker, "varied", FOUR_GPUS, ONE_GPU)
     both = [needing(4, InstanceType=FOUR_GPUS), needing(1, InstanceType=ONE_GPU)]
     found = create(sagemaker, "varying", "varied", both)
@@ -237,7 +236,7 @@ def test_a_component_in_a_transient_state_is_left_alone(sagemaker: Any) -> None:
     component(sagemaker, "coming")
 
 
-def test_an_update_renews_the_copies_in_batches(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_an_update_renews_the_copies_in_batches(in_process: InProcessCloud, sagemaker: Any) -> None:
     endpoint(sagemaker, "renewed")
     create(sagemaker, "renewing", "renewed", needing(1), copies=2)
     update(sagemaker, "renewing", "lmi:2", rolling())
@@ -245,7 +244,7 @@ def test_an_update_renews_the_copies_in_batches(brisk: LocalCloud, sagemaker: An
     assert found["Specification"]["Container"]["DeployedImage"]["SpecifiedImage"] == "lmi:2"
     assert found["RuntimeConfig"]["CurrentCopyCount"] == 2
     assert found["LastDeploymentConfig"] == rolling()
-    history = brisk.deployments("inference-component/renewing")[-1]["history"]
+    history = in_process.deployments("inference-component/renewing")[-1]["history"]
     baked = [(stage["new"]["copies"], stage["old"]["copies"]) for stage in history if stage["status"] == "Baking"]
     assert baked == [(1, 2), (2, 1)]
 
@@ -264,14 +263,14 @@ def test_a_rolling_update_needs_room_for_a_batch_beside_the_old_copies(sagemaker
     assert "FailureReason" not in found
 
 
-def test_an_alarm_rolls_an_update_of_a_component_back(brisk: LocalCloud, sagemaker: Any) -> None:
-    cloudwatch = brisk.client("cloudwatch")
+def test_an_alarm_rolls_an_update_of_a_component_back(in_process: InProcessCloud, sagemaker: Any) -> None:
+    cloudwatch = in_process.client("cloudwatch")
     make_alarm(cloudwatch, "copy-errors")
     endpoint(sagemaker, "tripping")
     create(sagemaker, "tripped", "tripping", needing(1), copies=2)
     update(sagemaker, "tripped", "lmi:2", rolling(wait=2000, alarms=("copy-errors",)))
     until(
-        lambda: brisk.deployments("inference-component/tripped")[-1]["history"][-1]["status"],
+        lambda: in_process.deployments("inference-component/tripped")[-1]["history"][-1]["status"],
         lambda status: status == "Baking",
     )
     trip(cloudwatch, "copy-errors")
@@ -282,10 +281,10 @@ def test_an_alarm_rolls_an_update_of_a_component_back(brisk: LocalCloud, sagemak
     assert found["RuntimeConfig"]["CurrentCopyCount"] == 2
 
 
-def test_a_failing_update_of_a_component_leaves_the_old_one(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_a_failing_update_of_a_component_leaves_the_old_one(in_process: InProcessCloud, sagemaker: Any) -> None:
     endpoint(sagemaker, "failing")
     create(sagemaker, "fails", "failing", needing(1))
-    brisk.inject("update_fails", count=1, reason="The new container crashed.")
+    in_process.inject("update_fails", count=1, reason="The new container crashed.")
     update(sagemaker, "fails", "lmi:2", {})
     found = component(sagemaker, "fails")
     assert found["FailureReason"] == "The new container crashed."
@@ -311,48 +310,6 @@ def test_components_are_listed_by_endpoint_and_outlive_it(sagemaker: Any) -> Non
     sagemaker.delete_endpoint(EndpointName="mortal")
     assert component(sagemaker, "survivor")["InferenceComponentStatus"] == "InService"
     delete(sagemaker, "survivor")
-
-
-def test_a_stack_with_a_base_and_its_adapters_is_made_changed_and_deleted(brisk: LocalCloud, sagemaker: Any) -> None:
-    def resources(image: str, copies: int) -> dict[str, Any]:
-        variant = {"VariantName": "AllTraffic", "InstanceType": FOUR_GPUS, "InitialInstanceCount": 1}
-        on = {"EndpointName": {"Fn::GetAtt": ["Endpoint", "EndpointName"]}, "VariantName": "AllTraffic"}
-        return {
-            "Config": {
-                "Type": "AWS::SageMaker::EndpointConfig",
-                "Properties": {"ExecutionRoleArn": ROLE, "ProductionVariants": [variant]},
-            },
-            "Endpoint": {
-                "Type": "AWS::SageMaker::Endpoint",
-                "Properties": {"EndpointConfigName": {"Fn::GetAtt": ["Config", "EndpointConfigName"]}},
-            },
-            "Base": {
-                "Type": "AWS::SageMaker::InferenceComponent",
-                "Properties": {
-                    **on,
-                    "InferenceComponentName": "stack-base",
-                    "Specification": needing(1, image=image),
-                    "RuntimeConfig": {"CopyCount": copies},
-                    "DeploymentConfig": rolling(),
-                },
-            },
-            "Adapter": {
-                "Type": "AWS::SageMaker::InferenceComponent",
-                "DependsOn": "Base",
-                "Properties": {**on, "InferenceComponentName": "stack-lora", "Specification": adapter("stack-base")},
-            },
-        }
-
-    stack = Stack(brisk, "Adapters")
-    assert stack.deploy(resources(IMAGE, 2)) == "CREATE_COMPLETE", stack.reasons()
-    assert stack.deploy(resources("lmi:2", 2)) == "UPDATE_COMPLETE", stack.reasons()
-    base = component(sagemaker, "stack-base")
-    assert base["Specification"]["Container"]["DeployedImage"]["SpecifiedImage"] == "lmi:2"
-    assert stack.deploy(resources("lmi:2", 9)) == "UPDATE_ROLLBACK_COMPLETE"
-    assert "not enough hardware resources" in stack.reasons()
-    assert component(sagemaker, "stack-base")["RuntimeConfig"]["CurrentCopyCount"] == 2
-    stack.delete()
-    assert not sagemaker.list_inference_components(NameContains="stack-")["InferenceComponents"]
 
 
 def rolling(*, wait: int = 100, alarms: tuple[str, ...] = ()) -> dict[str, Any]:

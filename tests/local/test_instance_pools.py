@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim_local.cloud import LocalCloud
+from tests.support.in_process import InProcessCloud
 
-from .conftest import plain_client
 from .test_hosting import make_model, settled
 
 FIRST, SECOND = "ml.g6e.2xlarge", "ml.g5.2xlarge"
+
+
+@pytest.fixture
+def sagemaker(in_process: InProcessCloud) -> Any:
+    return in_process.client("sagemaker")
 
 
 def pool(name: str, priority: int, model: str | None = None) -> dict[str, Any]:
@@ -50,10 +54,10 @@ def test_instances_come_from_the_pool_of_the_highest_priority(sagemaker: Any) ->
 
 
 def test_a_type_without_capacity_falls_over_to_the_next_pool_and_its_own_model(
-    cloud: LocalCloud, sagemaker: Any
+    in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     sagemaker.create_model(ModelName="for-second", PrimaryContainer={"Image": "lmi:second"})
-    cloud.inject("no_capacity", instance_type=FIRST)
+    in_process.inject("no_capacity", instance_type=FIRST)
     endpoint = serving(sagemaker, "fallen-over", pool(FIRST, 1), pool(SECOND, 2, "for-second"))
     assert endpoint["EndpointStatus"] == "InService"
     assert counts(endpoint) == {FIRST: 0, SECOND: 2}
@@ -61,40 +65,42 @@ def test_a_type_without_capacity_falls_over_to_the_next_pool_and_its_own_model(
     assert images == ["lmi:second"]
 
 
-def test_capacity_that_runs_out_midway_leaves_instances_of_both_types(cloud: LocalCloud, sagemaker: Any) -> None:
-    cloud.inject("no_capacity", instance_type=FIRST, skip=2)
+def test_capacity_that_runs_out_midway_leaves_instances_of_both_types(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
+    in_process.inject("no_capacity", instance_type=FIRST, skip=2)
     assert counts(serving(sagemaker, "mixed", count=3)) == {FIRST: 2, SECOND: 1}
 
 
-def test_an_endpoint_fails_only_when_every_pool_is_out(cloud: LocalCloud, sagemaker: Any) -> None:
-    cloud.inject("no_capacity", instance_type=FIRST)
-    cloud.inject("no_capacity", instance_type=SECOND)
+def test_an_endpoint_fails_only_when_every_pool_is_out(in_process: InProcessCloud, sagemaker: Any) -> None:
+    in_process.inject("no_capacity", instance_type=FIRST)
+    in_process.inject("no_capacity", instance_type=SECOND)
     endpoint = serving(sagemaker, "exhausted")
     assert endpoint["EndpointStatus"] == "Failed"
     assert "InsufficientInstanceCapacity" in endpoint["FailureReason"]
 
 
-def test_a_type_that_is_named_leaves_the_others_alone(cloud: LocalCloud, sagemaker: Any) -> None:
-    cloud.inject("no_capacity", instance_type="ml.p5.48xlarge")
+def test_a_type_that_is_named_leaves_the_others_alone(in_process: InProcessCloud, sagemaker: Any) -> None:
+    in_process.inject("no_capacity", instance_type="ml.p5.48xlarge")
     assert serving(sagemaker, "unconcerned")["EndpointStatus"] == "InService"
 
 
-def test_provisioning_is_tried_until_its_timeout(brisk: LocalCloud) -> None:
-    sagemaker = brisk.client("sagemaker")
+def test_provisioning_is_tried_until_its_timeout(in_process: InProcessCloud) -> None:
+    sagemaker = in_process.client("sagemaker")
     make_model(sagemaker, "patient")
     pools = (pool(FIRST, 1), pool(SECOND, 2))
     make_config(sagemaker, "patient", "patient", *pools, VariantInstanceProvisionTimeoutInSeconds=3600)
     make_config(sagemaker, "hasty", "patient", *pools, VariantInstanceProvisionTimeoutInSeconds=300)
-    brisk.inject("no_capacity")
+    in_process.inject("no_capacity")
     for name in ("patient", "hasty"):
         sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
     assert settled(sagemaker, "hasty")["EndpointStatus"] == "Failed"
-    brisk.clear_faults()
+    in_process.clear_faults()
     assert settled(sagemaker, "patient")["EndpointStatus"] == "InService"
 
 
 def test_scaling_takes_what_there_is_and_gives_back_the_lowest_priority_first(
-    cloud: LocalCloud, sagemaker: Any
+    in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     serving(sagemaker, "elastic", count=1)
 
@@ -103,17 +109,19 @@ def test_scaling_takes_what_there_is_and_gives_back_the_lowest_priority_first(
         sagemaker.update_endpoint_weights_and_capacities(EndpointName="elastic", DesiredWeightsAndCapacities=desired)
         return counts(settled(sagemaker, "elastic"))
 
-    cloud.inject("no_capacity", instance_type=FIRST)
+    in_process.inject("no_capacity", instance_type=FIRST)
     assert scale(3) == {FIRST: 1, SECOND: 2}
-    cloud.clear_faults()
+    in_process.clear_faults()
     assert scale(2) == {FIRST: 1, SECOND: 1}
     assert scale(3) == {FIRST: 2, SECOND: 1}
     assert scale(2) == {FIRST: 2, SECOND: 0}
 
 
-def test_a_scale_out_without_capacity_leaves_the_instances_there_were(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_a_scale_out_without_capacity_leaves_the_instances_there_were(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     serving(sagemaker, "stuck", count=1)
-    cloud.inject("no_capacity")
+    in_process.inject("no_capacity")
     desired = [{"VariantName": "AllTraffic", "DesiredInstanceCount": 3}]
     sagemaker.update_endpoint_weights_and_capacities(EndpointName="stuck", DesiredWeightsAndCapacities=desired)
     endpoint = settled(sagemaker, "stuck")
@@ -139,8 +147,10 @@ def test_a_scale_out_without_capacity_leaves_the_instances_there_were(cloud: Loc
         ({"ManagedInstanceScaling": {"MinInstanceCount": 3, "MaxInstanceCount": 2}}, "must not exceed"),
     ],
 )
-def test_a_configuration_that_the_api_forbids_is_refused(cloud: LocalCloud, variant: dict[str, Any], said: str) -> None:
-    client = plain_client(cloud, parameter_validation=False)
+def test_a_configuration_that_the_api_forbids_is_refused(
+    in_process: InProcessCloud, variant: dict[str, Any], said: str
+) -> None:
+    client = in_process.client("sagemaker", parameter_validation=False)
     if not client.list_models(NameContains="pool-model")["Models"]:
         make_model(client, "pool-model")
     with pytest.raises(ClientError, match=said) as caught:

@@ -6,14 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.sagemaker.hosting.invocations import text_for
-from constructs_optim_local.server.handler_calls import MARK
+from tests.support.in_process import InProcessCloud
 
 from .conftest import until
 from .test_benchmark_jobs import serve
@@ -23,13 +20,13 @@ PROMPTS = [f"prompt {number}" for number in range(200)]
 
 
 @pytest.fixture(scope="module")
-def sagemaker(brisk: LocalCloud) -> Any:
-    return brisk.client("sagemaker")
+def sagemaker(in_process: InProcessCloud) -> Any:
+    return in_process.client("sagemaker")
 
 
 @pytest.fixture(scope="module")
-def runtime(brisk: LocalCloud) -> Any:
-    return brisk.client("sagemaker-runtime")
+def runtime(in_process: InProcessCloud) -> Any:
+    return in_process.client("sagemaker-runtime")
 
 
 @pytest.fixture(scope="module")
@@ -96,21 +93,23 @@ def test_a_streamed_generation_comes_in_lines_the_last_of_which_has_it_all(runti
 
 
 def test_what_is_set_to_answers_differently_for_its_share_of_the_prompts(
-    brisk: LocalCloud, runtime: Any, sagemaker: Any, served: str
+    in_process: InProcessCloud, runtime: Any, sagemaker: Any, served: str
 ) -> None:
     other = serve(sagemaker, "quantized", Environment={"MADE_BY": "awq"})
-    brisk.set_performance("MADE_BY=awq", answers_differently=0.2)
+    in_process.set_performance("MADE_BY=awq", answers_differently=0.2)
     differing = {prompt for prompt in PROMPTS if generated(runtime, other, prompt) != text_for(prompt)}
     assert 0.1 < len(differing) / len(PROMPTS) < 0.3
     assert all(generated(runtime, served, prompt) == text_for(prompt) for prompt in PROMPTS[:20])
     assert {p for p in PROMPTS if generated(runtime, other, p) != text_for(p)} == differing
-    brisk.set_performance("MADE_BY=awq", answers_differently=1)
+    in_process.set_performance("MADE_BY=awq", answers_differently=1)
     assert generated(runtime, other, PROMPTS[0]) != text_for(PROMPTS[0])
 
 
-def test_what_is_set_to_fails_for_its_share_of_the_prompts(brisk: LocalCloud, runtime: Any, sagemaker: Any) -> None:
+def test_what_is_set_to_fails_for_its_share_of_the_prompts(
+    in_process: InProcessCloud, runtime: Any, sagemaker: Any
+) -> None:
     name = serve(sagemaker, "faulty")
-    brisk.set_performance(name, error_rate=1)
+    in_process.set_performance(name, error_rate=1)
     response = refused(runtime.invoke_endpoint, EndpointName=name, Body=b'{"inputs": "Why?"}')
     assert response["Error"]["Code"] == "ModelError"
     assert response["OriginalStatusCode"] == 500
@@ -161,23 +160,10 @@ def test_a_component_is_named_and_answers_while_it_has_a_copy(runtime: Any, sage
     assert "has no capacity to process this request" in response["Error"]["Message"]
 
 
-def test_invocations_are_among_the_calls_and_can_be_throttled(brisk: LocalCloud, runtime: Any, served: str) -> None:
-    brisk.inject("throttled", operation="InvokeEndpoint", count=1)
+def test_invocations_are_among_the_calls_and_can_be_throttled(
+    in_process: InProcessCloud, runtime: Any, served: str
+) -> None:
+    in_process.inject("throttled", operation="InvokeEndpoint", count=1)
     assert generated(runtime, served, "Why?")
-    outcomes = [call["outcome"] for call in brisk.calls("InvokeEndpoint")[-2:]]
+    outcomes = [call["outcome"] for call in in_process.calls("InvokeEndpoint")[-2:]]
     assert outcomes == ["ThrottlingException", "OK"]
-
-
-def test_a_function_s_invocations_are_among_its_calls(brisk: LocalCloud, served: str) -> None:
-    marked = boto3.client(
-        "sagemaker-runtime",
-        endpoint_url=brisk.endpoint_url,
-        region_name=brisk.region,
-        aws_access_key_id=brisk.environment()["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=brisk.environment()["AWS_SECRET_ACCESS_KEY"],
-        config=Config(user_agent_extra=MARK),
-    )
-    marked.invoke_endpoint(EndpointName=served, Body=b'{"inputs": "Why?"}')
-    marked.invoke_endpoint_with_response_stream(EndpointName=served, Body=b'{"inputs": "Why?"}')
-    calls = [(call["service"], call["operation"]) for call in brisk.function_calls()[-2:]]
-    assert calls == [("sagemaker", "InvokeEndpoint"), ("sagemaker", "InvokeEndpointWithResponseStream")]

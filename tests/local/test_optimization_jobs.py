@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim_local.cloud import LocalCloud
+from tests.support.in_process import InProcessCloud
 
-from .conftest import BUCKET, ROLE, plain_client, until
+from .conftest import BUCKET, ROLE, until
+
+
+@pytest.fixture
+def sagemaker(in_process: InProcessCloud) -> Any:
+    return in_process.client("sagemaker")
 
 
 def request(name: str, **changed: Any) -> dict[str, Any]:
@@ -41,23 +46,23 @@ def ended(sagemaker: Any, name: str) -> dict[str, Any]:
     )
 
 
-def statuses(cloud: LocalCloud, name: str) -> list[str]:
-    return [entry["status"] for job in cloud.jobs() if job["name"] == name for entry in job["history"]]
+def statuses(in_process: InProcessCloud, name: str) -> list[str]:
+    return [entry["status"] for job in in_process.jobs() if job["name"] == name for entry in job["history"]]
 
 
-def test_a_job_goes_through_its_states_and_recommends_its_image(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_a_job_goes_through_its_states_and_recommends_its_image(in_process: InProcessCloud, sagemaker: Any) -> None:
     sagemaker.create_optimization_job(**request("plain"))
     assert sagemaker.describe_optimization_job(OptimizationJobName="plain")["OptimizationJobStatus"] == "STARTING"
     job = ended(sagemaker, "plain")
-    assert statuses(cloud, "plain") == ["STARTING", "INPROGRESS", "COMPLETED"]
+    assert statuses(in_process, "plain") == ["STARTING", "INPROGRESS", "COMPLETED"]
     assert job["OptimizationOutput"]["RecommendedInferenceImage"].endswith("/lmi:1")
     assert job["CreationTime"] < job["OptimizationStartTime"] < job["OptimizationEndTime"]
 
 
-def test_a_quantization_job_writes_what_a_server_would_load(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_a_quantization_job_writes_what_a_server_would_load(in_process: InProcessCloud, sagemaker: Any) -> None:
     sagemaker.create_optimization_job(**request("written"))
     ended(sagemaker, "written")
-    s3 = cloud.client("s3")
+    s3 = in_process.client("s3")
 
     def read(name: str) -> bytes:
         return s3.get_object(Bucket=BUCKET, Key=f"written/{name}")["Body"].read()
@@ -74,18 +79,18 @@ def test_a_quantization_job_writes_what_a_server_would_load(cloud: LocalCloud, s
     assert max(tensor["data_offsets"][1] for tensor in tensors.values()) == len(weights) - 8 - length
 
 
-def test_a_stopped_job_is_stopping_and_then_stopped(cloud: LocalCloud, sagemaker: Any) -> None:
-    cloud.inject("job_never_finishes")
+def test_a_stopped_job_is_stopping_and_then_stopped(in_process: InProcessCloud, sagemaker: Any) -> None:
+    in_process.inject("job_never_finishes")
     sagemaker.create_optimization_job(**request("stopped"))
     sagemaker.stop_optimization_job(OptimizationJobName="stopped")
     assert ended(sagemaker, "stopped")["OptimizationJobStatus"] == "STOPPED"
-    assert statuses(cloud, "stopped")[-2:] == ["STOPPING", "STOPPED"]
+    assert statuses(in_process, "stopped")[-2:] == ["STOPPING", "STOPPED"]
     with pytest.raises(ClientError, match="STOPPED"):
         sagemaker.stop_optimization_job(OptimizationJobName="stopped")
 
 
-def test_a_job_that_runs_too_long_is_ended(cloud: LocalCloud, sagemaker: Any) -> None:
-    cloud.inject("job_never_finishes")
+def test_a_job_that_runs_too_long_is_ended(in_process: InProcessCloud, sagemaker: Any) -> None:
+    in_process.inject("job_never_finishes")
     sagemaker.create_optimization_job(**request("long", StoppingCondition={"MaxRuntimeInSeconds": 1}))
     job = ended(sagemaker, "long")
     assert job["OptimizationJobStatus"] == "STOPPED"
@@ -148,23 +153,23 @@ def test_tags_given_at_creation_are_listed_changed_and_removed(sagemaker: Any) -
     ],
 )
 def test_a_request_that_the_services_model_forbids_is_refused(
-    cloud: LocalCloud, changed: dict[str, Any], said: str
+    in_process: InProcessCloud, changed: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ClientError) as caught:
-        unchecked(cloud).create_optimization_job(**request("invalid", **changed))
+        unchecked(in_process).create_optimization_job(**request("invalid", **changed))
     assert caught.value.response["Error"]["Code"] == "ValidationException"
     assert said.lower() in caught.value.response["Error"]["Message"].lower()
 
 
-def test_all_that_is_wrong_with_a_request_is_named_at_once(cloud: LocalCloud) -> None:
+def test_all_that_is_wrong_with_a_request_is_named_at_once(in_process: InProcessCloud) -> None:
     with pytest.raises(ClientError, match="2 validation errors"):
-        unchecked(cloud).create_optimization_job(
+        unchecked(in_process).create_optimization_job(
             **request("under_score", DeploymentInstanceType="ml.m5.xlarge", OptimizationJobName="under_score")
         )
 
 
-def unchecked(cloud: LocalCloud) -> Any:
-    return plain_client(cloud, parameter_validation=False)
+def unchecked(in_process: InProcessCloud) -> Any:
+    return in_process.client("sagemaker", parameter_validation=False)
 
 
 def test_an_operation_that_is_not_there_says_so(sagemaker: Any) -> None:

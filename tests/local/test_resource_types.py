@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
-from functools import partial
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
-from constructs_optim_local.access.credentials import OwnClients
-from constructs_optim_local.api.call_log import CallLog
+from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.cloudformation.operations import OPERATIONS
 from constructs_optim_local.cloudformation.provider import ResourceError, ResourceProvider, schemas
-from constructs_optim_local.faults import Faults
-from constructs_optim_local.sagemaker.hub import Hub
-from constructs_optim_local.sagemaker.objects import S3Objects
-from constructs_optim_local.sagemaker.service import SageMaker, Timing
+from constructs_optim_local.sagemaker.context import Context, Timing
+from constructs_optim_local.sagemaker.service import SageMaker
+from tests.support.in_process import MemoryObjects
 
 from .conftest import ROLE, until
 from .test_hosting import IMAGE
@@ -54,7 +50,8 @@ def top_level(pointers: list[str]) -> list[str]:
     ("type_name", "minutes"), [("AWS::SageMaker::Endpoint", 160), ("AWS::SageMaker::InferenceComponent", 120)]
 )
 def test_a_creation_ends_when_the_handlers_time_is_over(type_name: str, minutes: int) -> None:
-    slow = SageMaker(Hub(), Faults(), CallLog(), partial(S3Objects, OwnClients()), Timing(endpoint=2.0))
+    clock = Clock(runs=False)
+    slow = SageMaker(Context(lambda account, region: MemoryObjects(), timing=Timing(endpoint=2.0), clock=clock))
     place = ("000000000000", SAGEMAKER_REGION)
     host: dict[str, Any] = {"VariantName": "AllTraffic", "InstanceType": "ml.g5.12xlarge", "InitialInstanceCount": 1}
 
@@ -73,19 +70,18 @@ def test_a_creation_ends_when_the_handlers_time_is_over(type_name: str, minutes:
             "Specification": {"ModelName": "slow", "ComputeResourceRequirements": needs},
             "RuntimeConfig": {"CopyCount": 1},
         }
-        until(
-            lambda: slow.invoke("DescribeEndpoint", {"EndpointName": "host"}, account=place[0], region=place[1]),
-            lambda found: found["EndpointStatus"] == "InService",
-        )
-    began = time.monotonic()
+        clock.advance(2)
+    began = clock.monotonic()
     with pytest.raises(ResourceError, match=r"^Resource timed out waiting for completion \(RequestToken: "):
         # All the schema's time is 1.2 seconds, and a launch takes two.
-        ResourceProvider(type_name, slow, lambda: place, minute=1.2 / minutes).create("Slow", given, "stack")
-    assert time.monotonic() - began > 1.2
+        ResourceProvider(type_name, slow, lambda: place, minute=1.2 / minutes, clock=clock).create(
+            "Slow", given, "stack"
+        )
+    assert clock.monotonic() - began > 1.2
     # CloudFormation deletes what it gives up.
     answer = slow.invoke("ListInferenceComponents", {}, account=place[0], region=place[1])
     assert answer["InferenceComponents"] == []
-    ResourceProvider(type_name, slow, lambda: place, minute=20 / minutes).create("Slow", given, "stack")
+    ResourceProvider(type_name, slow, lambda: place, minute=20 / minutes, clock=clock).create("Slow", given, "stack")
 
 
 class Stack:

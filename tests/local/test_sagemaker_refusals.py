@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.recipe.catalog import images as catalog
-from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.sagemaker.images import missing_image
+from tests.support.in_process import InProcessCloud
+from tests.support.waiting import by_the_clock
 
-from .conftest import BUCKET, ROLE, until
+from .conftest import BUCKET, ROLE
 from .test_hosting import IMAGE, deploy, make_config, make_model, settled
 from .test_optimization_jobs import ended, request
 
@@ -24,26 +23,21 @@ DLC = "763104351884.dkr.ecr.{}.amazonaws.com/djl-inference:0.29.0-neuronx-sdk2.1
 HAS, LACKS = "us-west-2", "us-west-1"
 
 
+@pytest.fixture
+def sagemaker(in_process: InProcessCloud) -> Any:
+    return in_process.client("sagemaker")
+
+
 @pytest.fixture(scope="module")
-def abroad() -> Iterator[LocalCloud]:
+def abroad() -> Iterator[InProcessCloud]:
     """A local cloud of a region that lacks an image."""
-    with LocalCloud(region=LACKS, job_seconds=(0.1, 0.1), endpoint_seconds=0.1) as running:
-        yield running
+    cloud = InProcessCloud(region=LACKS)
+    with by_the_clock(cloud.clock):
+        yield cloud
 
 
 def named(kind: str) -> str:
     return f"{kind}-{uuid.uuid4().hex[:8]}"
-
-
-def elsewhere(cloud: LocalCloud, service: str, region: str) -> Any:
-    variables = cloud.environment()
-    return boto3.client(
-        service,
-        endpoint_url=cloud.endpoint_url,
-        region_name=region,
-        aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
-    )
 
 
 def refused(call: Any, code: str = "ValidationException", **given: Any) -> str:
@@ -67,7 +61,7 @@ QUANTIZED = (
 
 @pytest.mark.parametrize("slash", ["/", ""])
 def test_what_a_quantization_job_wrote_cannot_be_sharded_as_it_is(
-    cloud: LocalCloud, sagemaker: Any, slash: str
+    in_process: InProcessCloud, sagemaker: Any, slash: str
 ) -> None:
     quantized, sharded, plain = named("quantized"), named("sharded"), named("plain")
     sagemaker.create_optimization_job(**request(quantized))
@@ -77,7 +71,7 @@ def test_what_a_quantization_job_wrote_cannot_be_sharded_as_it_is(
     assert (job["OptimizationJobStatus"], job["FailureReason"]) == ("FAILED", QUANTIZED)
     # Without the setting, the same weights can be.
     place = {"Bucket": BUCKET, "Key": f"{quantized}/serving.properties"}
-    cloud.client("s3").put_object(**place, Body=b"option.tensor_parallel_degree=4\n")
+    in_process.client("s3").put_object(**place, Body=b"option.tensor_parallel_degree=4\n")
     sagemaker.create_optimization_job(**sharding(plain, f"s3://{BUCKET}/{quantized}{slash}"))
     assert ended(sagemaker, plain)["OptimizationJobStatus"] == "COMPLETED"
 
@@ -116,7 +110,7 @@ def test_every_image_of_the_catalog_is_known() -> None:
         assert missing_image(f"763104351884.dkr.ecr.nowhere-1.amazonaws.com/{image.repository}:{image.tag}"), image.tag
 
 
-def test_an_endpoint_whose_image_its_region_has_not_fails(abroad: LocalCloud) -> None:
+def test_an_endpoint_whose_image_its_region_has_not_fails(abroad: InProcessCloud) -> None:
     sagemaker, name = abroad.client("sagemaker"), named("imageless")
     image = DLC.format(LACKS)
     sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": image})
@@ -126,7 +120,7 @@ def test_an_endpoint_whose_image_its_region_has_not_fails(abroad: LocalCloud) ->
     assert (found["EndpointStatus"], found["FailureReason"]) == ("Failed", f"The image '{image}' does not exist.")
 
 
-def test_a_job_whose_image_its_region_has_not_fails(abroad: LocalCloud) -> None:
+def test_a_job_whose_image_its_region_has_not_fails(abroad: InProcessCloud) -> None:
     sagemaker, name = abroad.client("sagemaker"), named("imageless")
     config = {
         "ModelQuantizationConfig": {"Image": DLC.format(LACKS), "OverrideEnvironment": {"OPTION_QUANTIZE": "awq"}}
@@ -181,8 +175,8 @@ def test_a_model_is_isolated_where_its_endpoint_is(sagemaker: Any) -> None:
     )
 
 
-def test_a_deployment_takes_eight_hours_at_most(brisk: LocalCloud) -> None:
-    sagemaker, name = brisk.client("sagemaker"), named("rolling")
+def test_a_deployment_takes_eight_hours_at_most(in_process: InProcessCloud) -> None:
+    sagemaker, name = in_process.client("sagemaker"), named("rolling")
     make_model(sagemaker, name)
     make_config(sagemaker, name, name, count=20)
     sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
@@ -190,24 +184,21 @@ def test_a_deployment_takes_eight_hours_at_most(brisk: LocalCloud) -> None:
     batch = {"Type": "CAPACITY_PERCENT", "Value": 5}
     rolling = {"MaximumBatchSize": batch, "WaitIntervalInSeconds": 3600}
     make_config(sagemaker, f"{name}-2", name, count=20)
-    began = time.monotonic()
     sagemaker.update_endpoint(
         EndpointName=name, EndpointConfigName=f"{name}-2", DeploymentConfig={"RollingUpdatePolicy": rolling}
     )
-    found = until(
-        lambda: sagemaker.describe_endpoint(EndpointName=name),
-        lambda endpoint: endpoint["EndpointStatus"] == "InService",
-        seconds=90,
-    )
     # A second is a thousand here; 20 batches of an hour would be 20 hours.
-    assert time.monotonic() - began > 28
+    in_process.advance(28)
+    assert sagemaker.describe_endpoint(EndpointName=name)["EndpointStatus"] == "Updating"
+    in_process.advance(2)
+    found = settled(sagemaker, name)
     assert "The deployment exceeded its MaximumExecutionTimeoutInSeconds." in found["FailureReason"]
     assert found["EndpointConfigName"] == name
 
 
 @pytest.mark.parametrize(("region", "there"), [("eu-west-1", True), ("eu-west-2", False)])
-def test_regions_have_ai_jobs_or_have_not(cloud: LocalCloud, region: str, there: bool) -> None:
-    sagemaker = elsewhere(cloud, "sagemaker", region)
+def test_regions_have_ai_jobs_or_have_not(in_process: InProcessCloud, region: str, there: bool) -> None:
+    sagemaker = in_process.client("sagemaker", region=region)
     if there:
         assert sagemaker.list_ai_benchmark_jobs()["AIBenchmarkJobs"] == []
         return
@@ -255,9 +246,9 @@ def test_an_endpoint_keeps_a_policy_until_it_is_deleted(sagemaker: Any) -> None:
     refused(sagemaker.get_endpoint_policy, "ResourceNotFound", EndpointName="another")
 
 
-def test_an_endpoint_that_failed_takes_no_policy(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_an_endpoint_that_failed_takes_no_policy(in_process: InProcessCloud, sagemaker: Any) -> None:
     name = named("failed")
-    cloud.inject("endpoint_fails", count=1)
+    in_process.inject("endpoint_fails", count=1)
     deploy(sagemaker, name)
     assert settled(sagemaker, name)["EndpointStatus"] == "Failed"
     assert "whose status is Failed" in refused(sagemaker.put_endpoint_policy, EndpointName=name, ResourcePolicy=POLICY)

@@ -117,7 +117,7 @@ def test_a_record_of_a_newer_release_is_no_damage(store: Store, inventory: Artif
     artifact = found(inventory)
     assert (artifact.state, artifact.unreadable, artifact.is_newer) == (State.newer, (), True)
     assert artifact.detail == f"it wrote {record}: upgrade constructs-optim to see more"
-    verified = verify(store.s3, inventory.store, artifact)
+    verified = verify(inventory.store, artifact)
     assert (verified.is_sound, verified.findings) == (False, ())
     assert verified.not_checked == f"of a newer release: {artifact.detail}"
 

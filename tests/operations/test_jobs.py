@@ -14,7 +14,7 @@ KEY, OTHER = artifact_key("one"), artifact_key("other")
 
 
 def listed(store: Store, inventory: ArtifactInventory) -> dict[str, Job]:
-    return {job.name: job for job in list_jobs(store.sagemaker, inventory=inventory)}
+    return {job.name: inventory.with_owners(job) for job in list_jobs(store.sagemaker)}
 
 
 def test_a_name_tells_artifact_store_and_attempt() -> None:
@@ -108,7 +108,7 @@ def test_a_watched_job_is_seen_until_it_has_ended(store: Store) -> None:
 
 def test_a_job_that_is_deleted_is_watched_no_more(store: Store) -> None:
     name = store.running(KEY, by=owner())
-    looks = watch_job(store.sagemaker, name, poll_seconds=0, sleep=lambda _: None)
+    looks = watch_job(store.sagemaker, name, poll_seconds=0)
     assert next(looks).name == name
     stop_job(store.sagemaker, name)
     assert list(looks)[-1].status == "STOPPED"

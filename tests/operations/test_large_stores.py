@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -42,12 +43,13 @@ def test_a_list_reads_each_record_once_and_many_of_them_at_a_time(s3: MemoryS3) 
 
 
 def test_a_pruning_works_on_many_at_a_time_and_removes_what_nothing_refers_to(s3: MemoryS3) -> None:
-    looked_up = Stacks(ACCOUNT, lambda region: MemoryStacks())
+    cloudformation: Any = MemoryStacks()
+    looked_up = Stacks(ACCOUNT, lambda region: cloudformation)
     pruner = Pruner(s3, inventory(s3), looked_up, older_than=dt.timedelta(0), now=dt.datetime.now(dt.UTC))
     surveyed = pruner.survey()
     s3.most_at_once = 0
     s3.calls.clear()
-    removals = pruner.carry_out(surveyed).removals
+    removals = pruner.remove(surveyed).removals
     assert [removal.removed for removal in removals] == [True] * UNUSED
     assert s3.most_at_once > REQUESTS_AT_ONCE // 2
     # One reading of the owner records, and a dozen calls an artifact.

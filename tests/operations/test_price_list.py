@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.operations.price_list import hosting_price_per_hour, hosting_prices_per_hour
+from constructs_optim.operations.price_list import hosting_price_per_hour, prices_per_hour
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
 
@@ -27,13 +27,13 @@ def test_an_instance_type_has_the_price_of_hosting_in_its_region(pricing: Any) -
 
 def test_what_the_list_does_not_have_has_no_price(pricing: Any) -> None:
     assert hosting_price_per_hour(pricing, "ml.m5.large", "us-west-2") is None
-    assert hosting_prices_per_hour(pricing, "moon-1") == {}
+    assert prices_per_hour(pricing, "moon-1") == {}
 
 
 def test_the_list_is_asked_once_a_region(cloud: LocalCloud, pricing: Any) -> None:
-    hosting_prices_per_hour(pricing, "us-east-2")
+    prices_per_hour(pricing, "us-east-2")
     asked = len(cloud.calls("GetProducts"))
-    hosting_prices_per_hour(pricing, "us-east-2")
+    prices_per_hour(pricing, "us-east-2")
     assert hosting_price_per_hour(cloud.client("pricing"), "ml.g5.12xlarge", "us-east-2")
     assert len(cloud.calls("GetProducts")) == asked
 
@@ -41,5 +41,5 @@ def test_the_list_is_asked_once_a_region(cloud: LocalCloud, pricing: Any) -> Non
 def test_a_refusal_is_not_taken_for_an_empty_list(cloud: LocalCloud, pricing: Any) -> None:
     cloud.inject("access_denied", operation="GetProducts", count=1)
     with pytest.raises(ClientError, match="AccessDenied"):
-        hosting_prices_per_hour(pricing, "ap-northeast-1")
-    assert hosting_prices_per_hour(pricing, "ap-northeast-1")
+        prices_per_hour(pricing, "ap-northeast-1")
+    assert prices_per_hour(pricing, "ap-northeast-1")

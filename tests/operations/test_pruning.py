@@ -44,7 +44,7 @@ def pruner(store: Store, *, s3: Any = None, later: dt.timedelta = LATER, cloudfo
 
 def pruned(store: Store, **how: Any) -> Pruning:
     one = pruner(store, **how)
-    return one.carry_out(one.survey())
+    return one.remove(one.survey())
 
 
 def removed(result: Pruning) -> list[str]:
@@ -210,7 +210,7 @@ def test_a_gone_owners_record_outlives_every_late_event(store: Store) -> None:
     records.begin(owner("Gone"), "request")
     found = pruner(store, later=dt.timedelta(hours=23))
     found._older_than = dt.timedelta()
-    found.carry_out(found.survey())
+    found.remove(found.survey())
     assert [record.owner for record in records.all() if isinstance(record, OwnerRecord)] == [owner("Gone")]
 
 
@@ -329,7 +329,7 @@ def test_what_another_account_writes_during_a_pruning_undoes_it(store: Store) ->
     surveyed = one.survey()
     assert [removal.artifact.key for removal in surveyed.removals] == [KEY]
     store.put(f"owners/444455556666/{'0' * 32}.json", b"hello")
-    (removal,) = one.carry_out(surveyed).removals
+    (removal,) = one.remove(surveyed).removals
     assert removal.skipped is not None
     assert "cannot be read" in removal.skipped
     claim = store.records.claim(KEY)
@@ -478,7 +478,7 @@ def pruned_with(store: Store, before: Callable[[int], None]) -> int:
         before(number)
 
     hooked.before = called
-    one.carry_out(surveyed)
+    one.remove(surveyed)
     return len(seen)
 
 
@@ -558,7 +558,7 @@ def test_a_deployment_that_joins_first_keeps_the_artifact(store: Store) -> None:
     surveyed = one.survey()
     deployment = Deployment(store, _living(store.cloud), done)
     deployment.finish()
-    (removal,) = one.carry_out(surveyed).removals
+    (removal,) = one.remove(surveyed).removals
     assert removal.skipped == "a stack has come to refer to it"
     assert deployment.attempt == 1
 
@@ -586,7 +586,7 @@ def test_a_job_that_is_started_meanwhile_keeps_its_artifact(store: Store) -> Non
     surveyed = one.survey()
     store.cloud.inject("job_never_finishes")
     store.job(KEY)
-    (removal,) = one.carry_out(surveyed).removals
+    (removal,) = one.remove(surveyed).removals
     assert removal.skipped == "a job has begun to make it"
 
 

@@ -21,8 +21,9 @@ from constructs_optim.recipe import (
 )
 from constructs_optim.recipe.catalog import images, instances, layers, models
 from constructs_optim.recipe.catalog.files import load
-from constructs_optim.recipe.catalog.matching import close_matches
 from constructs_optim.recipe.catalog.resource_types import WORKLOAD_CONFIG, is_missing
+from constructs_optim.recipe.errors import close_matches
+from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import REGISTRY
 from tests.documents import CHECKOUT
 
@@ -69,8 +70,8 @@ TECHNIQUES = [
     Quantization.fp8(),
     Quantization.smoothquant(),
     SpeculativeDecoding.sagemaker_draft(),
-    SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-3-2-1b"),
-    SpeculativeDecoding.custom_draft("s3://drafts/one/"),
+    SpeculativeDecoding.jumpstart_draft(model_id="meta-textgeneration-llama-3-2-1b"),
+    SpeculativeDecoding.custom_draft(uri="s3://drafts/one/"),
     SpeculativeDecoding.eagle(),
     Compilation.neuron(),
     Compilation.tensorrt_llm(),
@@ -81,19 +82,42 @@ TECHNIQUES = [
 ]
 
 
-@pytest.mark.parametrize("technique", TECHNIQUES, ids=lambda technique: technique.method)
-def test_families_columns_and_capabilities_that_a_technique_names_exist(technique: Technique) -> None:
-    families = {row.family for row in instances.by_name().values()}
-    assert technique.tested_families | technique.other_families <= families
-    assert not technique.tested_families & technique.other_families
-    assert True in {row.supports(technique.catalog_column) for row in models.by_id().values()}
+@pytest.mark.parametrize("technique", TECHNIQUES, ids=lambda technique: technique.name)
+def test_a_technique_has_models_instance_types_and_an_image(technique: Technique) -> None:
+    recipe = Recipe(None, [technique], None)
+    assert [row for row in instances.by_name().values() if row.sdk_lists and recipe.runs_on(technique, row)]
+    assert [row for row in models.by_id().values() if technique.support in row.supports]
     assert images.select(technique.capabilities) is not None
 
 
 def test_every_factory_is_registered_under_its_kind_and_method() -> None:
-    assert {(t.kind, t.method) for t in TECHNIQUES} == {
-        (kind, method) for kind, methods in REGISTRY.items() for method in methods
+    assert {type(technique) for technique in TECHNIQUES} == {
+        technique for of_kind in REGISTRY.values() for technique in of_kind.values()
     }
+
+
+def test_a_model_supports_what_a_technique_or_the_service_names() -> None:
+    known = {technique.support for of_kind in REGISTRY.values() for technique in of_kind.values()} | {"pre_compiled"}
+    assert {support for row in models.by_id().values() for support in row.supports} == known
+
+
+@pytest.mark.parametrize(
+    ("technique", "families", "untested"),
+    [
+        (Quantization.awq(), {"p4d", "p4de", "p5", "g5", "g6"}, {"g4dn", "g6e", "p5e", "p5en"}),
+        (Quantization.fp8(), {"p4d", "p4de", "p5", "g5", "g6"}, {"g6e", "p5e", "p5en"}),
+        (Compilation.tensorrt_llm(), {"p4d", "p4de", "p5", "g5", "g6"}, set()),
+        (Compilation.neuron(), {"inf2", "trn1", "trn1n"}, set()),
+    ],
+    ids=["awq", "fp8", "tensorrt_llm", "neuron"],
+)
+def test_the_families_of_a_technique_follow_from_their_accelerators(
+    technique: Technique, families: set[str], untested: set[str]
+) -> None:
+    recipe = Recipe(None, [technique], None)
+    running = [row for row in instances.by_name().values() if recipe.runs_on(technique, row)]
+    assert {row.family for row in running if row.sdk_lists} == families
+    assert {row.family for row in running if not row.sdk_lists} == untested
 
 
 def test_every_image_that_serves_says_how_it_is_told_the_tensor_parallel_degree() -> None:
@@ -102,7 +126,7 @@ def test_every_image_that_serves_says_how_it_is_told_the_tensor_parallel_degree(
 
 
 def test_every_model_that_can_be_trained_has_the_shape_of_its_heads() -> None:
-    trainable = [row for row in models.by_id().values() if row.trainable]
+    trainable = [row for row in models.by_id().values() if "trainable" in row.supports]
     assert {row.family for row in trainable} == {"LLaMA", "LLaMA 3.1", "Mistral"}
     for row in trainable:
         assert row.weight_bits == 16, row.model_id
@@ -124,8 +148,8 @@ def test_no_image_claims_a_draft_model_that_it_would_ignore() -> None:
 def test_the_matrix_has_its_73_models_and_the_lists_their_models() -> None:
     rows = models.by_id().values()
     assert len(rows) >= 73
-    assert sum(row.pre_optimized for row in rows) == 11
-    assert sum(row.pre_compiled for row in rows) == 8
+    assert sum("pre_optimized" in row.supports for row in rows) == 11
+    assert sum("pre_compiled" in row.supports for row in rows) == 8
 
 
 def test_every_model_has_a_size_and_the_geometry_of_its_cache() -> None:
@@ -141,16 +165,16 @@ def test_every_family_names_where_the_geometry_of_its_models_was_read() -> None:
 
 
 def test_a_team_adds_models_of_its_own_and_changes_what_the_catalog_says() -> None:
-    models.override("acme-chat-12b", quantization=True, gated=False, parameters_billion=12)
-    models.override("huggingface-llm-phi-2", fp8=True)
+    models.override("acme-chat-12b", supports=["quantization"], gated=False, parameters_billion=12)
+    models.override("huggingface-llm-phi-2", gated=True)
     added, changed = models.by_id()["acme-chat-12b"], models.by_id()["huggingface-llm-phi-2"]
-    assert (added.quantization, added.parameters_billion) == (True, 12)
-    assert changed.fp8
-    assert changed.quantization, "what is not named stays"
+    assert (added.supports, added.parameters_billion) == ({"quantization"}, 12)
+    assert changed.gated
+    assert "quantization" in changed.supports, "what is not named stays"
 
 
 def test_a_column_that_is_none_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"colour.*quantization"):
+    with pytest.raises(ValueError, match=r"colour.*supports"):
         models.override("acme-chat-12b", colour="red")
 
 

@@ -124,11 +124,11 @@ def create_optimization_job() -> Any:
     return botocore.session.get_session().get_service_model("sagemaker").operation_model("CreateOptimizationJob")
 
 
-QUANTIZABLE = sorted(row.model_id for row in models.by_id().values() if row.quantization)
+QUANTIZABLE = sorted(row.model_id for row in models.by_id().values() if "quantization" in row.supports)
 AWQ_TYPES = sorted(
     row.name
     for row in instances.by_name().values()
-    if row.runs_optimization and row.family in Quantization.awq().tested_families | Quantization.awq().other_families
+    if row.runs_optimization and 7.5 <= (row.compute_capability or 0) <= 9.0
 )
 
 

@@ -53,7 +53,7 @@ def own(techniques: Sequence[str], instance_type: str, tokens: float, with_chann
 
 
 def _parsed(text: str) -> Any:
-    return PreOptimized(text.partition("config=")[2]) if text.startswith("pre_") else parse(text)
+    return PreOptimized(config=text.partition("config=")[2]) if text.startswith("pre_") else parse(text)
 
 
 def recommended(

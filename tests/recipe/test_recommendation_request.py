@@ -41,7 +41,6 @@ BAD: list[tuple[str, RecommendationRequest, str, str]] = [
     ("OPT150", asked(model=Model.jumpstart("meta-textgeneration-llama-3-8b")), "model", "in a bucket of yours"),
     ("OPT150", asked(model=Model.s3("https://models/llama")), "model.uri", "prefix of uncompressed files"),
     ("OPT150", asked(model=Model.s3("s3://models/llama.tar.gz")), "model.uri", "prefix of uncompressed files"),
-    ("OPT150", asked(model=Model.s3(7)), "model.uri", "prefix of uncompressed files"),  # type: ignore[arg-type]
     ("OPT151", asked(optimize_for="ttft-ms"), "optimize_for", "latency"),
     ("OPT151", asked(optimize_for=["cost", "latency"]), "optimize_for", "one of cost, latency, throughput"),
     ("OPT152", asked(instance_types=[]), "instance_types", "one to 3"),

@@ -50,7 +50,7 @@ def test_a_draft_beside_quantized_weights_takes_one_job_and_a_channel() -> None:
 
 
 def test_a_draft_alone_takes_no_job() -> None:
-    draft = SpeculativeDecoding.custom_draft("s3://drafts/one/", speculative_length=6)
+    draft = SpeculativeDecoding.custom_draft(uri="s3://drafts/one/", speculative_length=6)
     made = planned(techniques=[draft], instance_type="ml.p4d.24xlarge")
     assert made.jobs == ()
     assert made.artifact_key is None
@@ -144,7 +144,7 @@ def test_a_compiled_shape_is_served_as_it_was_compiled() -> None:
 
 
 def test_a_pre_optimized_configuration_is_left_to_the_hub() -> None:
-    made = planned(techniques=[PreOptimized("lmi-optimized")], instance_type="ml.p4d.24xlarge")
+    made = planned(techniques=[PreOptimized(config="lmi-optimized")], instance_type="ml.p4d.24xlarge")
     assert made.jobs == ()
     assert made.container.image is None
     assert made.container.environment == {}
@@ -167,8 +167,8 @@ STACKS = [
     [Quantization.awq()],
     [Quantization.fp8()],
     [Quantization.awq(), SpeculativeDecoding.sagemaker_draft()],
-    [Quantization.fp8(), SpeculativeDecoding.custom_draft("s3://drafts/one/")],
-    [SpeculativeDecoding.jumpstart_draft("meta-textgeneration-llama-3-2-1b", accept_eula=True)],
+    [Quantization.fp8(), SpeculativeDecoding.custom_draft(uri="s3://drafts/one/")],
+    [SpeculativeDecoding.jumpstart_draft(model_id="meta-textgeneration-llama-3-2-1b", accept_eula=True)],
     [SpeculativeDecoding.eagle()],
     [Compilation.neuron()],
     [Compilation.tensorrt_llm()],

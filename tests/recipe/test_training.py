@@ -10,13 +10,12 @@ from botocore.validate import ParamValidator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.medusa import metrics as training_metrics
-from constructs_optim.medusa.settings import FineTuningSettings, HeadTrainingSettings
 from constructs_optim.recipe import (
     FineTune,
     Medusa,
     Model,
     Quantization,
+    RecipeError,
     SpeculativeDecoding,
     TrainingCompute,
     violations,
@@ -31,6 +30,8 @@ from constructs_optim.recipe.planning.plan_data import (
     S3Source,
 )
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.training import job_log as training_metrics
+from constructs_optim.training.settings import FineTuningSettings, HeadTrainingSettings
 
 MISTRAL = Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")
 DATA = "s3://data/text-to-sql/train/"
@@ -244,17 +245,16 @@ def test_medusa_advises_to_evaluate_at_the_expected_concurrency() -> None:
     )
 )
 def test_any_hyperparameters_are_planned_or_refused_by_name(hyperparameters: dict[str, Any]) -> None:
-    given_recipe: dict[str, Any] = {
-        "model": MISTRAL,
-        "techniques": [Medusa(training_data=DATA, hyperparameters=hyperparameters)],
-        "instance_type": "ml.p5.48xlarge",
-    }
-    found = violations(**given_recipe)
-    if found:
-        # Many layers of many heads, which are no wrong value, may take more memory than the training has (OPT163).
-        wrong = [violation for violation in found if violation.rule != "OPT163"]
-        assert {violation.rule for violation in wrong} <= {"OPT161"}
-        assert {violation.location.rpartition(".")[2] for violation in wrong} <= {*hyperparameters}
-    else:
-        told = plan(**given_recipe, region="us-west-2").jobs[0].request["HyperParameters"]
-        assert HeadTrainingSettings.from_strings(told)
+    try:
+        heads = Medusa(training_data=DATA, hyperparameters=hyperparameters)
+    except RecipeError as error:
+        (violation,) = error.violations
+        assert violation.location == "Medusa.hyperparameters"
+        assert any(violation.reason.startswith(f"{name} = ") for name in hyperparameters)
+        return
+    recipe: dict[str, Any] = {"model": MISTRAL, "techniques": [heads], "instance_type": "ml.p5.48xlarge"}
+    # Many layers of many heads, which are no wrong value, may take more memory than the training has.
+    broken = {violation.rule for violation in violations(**recipe)}
+    assert broken <= {"OPT163"}
+    if not broken:
+        assert HeadTrainingSettings.from_strings(plan(**recipe, region="us-west-2").jobs[0].request["HyperParameters"])

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from botocore.exceptions import ClientError
 from pydantic import Field, TypeAdapter, ValidationError
 
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate
@@ -22,13 +21,11 @@ from constructs_optim.explanation.evidence import (
 )
 from constructs_optim.explanation.jobs import ArtifactJob, instance_type_of, steps_of
 from constructs_optim.operations.artifacts import Artifact
-from constructs_optim.operations.deployed_templates import DeployedTemplates
-from constructs_optim.operations.price_list import API_REGION, hosting_prices_per_hour, training_prices_per_hour
-from constructs_optim.runtime.errors import code_of
+from constructs_optim.operations.stacks import DeployedTemplates
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT
 from constructs_optim.templates.template import Resource, Template
 
-from ..aws import DENIED, Account
+from ..aws import Account
 
 DEPLOYED = "deployed"
 LISTED = "aws"
@@ -92,17 +89,17 @@ class Evidence:
                 f"the credentials are of account {self._account.id}, and these stacks are of others: {named}. Choose "
                 "stacks of one account with --stack, and its credentials with --profile"
             )
-        found = []
+        deployed = []
         for stack in stacks:
             template = self._deployed.template(stack.stack_name, stack.region, stack.parents)
             if template is not None:
-                found.append(replace(stack, template=template))
-        return found
+                deployed.append(replace(stack, template=template))
+        return deployed
 
     def of(self, stack: StackTemplate) -> StackEvidence:
         """The facts about a stack."""
         jobs = Template(stack.template).of_type(*JOBS, OPTIMIZED_ARTIFACT)
-        stores = {job.logical_id: found for job in jobs if (found := self._store_of(stack, job)) is not None}
+        stores = {job.logical_id: store for job in jobs if (store := self._store_of(stack, job)) is not None}
         return StackEvidence(self._prices_of(stack, jobs), stores)
 
     def _prices_of(self, stack: StackTemplate, jobs: Sequence[Resource]) -> Prices:
@@ -114,14 +111,10 @@ class Evidence:
         if region is None:
             self._note(f"There are no prices for {stack.path}: its region is known only at deployment; give --region.")
             return Prices()
-        pricing = self._account.client("pricing", API_REGION)
         trains = any(ArtifactJob(job).is_training for job in jobs)
-        try:
-            hosting = hosting_prices_per_hour(pricing, region)
-            training = training_prices_per_hour(pricing, region) if trains else {}
-        except ClientError as error:
-            if code_of(error) not in DENIED:
-                raise
+        hosting = self._account.prices(region)
+        training = self._account.prices(region, "Training") if trains else {}
+        if hosting is None or training is None:
             self._denied = True
             self._note("There are no prices: AWS denies pricing:GetProducts; state prices with --prices FILE.")
             return Prices()
@@ -186,7 +179,7 @@ def _past_job(artifact: Artifact) -> PastJob | None:
     described = artifact.description
     return PastJob(
         model_id=str(described.get("Model", "")).partition(" ")[0],
-        techniques=tuple(str(each) for each in described.get("Techniques") or ()),
+        techniques=tuple(str(technique) for technique in described.get("Techniques") or ()),
         steps=steps_of(request),
         instance_type=instance_type_of(request) or "",
         seconds=float(seconds),

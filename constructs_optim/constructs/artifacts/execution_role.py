@@ -37,6 +37,7 @@ from .artifact_store import IArtifactStore
 
 _ACCOUNT_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:*"
 _ARTIFACT_KEYS = "artifact keys are known only when the stack is deployed"
+READ_WRITE = ("s3:GetObject", "s3:PutObject")
 _NETWORK_ACTIONS = (
     "ec2:CreateNetworkInterface",
     "ec2:CreateNetworkInterfacePermission",
@@ -50,83 +51,89 @@ _NETWORK_ACTIONS = (
 )
 
 
+def folder_statements(
+    store: IArtifactStore, sid: str, folder: str, actions: tuple[str, ...], *, wildcard: str, key_sid: str | None = None
+) -> list[Statement]:
+    """Read or write below a folder of a store. ``key_sid``: of the statement about its key; none without it."""
+    statements = [Statement(sid, actions, (f"{store.bucket_arn}/{folder}/*",), wildcard=wildcard)]
+    if store.encryption_key_arn is not None and key_sid is not None:
+        reads, writes = "s3:GetObject" in actions, "s3:PutObject" in actions
+        key_actions = tuple(action for action, needed in zip(KEY_ACTIONS, (reads, writes), strict=True) if needed)
+        statements.append(Statement(key_sid, key_actions, (store.encryption_key_arn,)))
+    return statements
+
+
+def list_statement(store: IArtifactStore, sid: str, folder: str) -> Statement:
+    """List what is below a folder of a store."""
+    return Statement(sid, ("s3:ListBucket",), (store.bucket_arn,), prefixes=(f"{folder}/*",))
+
+
+def locate_statement(store: IArtifactStore) -> Statement:
+    """Look up the region of a store."""
+    return Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,))
+
+
 def record_keeping_statements(store: IArtifactStore) -> list[Statement]:
     """What handlers do: read below ``artifacts/`` of a store, and write claims and manifests there."""
     return [
-        Statement(
-            "Artifacts",
-            ("s3:GetObject", "s3:PutObject"),
-            (f"{store.bucket_arn}/artifacts/*",),
-            wildcard=_ARTIFACT_KEYS,
-        ),
-        _list_statement(store),
-        *_encryption_statements(store),
+        *folder_statements(store, "Artifacts", "artifacts", READ_WRITE, wildcard=_ARTIFACT_KEYS),
+        list_statement(store, "ListArtifacts", "artifacts"),
+        *_encryption_statements(store, KEY_ACTIONS),
     ]
 
 
 def reader_statements(store: IArtifactStore) -> list[Statement]:
     """Read below ``artifacts/`` of a store."""
-    statements = [
-        Statement("ReadArtifacts", ("s3:GetObject",), (f"{store.bucket_arn}/artifacts/*",), wildcard=_ARTIFACT_KEYS),
-        _list_statement(store),
-    ]
+    statements = [*_read_artifacts(store), list_statement(store, "ListArtifacts", "artifacts")]
     if store.encryption_key_arn is not None:
         statements.append(Statement("DecryptArtifacts", ("kms:Decrypt",), (store.encryption_key_arn,)))
     return statements
+
+
+def _read_artifacts(store: IArtifactStore) -> list[Statement]:
+    return folder_statements(store, "ReadArtifacts", "artifacts", ("s3:GetObject",), wildcard=_ARTIFACT_KEYS)
 
 
 def _output_statements(store: IArtifactStore, *, trains: bool) -> list[Statement]:
     """What jobs write: models and logs, and neither a claim nor a manifest."""
     below = ("model", "tensorboard") if trains else ("model",)
     return [
-        Statement("ReadArtifacts", ("s3:GetObject",), (f"{store.bucket_arn}/artifacts/*",), wildcard=_ARTIFACT_KEYS),
+        *_read_artifacts(store),
         Statement(
             "WriteArtifacts",
             ("s3:PutObject", "s3:AbortMultipartUpload"),
             tuple(f"{store.bucket_arn}/artifacts/*/{folder}/*" for folder in below),
             wildcard=_ARTIFACT_KEYS,
         ),
-        _list_statement(store),
-        *_encryption_statements(store, by_service=True),
+        list_statement(store, "ListArtifacts", "artifacts"),
+        *_encryption_statements(store, JOB_KEY_ACTIONS),
     ]
 
 
-def _list_statement(store: IArtifactStore) -> Statement:
-    return Statement("ListArtifacts", ("s3:ListBucket",), (store.bucket_arn,), prefixes=("artifacts/*",))
-
-
-def _encryption_statements(store: IArtifactStore, *, by_service: bool = False) -> list[Statement]:
+def _encryption_statements(store: IArtifactStore, actions: tuple[str, ...]) -> list[Statement]:
     if store.encryption_key_arn is None:
         return []
-    actions = JOB_KEY_ACTIONS if by_service else KEY_ACTIONS
     return [Statement("EncryptArtifacts", actions, (store.encryption_key_arn,))]
 
 
 def _checkpoint_statements(store: IArtifactStore) -> list[Statement]:
     """Read and write below ``checkpoints/`` of a store."""
+    actions = (*READ_WRITE, "s3:AbortMultipartUpload")
     return [
-        Statement(
-            "Checkpoints",
-            ("s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"),
-            (f"{store.bucket_arn}/checkpoints/*",),
-            wildcard=_ARTIFACT_KEYS,
-        ),
-        Statement("ListCheckpoints", ("s3:ListBucket",), (store.bucket_arn,), prefixes=("checkpoints/*",)),
+        *folder_statements(store, "Checkpoints", "checkpoints", actions, wildcard=_ARTIFACT_KEYS),
+        list_statement(store, "ListCheckpoints", "checkpoints"),
     ]
 
 
 def owner_statements(store: IArtifactStore) -> list[Statement]:
     """Keep the records of what this account's stacks refer to, below ``owners/<account>/``, and find the store."""
+    folder = f"owners/{PSEUDO.account}"
+    reason = "an owner's record is named after its stack, known when the stack is deployed"
     return [
-        Statement(
-            "Owners",
-            ("s3:GetObject", "s3:PutObject"),
-            (f"{store.bucket_arn}/owners/{PSEUDO.account}/*",),
-            wildcard="an owner's record is named after its stack, known when the stack is deployed",
-        ),
-        Statement("ListOwners", ("s3:ListBucket",), (store.bucket_arn,), prefixes=(f"owners/{PSEUDO.account}/*",)),
-        Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,)),
-        *_encryption_statements(store),
+        *folder_statements(store, "Owners", folder, READ_WRITE, wildcard=reason),
+        list_statement(store, "ListOwners", folder),
+        locate_statement(store),
+        *_encryption_statements(store, KEY_ACTIONS),
     ]
 
 

@@ -52,7 +52,7 @@ class TrainingCode(Construct):
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
         asset = s3_assets.Asset(
-            self, "Asset", path=str(_PACKAGE / "medusa"), exclude=["__pycache__", "*.pyc"], ignore_mode=IgnoreMode.GIT
+            self, "Asset", path=str(_PACKAGE / "training"), exclude=["__pycache__", "*.pyc"], ignore_mode=IgnoreMode.GIT
         )
         self._bucket, self._key = asset.s3_bucket_name, asset.s3_object_key
         self.uri: str = f"s3://{self._bucket}/{self._key}"

@@ -90,4 +90,4 @@ def _ingredients(plan: Plan) -> dict[str, Any]:
             case _:  # A draft that comes with its model, and has its licence and version.
                 pass
     distinct = [model for index, model in enumerate(models) if model not in models[:index]]
-    return {"Models": distinct, "Techniques": [f"{technique.kind}={technique.method}" for technique in plan.techniques]}
+    return {"Models": distinct, "Techniques": [f"{technique.kind}={technique.name}" for technique in plan.techniques]}

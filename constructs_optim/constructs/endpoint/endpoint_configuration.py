@@ -1,4 +1,4 @@
-"""An endpoint's configuration: what its props come to, as CloudFormation has it. Nothing is decided here."""
+"""An endpoint's configuration: its options as properties of ``AWS::SageMaker::EndpointConfig``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from aws_cdk import Duration, Size
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
-from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting import Hosting, Observability, Routing
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class EndpointOptions:
-    """How an endpoint is hosted, in the objects that a user gives. The meanings are those of ``OptimizedEndpoint``."""
+class EndpointConfiguration:
+    """The options of an endpoint that become its configuration. The meanings are those of ``OptimizedEndpoint``."""
 
     async_inference: AsyncInference | None
     data_capture: DataCapture | None
@@ -36,13 +35,12 @@ class EndpointOptions:
 
     @property
     def publishing_seconds(self) -> int:
-        """How often instances publish their utilization."""
-        given = self.observability
-        frequency = given.frequency_seconds if given is not None else None
+        """How often instances publish their utilization, in seconds."""
+        frequency = self.observability.frequency_seconds if self.observability is not None else None
         return frequency if frequency is not None else metrics.PUBLISHING_SECONDS
 
     def hosting(self, **of_the_endpoint: Any) -> Hosting:
-        """The same as data that rules look at; what is of a wrong kind is left out, for OPT090 to report."""
+        """The same as data for the rules; options of a wrong type are left out, for OPT090 to report."""
         capture, queue, policy = self.data_capture, self.async_inference, self.update_policy
         variant = self.variant
         return Hosting(
@@ -52,6 +50,7 @@ class EndpointOptions:
             maximum_instance_count=variant.max_instance_count,
             routing=variant.routing,
             update=policy.settings if isinstance(policy, UpdatePolicy) else policy,
+            rollback_alarms=len(policy.rollback_alarms) if isinstance(policy, UpdatePolicy) else 0,
             capture_percentage=capture.sampling_percentage if isinstance(capture, DataCapture) else None,
             asynchronous=queue is not None,
             concurrent_invocations=queue.max_concurrent_invocations_per_instance
@@ -65,92 +64,87 @@ class EndpointOptions:
             ami_version=variant.inference_ami_version,
             capacity_reservation=variant.capacity_reservation,
             observability=self.observability,
-            rollback_alarms=len(policy.rollback_alarms) if isinstance(policy, UpdatePolicy) else 0,
             **of_the_endpoint,
         )
 
     def statements(self) -> list[Statement]:
-        """What the execution role may do for capture and queue."""
+        """The permissions of the execution role for capture and queue."""
         parts = (self.data_capture, self.async_inference)
         return [statement for part in parts if part is not None for statement in part.statements()]
 
-
-def configuration_properties(
-    options: EndpointOptions,
-    variant: dict[str, Any],
-    *,
-    role_arn: str | None,
-    isolated: bool | None,
-    network: Network | None,
-) -> dict[str, Any]:
-    """The properties of ``AWS::SageMaker::EndpointConfig``; role, isolation and network are those of components."""
-    capture, queue, key = options.data_capture, options.async_inference, options.encryption_key
-    return {
-        **({"async_inference_config": queue.to_property()} if queue is not None else {}),
-        **({"data_capture_config": capture.to_property()} if capture is not None else {}),
-        **({"enable_network_isolation": isolated} if isolated is not None else {}),
-        **({"execution_role_arn": role_arn} if role_arn is not None else {}),
-        **({"kms_key_id": key.key_arn} if key is not None else {}),
-        **({"metrics_config": _metrics(options.observability)} if options.observability is not None else {}),
-        "production_variants": [variant],
-        **({"vpc_config": network.to_property("securityGroupIds")} if network is not None else {}),
-    }
-
-
-def variant_properties(
-    options: EndpointOptions, hosting: Hosting, models: Sequence[HostedModel], managed: tuple[int, int] | None
-) -> dict[str, Any]:
-    """The one production variant; ``managed``: the range of instances where SageMaker scales them for components."""
-    settings = options.variant
-    reservation, routing = settings.capacity_reservation, settings.routing or Routing.least_outstanding_requests()
-    variant: dict[str, Any] = {}
-    if reservation is not None:
-        variant["capacityReservationConfig"] = {
-            "capacityReservationPreference": "capacity-reservations-only",
-            "mlReservationArn": reservation.arn,
+    def properties(self) -> dict[str, Any]:
+        """The properties of ``AWS::SageMaker::EndpointConfig`` without its variant, and without those of components."""
+        capture, queue, key = self.data_capture, self.async_inference, self.encryption_key
+        return {
+            **({"async_inference_config": queue.to_property()} if queue is not None else {}),
+            **({"data_capture_config": capture.to_property()} if capture is not None else {}),
+            **({"kms_key_id": key.key_arn} if key is not None else {}),
+            **({"metrics_config": _metrics(self.observability)} if self.observability is not None else {}),
         }
-    if settings.inference_ami_version is not None:
-        variant["inferenceAmiVersion"] = settings.inference_ami_version
-    least = managed[0] if managed is not None else 0
-    variant["initialInstanceCount"] = max(hosting.initial_instance_count, least)
-    if not hosting.pooled:
-        variant["instanceType"] = hosting.instance_types[0]
-    else:
-        variant["instancePools"] = [
-            {
-                "instanceType": name,
-                **({"modelNameOverride": models[place].model_name} if not hosting.serves_components and place else {}),
-                "priority": place + 1,
+
+    def variant_property(
+        self, hosting: Hosting, models: Sequence[HostedModel], managed_range: tuple[int, int] | None = None
+    ) -> dict[str, Any]:
+        """The one production variant.
+
+        Args:
+            hosting: the endpoint's instance types and counts.
+            models: the models that the variant itself serves.
+            managed_range: the fewest and the most instances, where SageMaker scales them for inference components.
+        """
+        options, fewest = self.variant, managed_range[0] if managed_range is not None else 0
+        variant: dict[str, Any] = {
+            "initialInstanceCount": max(hosting.initial_instance_count, fewest),
+            "routingConfig": _routing(options.routing or Routing.least_outstanding_requests()),
+            "variantName": options.name,
+        }
+        if hosting.pooled:
+            variant["instancePools"] = [
+                {
+                    "instanceType": name,
+                    **({"modelNameOverride": models[i].model_name} if not hosting.serves_components and i else {}),
+                    "priority": i + 1,
+                }
+                for i, name in enumerate(hosting.instance_types)
+            ]
+        else:
+            variant["instanceType"] = hosting.instance_types[0]
+        if options.capacity_reservation is not None:
+            variant["capacityReservationConfig"] = {
+                "capacityReservationPreference": "capacity-reservations-only",
+                "mlReservationArn": options.capacity_reservation.arn,
             }
-            for place, name in enumerate(hosting.instance_types)
-        ]
-    if managed is not None:
-        variant["managedInstanceScaling"] = {
-            "maxInstanceCount": managed[1],
-            "minInstanceCount": managed[0],
-            "status": "ENABLED",
+        if options.inference_ami_version is not None:
+            variant["inferenceAmiVersion"] = options.inference_ami_version
+        if options.instance_provision_timeout is not None:
+            variant["variantInstanceProvisionTimeoutInSeconds"] = _seconds(options.instance_provision_timeout)
+        if options.volume_size is not None:
+            variant["volumeSizeInGb"] = int(options.volume_size.to_gibibytes())
+        if managed_range is not None:
+            variant["managedInstanceScaling"] = {
+                "maxInstanceCount": managed_range[1],
+                "minInstanceCount": managed_range[0],
+                "status": "ENABLED",
+            }
+        if not hosting.serves_components:
+            # An endpoint of components has instances only: model, weight and timeouts are the component's.
+            variant |= {"initialVariantWeight": 1, "modelName": models[0].model_name}
+            variant |= self.startup_parameters(models[0])
+        return dict(sorted(variant.items()))
+
+    def startup_parameters(self, model: HostedModel, *, longest: int | None = None) -> dict[str, Any]:
+        """How long a model may take to start, in seconds.
+
+        Args:
+            model: its plan, or its JumpStart document, has the defaults.
+            longest: the most seconds of a default that comes of the plan. Default: no limit.
+        """
+        startup, download = self.variant.container_startup_timeout, self.variant.model_data_download_timeout
+        timeouts = model.startup_timeouts.within(longest)
+        return {
+            "containerStartupHealthCheckTimeoutInSeconds": timeouts.startup if startup is None else _seconds(startup),
+            "modelDataDownloadTimeoutInSeconds": timeouts.download if download is None else _seconds(download),
         }
-    variant["routingConfig"] = _routing(routing)
-    if settings.instance_provision_timeout is not None:
-        variant["variantInstanceProvisionTimeoutInSeconds"] = _seconds(settings.instance_provision_timeout)
-    variant["variantName"] = hosting.variant_name
-    if settings.volume_size is not None:
-        variant["volumeSizeInGb"] = int(settings.volume_size.to_gibibytes())
-    if not hosting.serves_components:
-        # An endpoint of components has instances only: model, weight and timeouts are the component's.
-        variant |= {"initialVariantWeight": 1, "modelName": models[0].model_name}
-        variant |= startup_parameters(options, models[0])
-    return dict(sorted(variant.items()))
-
-
-def startup_parameters(options: EndpointOptions, model: HostedModel, *, longest: int | None = None) -> dict[str, Any]:
-    """How long a model may take to start: as given, or as its own document says, or ``longest`` where the plan does."""
-    startup, download = options.variant.container_startup_timeout, options.variant.model_data_download_timeout
-    timeouts = model.startup_timeouts.within(longest)
-    return {
-        "containerStartupHealthCheckTimeoutInSeconds": _seconds(startup) if startup is not None else timeouts.startup,
-        "modelDataDownloadTimeoutInSeconds": _seconds(download) if download is not None else timeouts.download,
-    }
 
 
 def _routing(routing: Routing) -> dict[str, Any]:

@@ -4,60 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Unpack
 
 import jsii
-from aws_cdk import Annotations, RemovalPolicy
+from aws_cdk import Annotations, RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
-from constructs_optim.constructs.artifacts.execution_role import granted_role
-from constructs_optim.constructs.artifacts.hosted_model import ModelOptions, create_model, describe_hosted
-from constructs_optim.constructs.artifacts.optimization_job import JobOptions
+from constructs_optim.constructs.artifacts.execution_role import GrantedRole, SeveralRoles, granted_role
+from constructs_optim.constructs.artifacts.hosted_model import (
+    HostedModel,
+    ModelOptions,
+    ModelRecipe,
+    create_model,
+    describe_hosted,
+)
+from constructs_optim.constructs.artifacts.optimization_job import JobOptions, OptimizationJob
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
-from constructs_optim.constructs.components.component_hosting import ComponentHosting
-from constructs_optim.constructs.components.endpoint_components import EndpointComponents
-from constructs_optim.constructs.components.inference_component import InferenceComponent, Needs
-from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
-from constructs_optim.constructs.evaluation.evaluated_endpoint import EvaluatedEndpoint
+from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
+from constructs_optim.constructs.evaluation.endpoint_evaluation import EndpointEvaluation, EvaluationOptions
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
-from constructs_optim.constructs.monitoring.endpoint_metrics import EndpointMetrics
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.scaling_target import AsyncVariantTarget, VariantTarget
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.physical_names import endpoint_name_of
-from constructs_optim.constructs.stack.stack_context import StackContext, is_token, path_of
+from constructs_optim.constructs.stack.stack_context import StackContext, is_token, late_value, path_of
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds, wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring, refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
-from constructs_optim.recipe import Model
-from constructs_optim.recipe.hosting import Adapters
+from constructs_optim.recipe import Model, Plan
+from constructs_optim.recipe.hosting import Adapters, Component
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.named_arguments import knows_its_arguments
 from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.techniques import Technique
 
-from .alarming import Alarming, follow_scaling
 from .async_inference import AsyncInference
 from .data_capture import DataCapture
 from .endpoint_base import EndpointBase
-from .endpoint_configuration import EndpointOptions
-from .endpoint_models import EndpointModels
-from .endpoint_recipes import listed, pool_scope, pools_of, recipes_of
-from .instance_pool import Pool
-from .options import MonitoringOptions, VariantOptions
-from .update_policy import UpdatePolicy, watch_statements
+from .endpoint_configuration import EndpointConfiguration
+from .inference_component import EndpointComponents, EndpointResources, InferenceComponent, requirements_of
+from .instance_pools import Pool, listed, pool_scope, pools_of, pools_of_component, recipes_of
+from .options import MonitoringOptions, VariantOptions, declare_alarms
+from .update_policy import UpdatePolicy, deployment_config, watch_statements
 
 if TYPE_CHECKING:
+    from aws_cdk import aws_ec2 as ec2
     from aws_cdk import aws_kms as kms
 
 
 @jsii.implements(iam.IGrantable)
-class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, EndpointMetrics, EndpointBase):
+class OptimizedEndpoint(EndpointBase):
     """A SageMaker endpoint that serves a model after its techniques were applied.
 
     A changed recipe makes a new artifact, a new model and a new endpoint configuration, and the endpoint moves over as
@@ -153,7 +155,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         monitoring, network = monitoring or MonitoringOptions(), network or NetworkOptions()
         pools = pools_of(model, techniques, instance_type, instance_pools, artifact_key)
         recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
-        self._options = EndpointOptions(
+        self._configuration = EndpointConfiguration(
             async_inference=async_inference,
             data_capture=data_capture,
             encryption_key=encryption_key,
@@ -161,7 +163,7 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             update_policy=update_policy if update_policy is not None else UpdatePolicy.all_at_once(),
             variant=variant,
         )
-        self._hosting = self._options.hosting(
+        self._hosting = self._configuration.hosting(
             instance_types=tuple(pool.instance_type for pool in pools),
             pooled=instance_pools is not None,
             has_model=model is not None,
@@ -171,7 +173,6 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             adapter_settings=adapters,
             region=StackContext.of(scope).known_region,
         )
-        self._model_options = ModelOptions(artifact_store=artifact_store, role=role, jobs=jobs, network=network)
         mistaken = [
             *wrong_kinds(
                 artifact_store=artifact_store,
@@ -188,9 +189,11 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         ]
         broken = [violation for recipe in recipes for violation in recipe.violations(scope, jobs.max_runtime)]
         refuse([*mistaken, *broken, *check(self._hosting)])
-        self._models, self._added = [], []
+        self._models: list[HostedModel] = []
+        self._component_models: list[HostedModel] = []
+        self._network_options = network
         if self._hosting.serves_components:
-            self._isolate(id, recipes)
+            self._check_isolation(id, recipes)
         if network.vpc is not None:
             make_connectable(OptimizedEndpoint)
         self._literal_name = endpoint_name_of(scope, id, endpoint_name)
@@ -200,97 +203,235 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         for advice in warnings(self._hosting):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
-        self.variant_name = variant.name
+        self.variant_name: str = variant.name
         self._name: str | None = None
         self._arn: str | None = None
-        self._price, self._discount = monitoring.instance_price_per_hour, monitoring.discount
+        self._scaling: EndpointScaling | None = None
         self._removal_policy = removal_policy
-        rollback_alarms = self._options.update_policy.rollback_alarms
-        self._rollback_alarm_names = [alarm.alarm_name for alarm in rollback_alarms]
-        self._model_options = replace(self._model_options, network=network.with_shared_security_groups(self))
-        self._network = Network.of(self, self._model_options.network)
+        self._network_options = network.with_shared_security_groups(self)
+        self._network = Network.of(self, self._network_options)
+        self._model_options = ModelOptions(
+            artifact_store=artifact_store, role=role, jobs=jobs, network=self._network_options
+        )
         self._models = [create_model(pool_scope(self, recipe), recipe, self._model_options) for recipe in recipes]
-        self._role = (
+        self._role = self._permitted_role(role)
+        self._config = self._declare_config()
+        self.alarms: EndpointAlarms | None = self._declare_alarms(monitoring)
+        self._endpoint = self._declare_endpoint()
+        self._resources = EndpointResources(
+            self._endpoint,
+            self._config,
+            self._literal_name,
+            self._configuration,
+            monitoring,
+            self._hosting,
+            self._network,
+        )
+        self._components = EndpointComponents(self._resources)
+        self.component: InferenceComponent | None = None
+        if self._models and self._hosting.serves_components:
+            self.component = self._components.add(
+                self,
+                "Component",
+                models=self._models,
+                requirements=[requirements_of(hosted, "model") for hosted in self._models],
+                loads_adapters=adapters is not None,
+            )
+        self._apply_removal_policy()
+        self._dashboard = self._declare_dashboard(monitoring)
+        if self.component is not None:
+            self.component.dashboard = self._dashboard
+
+    def _permitted_role(self, role: iam.IRole | None) -> GrantedRole:
+        """The role of the models, with the permissions for capture and queue."""
+        permitted = (
             self._models[0].artifact.execution_role
             if self._models
             else granted_role(self, role, lambda: OptimizationService.of(self).execution_role)
         )
-        self._role.permit(self._options.statements())
-        self._config = sagemaker.CfnEndpointConfig(self, "Config", **self._configuration())
-        self._alarming = Alarming(monitoring.alarms, tuple(monitoring.alarm_actions), tuple(monitoring.ok_actions))
-        self.alarms: EndpointAlarms | None = None
-        if self._models and not self._hosting.serves_components:
-            self.alarms = self._alarming.watch(
-                self,
-                self._literally_served,
-                self._models,
-                label=path_of(self),
-                is_asynchronous=async_inference is not None,
-            )
-            # Once the model is there, the endpoint is minutes away: until then nothing is wrong.
-            self.alarms.node.add_dependency(self._config)
-        self._endpoint = sagemaker.CfnEndpoint(
+        permitted.permit(self._configuration.statements())
+        return permitted
+
+    def _declare_config(self) -> sagemaker.CfnEndpointConfig:
+        properties = self._configuration.properties()
+        if not self._hosting.serves_components:
+            variants: Any = [self._configuration.variant_property(self._hosting, self._models)]
+            return sagemaker.CfnEndpointConfig(self, "Config", production_variants=variants, **properties)
+        # Components may be added later: their isolation and their instances are known at synthesis.
+        if self._network is not None:
+            properties["vpc_config"] = self._network.to_property("securityGroupIds")
+        return sagemaker.CfnEndpointConfig(
+            self,
+            "Config",
+            enable_network_isolation=late_value(lambda: self._isolated),
+            execution_role_arn=self._role.role_arn,
+            production_variants=late_value(
+                lambda: [
+                    self._configuration.variant_property(self._hosting, self._models, self._components.managed_range)
+                ]
+            ),
+            **properties,
+        )
+
+    def _declare_alarms(self, monitoring: MonitoringOptions) -> EndpointAlarms | None:
+        """The alarms of the variant's own model; components have alarms of their own."""
+        if not self._models or self._hosting.serves_components:
+            return None
+        alarms = declare_alarms(
+            self,
+            monitoring,
+            self._literally_served,
+            self._models,
+            label=path_of(self),
+            is_asynchronous=self._hosting.asynchronous,
+        )
+        # Once the model is there, the endpoint is minutes away: until then nothing is wrong.
+        alarms.node.add_dependency(self._config)
+        return alarms
+
+    def _declare_endpoint(self) -> sagemaker.CfnEndpoint:
+        deployment: Any = (
+            late_value(self._deployment_config) if self._hosting.serves_components else self._deployment_config()
+        )
+        endpoint = sagemaker.CfnEndpoint(
             self,
             "Resource",
-            deployment_config=self._deployment_config(),
+            deployment_config=deployment,
             endpoint_config_name=self._config.attr_endpoint_config_name,
             endpoint_name=self._literal_name,
         )
-        if rollback_alarms:
+        if rollback_alarms := self._configuration.update_policy.rollback_alarms:
             # Apart: an alarm may be about another endpoint, whose model waits for the role's other permissions.
             watched = watch_statements([alarm.alarm_arn for alarm in rollback_alarms])
-            self._endpoint.node.add_dependency(self._role.permit_separately(self, "WatchAlarms", watched))
-        for described in (self._config, self._endpoint):
+            endpoint.node.add_dependency(self._role.permit_separately(self, "WatchAlarms", watched))
+        for described in (self._config, endpoint):
             describe_hosted(described, self._models)
-        self._components = ComponentHosting(
-            self._hosting,
-            self._options,
-            self._endpoint,
-            self._literal_name,
-            self._alarming,
-            self._rollback_alarm_names,
-            self._evaluation_target_of,
-            on_change=self._follow_components,
-        )
-        self.component: InferenceComponent | None = None
-        if self._models and self._hosting.serves_components:
-            needs = [Needs.of(model, None, None, 1) for model in self._models]
-            self.component = self._add(self, "Component", "model", self._models, needs, adapters)
-        self._scaling: EndpointScaling | None = None
-        if removal_policy is not None:
-            # A retained endpoint launches instances from its configuration and its models, as its role.
-            for kept in (self._endpoint, self._config, *(model.resource for model in self._models)):
-                kept.apply_removal_policy(removal_policy)
-            self._role.apply_removal_policy(removal_policy)
-            self._keep(self.component)
+        return endpoint
 
-        self._dashboard = EndpointDashboard(
+    def _deployment_config(self) -> dict[str, Any]:
+        """How the endpoint is updated. The policy's own alarms come first, of the ten that SageMaker allows."""
+        policy = self._configuration.update_policy
+        own = self.alarms.rollback_alarm_names if self.alarms is not None else []
+        of_components = self._components.rollback_alarm_names if self._hosting.serves_components else []
+        names = [*(alarm.alarm_name for alarm in policy.rollback_alarms), *own, *of_components]
+        return deployment_config(policy.settings, names[:MOST_ROLLBACK_ALARMS])
+
+    def _apply_removal_policy(self) -> None:
+        if self._removal_policy is None:
+            return
+        # A retained endpoint launches instances from its configuration and its models, as its role.
+        for kept in (self._endpoint, self._config, *(hosted.resource for hosted in self._models)):
+            kept.apply_removal_policy(self._removal_policy)
+        self._role.apply_removal_policy(self._removal_policy)
+        if self.component is not None:
+            self.component.apply_removal_policy(self._removal_policy)
+
+    def _declare_dashboard(self, monitoring: MonitoringOptions) -> EndpointDashboard:
+        dashboard = EndpointDashboard(
             self,
             "Dashboard",
             endpoint_name=self.endpoint_name,
-            variant_name=variant.name,
+            variant_name=self.variant_name,
             artifact=self._models[0].artifact if self._models else None,
             discount=monitoring.discount,
             inference_component_name=self.inference_component_name,
             instance_price_per_hour=monitoring.instance_price_per_hour,
             instance_types=self._hosting.instance_types,
-            publishing_seconds=self._options.publishing_seconds,
+            publishing_seconds=self._configuration.publishing_seconds,
         )
-        alarms_shown = self.alarms if self.component is None else self.component.alarms
-        if alarms_shown is not None:
-            self._dashboard.add_alarms(*alarms_shown.arns_within_stack)
-            if (seconds := alarms_shown.latency_threshold_seconds) is not None:
-                self._dashboard.show_latency_alarm(seconds)
+        alarms = self.alarms if self.component is None else self.component.alarms
+        if alarms is not None:
+            dashboard.add_alarms(*alarms.arns_within_stack)
+            if (seconds := alarms.latency_threshold_seconds) is not None:
+                dashboard.show_latency_alarm(seconds)
+        return dashboard
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the recipe: jobs, container and artifact key; of the first pool, where there are several.
+
+        Raises:
+            ValueError: for an endpoint without a model of its own.
+        """
+        return self._first_model.plan
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans of all pools, in their order."""
+        return tuple(hosted.plan for hosted in self._models)
+
+    @property
+    def artifact(self) -> OptimizationJob | OptimizedArtifact:
+        """What is served, whether a job of this stack makes it or not; of the first pool, where there are several.
+
+        Raises:
+            ValueError: for an endpoint without a model of its own.
+        """
+        return self._first_model.artifact
+
+    @property
+    def artifacts(self) -> tuple[OptimizationJob | OptimizedArtifact, ...]:
+        """What the pools serve, in their order."""
+        return tuple(hosted.artifact for hosted in self._models)
+
+    @property
+    def job(self) -> OptimizationJob:
+        """What makes the artifact. ``artifact`` is what is served, whether a job of this stack makes it or not.
+
+        Raises:
+            ValueError: with ``artifact_key``: the artifact is of another stack's making.
+        """
+        if not isinstance(self.artifact, OptimizationJob):
+            raise ValueError(
+                f"{self.node.path} refers to an artifact by its key, and no job of its own makes it: use .artifact, "
+                "which has artifact_key, model_data_uri, image_uri and job_name"
+            )
+        return self.artifact
+
+    @property
+    def _first_model(self) -> HostedModel:
+        if not self._models:
+            raise ValueError(
+                f"{self.node.path} has no model of its own: each component that add_component(...) returns has its "
+                "artifact and its plan"
+            )
+        return self._models[0]
+
+    @property
+    def grant_principal(self) -> iam.IPrincipal:
+        """What SageMaker assumes for models and jobs: grants to the endpoint are grants to the roles of both."""
+        of_jobs = [hosted.artifact.job_role for hosted in self._models if isinstance(hosted.artifact, OptimizationJob)]
+        roles = dict.fromkeys([self._role, *(role for role in of_jobs if role is not None)])
+        if len(roles) == 1:
+            return self._role.role.grant_principal
+        return SeveralRoles([role.role for role in roles])
+
+    @property
+    def connections(self) -> ec2.Connections:
+        """The network connections of jobs and models.
+
+        Raises:
+            ValueError: without a VPC.
+        """
+        groups = self._network_options.security_groups
+        if groups is None:
+            raise ValueError(
+                f"{self.node.path} is in no VPC: give it network=NetworkOptions(vpc=...), and it has connections"
+            )
+        from aws_cdk import aws_ec2
+
+        return aws_ec2.Connections(security_groups=list(groups))
 
     @property
     def _literally_served(self) -> ServedModel:
         """What serves the model, by names that alarms can have before the endpoint is there."""
+        types = self._hosting.instance_types
         return ServedModel(
             self._literal_name,
             self.variant_name,
-            instance_type=self._hosting.instance_types[0] if len(self._hosting.instance_types) == 1 else None,
-            artifact_key=self._first.evaluation_key,
-            publishing_seconds=self._options.publishing_seconds,
+            instance_type=types[0] if len(types) == 1 else None,
+            artifact_key=self._first_model.evaluation_key,
+            publishing_seconds=self._configuration.publishing_seconds,
         )
 
     @property
@@ -325,16 +466,18 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
         return self._arn
 
     @property
+    def inference_component_name(self) -> str | None:
+        """The inference component's name (a token), which requests must name; None where a variant serves the model."""
+        return self.component.inference_component_name if self.component is not None else None
+
+    @property
+    def _component_arns(self) -> list[str]:
+        return [self.component.inference_component_arn] if self.component is not None else []
+
+    @property
     def dashboard(self) -> EndpointDashboard:
         """The endpoint's CloudWatch dashboard."""
         return self._dashboard
-
-    def _evaluation_target(self, price: float | None, discount: float | None) -> EvaluationTarget:
-        if self.component is not None:
-            return self.component._evaluation_target(price, discount)  # noqa: SLF001 - its own component
-        return self._evaluation_target_of(
-            path_of(self), self.served, self._models, alarms=self.alarms, price=price, discount=discount
-        )
 
     @knows_its_arguments
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
@@ -356,16 +499,133 @@ class OptimizedEndpoint(EvaluatedEndpoint, EndpointComponents, EndpointModels, E
             return scaling
         if self._scaling is not None:
             raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
-        scaled = AsyncVariantTarget if self._hosting.asynchronous else VariantTarget
+        target = AsyncVariantTarget if self._hosting.asynchronous else VariantTarget
         self._scaling = EndpointScaling(
             self,
             "Scaling",
-            target=scaled(self._endpoint.attr_endpoint_name, self.variant_name),
+            target=target(self._resources.endpoint_name, self.variant_name),
             min_capacity=min_capacity,
             max_capacity=max_capacity,
             defaults=scaling_defaults(self.plan),
-            on_change=follow_scaling(self.alarms),
+            alarms=self.alarms,
         )
         self._endpoint.retain_all_variant_properties = True
         self._dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
         return self._scaling
+
+    @knows_its_arguments
+    def evaluate(self, id: str = "Evaluation", **options: Unpack[EvaluationOptions]) -> EndpointEvaluation:
+        """Benchmark what is served: after each deployment that changes it, on a schedule, or both.
+
+        The service's own benchmark job sends the requests. What it measures is published as CloudWatch metrics
+        (docs/metrics.md) by endpoint, concurrency and artifact, shown on the dashboard, and kept in the artifact store
+        with a report.
+
+        Args:
+            id: its id in this construct.
+            options: the workload, when it runs, and its prices: see :class:`EvaluationOptions`.
+
+        Raises:
+            RecipeError: with every rule that is broken.
+            ValueError: for a timeout that CloudFormation cannot wait for.
+        """
+        if self.component is not None:
+            return self.component.evaluate_in(self, id, options)
+        target = self._resources.evaluation_target(path_of(self), self.served, self._models, options)
+        return EndpointEvaluation.declare(
+            self, id, target=target, options=options, alarms=self.alarms, dashboard=self._dashboard
+        )
+
+    @knows_its_arguments
+    def add_component(
+        self,
+        id: str,
+        *,
+        model: Model,
+        techniques: Sequence[Technique] | None = None,
+        instance_pools: Sequence[Pool] | None = None,
+        accelerators: int | None = None,
+        adapters: Adapters | None = None,
+        artifact_key: str | None = None,
+        copies: int = 1,
+        environment: Mapping[str, str] | None = None,
+        memory: Size | None = None,
+    ) -> InferenceComponent:
+        """Serve one more model on the endpoint's instances.
+
+        Args:
+            id: its id in this endpoint.
+            model: where the weights come from.
+            techniques: what to do with them, in order, for the endpoint's instance type.
+            instance_pools: instead of ``techniques``, on an endpoint with pools: the techniques for each of its types.
+            accelerators: accelerators (NeuronCores on Inferentia and Trainium) of each copy. Default: the plan's
+                tensor parallel degree.
+            adapters: that the model's container loads LoRA adapters. Default: it does not.
+            artifact_key: as for the endpoint.
+            copies: how many there are to begin with. Default: 1.
+            environment: more environment variables for the model's container. Default: none.
+            memory: host memory of each copy. Default: half of the memory that goes with its accelerators.
+
+        Raises:
+            RecipeError: with every rule that is broken, for instance where the copies do not fit the instances.
+            ValueError: when the arguments do not go together.
+        """
+        label = f"add_component({id!r})"
+        pools = pools_of_component(self._hosting, techniques, instance_pools, artifact_key)
+        recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
+        hosting = replace(
+            self._hosting,
+            components=(Component(label, 1, 128, copies),),
+            techniques=(*self._hosting.techniques, *(t for pool in pools for t in listed(pool.techniques))),
+            adapter_settings=adapters,
+        )
+        broken = [v for recipe in recipes for v in recipe.violations(self, self._model_options.jobs.max_runtime)]
+        refuse([*broken, *check(hosting)])
+        self._check_isolation(label, recipes)
+        scope = Construct(self, id)
+        models = [create_model(pool_scope(scope, recipe), recipe, self._model_options) for recipe in recipes]
+        self._component_models += models
+        component = self._components.add(
+            scope,
+            "Component",
+            models=models,
+            requirements=[
+                requirements_of(hosted, label, accelerators=accelerators, memory=memory, copies=copies)
+                for hosted in models
+            ],
+            loads_adapters=adapters is not None,
+        )
+        if self._removal_policy is not None:
+            component.apply_removal_policy(self._removal_policy)
+            for hosted in models:
+                hosted.resource.apply_removal_policy(self._removal_policy)
+        self._dashboard.show_component(id, component.served).add_alarms(*component.alarms.arns_within_stack)
+        return component
+
+    @property
+    def _isolated(self) -> bool | None:
+        """Whether the containers of components are cut off: as set, or as the plans of their models have it.
+
+        EnableNetworkIsolation of the configuration "sets whether all model containers deployed to the endpoint are
+        isolated" (Amazon SageMaker API reference, CreateEndpointConfig): what the models say of themselves agrees.
+        """
+        models = [*self._models, *self._component_models]
+        if self._network_options.isolation is not None or not models:
+            return self._network_options.isolation
+        return all(hosted.plan.container.network_isolation for hosted in models)
+
+    def _check_isolation(self, label: str, recipes: Sequence[ModelRecipe]) -> None:
+        """Refuse models whose containers are not as the endpoint's others are.
+
+        Raises:
+            ValueError: where isolated containers would meet others.
+        """
+        isolated = {all(technique.network_isolation for technique in recipe.techniques) for recipe in recipes}
+        isolated |= {hosted.plan.container.network_isolation for hosted in (*self._models, *self._component_models)}
+        if self._network_options.isolation is None and len(isolated) > 1:
+            raise ValueError(
+                f"{label}: some of the endpoint's models are cut off from the network, and others cannot be, such as "
+                "those of Sharding.fast_load(); of an endpoint with inference components, all containers are cut off "
+                "or none is (CreateEndpointConfig, EnableNetworkIsolation). Give the endpoint "
+                "network=NetworkOptions(isolation=False), or serve the models on two endpoints"
+            )

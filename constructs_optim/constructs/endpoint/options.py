@@ -6,11 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aws_cdk import Duration, Size
+from constructs import Construct
 
-from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction
+from constructs_optim.constructs.artifacts.hosted_model import HostedModel
+from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction, EndpointAlarms
+from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.recipe.hosting import CapacityReservation, Observability, Routing
 from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.named_arguments import knows_its_arguments
+
+from .update_policy import watch_statements
 
 
 @knows_its_arguments
@@ -74,3 +80,45 @@ class MonitoringOptions:
     observability: Observability | None = None
     instance_price_per_hour: float | None = None
     discount: float = 0
+
+
+def declare_alarms(
+    scope: Construct,
+    options: MonitoringOptions,
+    served: ServedModel,
+    models: Sequence[HostedModel],
+    *,
+    label: str,
+    accelerators: int | None = None,
+    is_asynchronous: bool = False,
+) -> EndpointAlarms:
+    """Declare the alarms of an endpoint's variant, or of one of its inference components, below ``scope``.
+
+    Of several models, the one that is sized for the fewest requests decides.
+
+    Args:
+        scope: the construct to create them in.
+        options: which alarms there are, and their actions.
+        served: what serves the model, by names that are known before it is there.
+        models: the models, one for each instance type.
+        label: the name in the alarms' descriptions.
+        accelerators: accelerators of each copy. Default: the plan's tensor parallel degree.
+        is_asynchronous: whether requests are queued. Default: they are not.
+    """
+    alarms = EndpointAlarms(
+        scope,
+        "Alarms",
+        served=served,
+        endpoint=label,
+        capacity=min(scaling_defaults(model.plan, accelerators=accelerators).capacity for model in models),
+        alarms=options.alarms,
+        is_asynchronous=is_asynchronous,
+        runs_jobs=any(model.runs_jobs for model in models),
+        alarm_actions=options.alarm_actions,
+        ok_actions=options.ok_actions,
+        name_prefix=served.inference_component_name or served.endpoint_name,
+    )
+    for model in models:
+        # By names that are known: the role is there before the model, and the alarms come after it.
+        model.artifact.execution_role.permit(watch_statements(alarms.rollback_alarm_arns))
+    return alarms

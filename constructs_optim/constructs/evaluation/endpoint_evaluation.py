@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import jsii
 from aws_cdk import (
@@ -38,11 +38,13 @@ from constructs_optim.recipe.evaluation import (
 from constructs_optim.recipe.evaluation.requirements import REGRESSION_METRICS
 from constructs_optim.recipe.rules import check, warnings
 
+from .benchmark_jobs import workload_config_name
 from .evaluation_service import EvaluationService
-from .workload_config import workload_config_name
 
 if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.dashboard_evaluation import EvaluatedModel
+    from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
+    from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 
 _TYPE = "Custom::EndpointEvaluation"
 _DEFAULT_WAIT_SECONDS = 4 * 60 * 60
@@ -68,7 +70,6 @@ class EvaluationTarget:
         asynchronous: whether requests are queued.
         discount: what a savings plan takes off prices, as a share.
         instance_price_per_hour: what an instance costs, where it is stated.
-        on_declared: called with the evaluation and its baseline, for dashboard and alarms.
     """
 
     label: str
@@ -84,7 +85,27 @@ class EvaluationTarget:
     asynchronous: bool
     discount: float
     instance_price_per_hour: float | None
-    on_declared: Callable[[EndpointEvaluation, EvaluatedModel | None], None]
+
+
+class EvaluationOptions(TypedDict, total=False):
+    """The options of ``evaluate``.
+
+    ``workload`` is what is sent (default: made-up prompts of 622 tokens, from 1, 8 and 32 users). It runs
+    ``after_deployment`` when something else is served than before (default: it does), and besides on ``schedule``:
+    ``rate(1 day)``, or ``cron(0 6 ? * MON-FRI *)`` in UTC (default: never). The dashboard shows ``baseline`` beside it,
+    for instance the same model without techniques (default: nothing). Prices are reckoned with
+    ``instance_price_per_hour``, what an instance costs in US dollars (default: that of the endpoint, and otherwise what
+    the AWS Price List says when it runs), less ``discount``, what a savings plan takes off as a share (default: that of
+    the endpoint). A deployment that has requirements waits for ``timeout`` at most (default: 4 hours; up to 12).
+    """
+
+    workload: Workload
+    after_deployment: bool
+    schedule: str | None
+    baseline: EvaluatedModel | None
+    instance_price_per_hour: float | None
+    discount: float | None
+    timeout: Duration | None
 
 
 @jsii.implements(ITaggableV2)
@@ -102,7 +123,6 @@ class EndpointEvaluation(Construct):
         target: EvaluationTarget,
         workload: Workload,
         after_deployment: bool = True,
-        baseline: EvaluatedModel | None = None,
         schedule: str | None = None,
         timeout: Duration | None = None,
     ) -> None:
@@ -125,7 +145,6 @@ class EndpointEvaluation(Construct):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
         self.target: EvaluationTarget = target
         self.workload: Workload = workload
-        self.has_schedule: bool = schedule is not None
         self._requirements: Requirements | None = None
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
         self._service = service = EvaluationService.of(self)
@@ -144,7 +163,33 @@ class EndpointEvaluation(Construct):
         if after_deployment:
             self._resource = CfnResource(self, "Resource", type=_TYPE, properties=self._properties())
         self._schedule = self._scheduled(schedule) if schedule is not None else None
-        target.on_declared(self, baseline)
+
+    @staticmethod
+    def declare(
+        scope: Construct,
+        id: str,
+        *,
+        target: EvaluationTarget,
+        options: EvaluationOptions,
+        alarms: EndpointAlarms | None,
+        dashboard: EndpointDashboard | None,
+    ) -> EndpointEvaluation:
+        """Declare an evaluation, show it on the dashboard, and have the alarms watch that its schedule is kept."""
+        schedule, baseline = options.get("schedule"), options.get("baseline")
+        evaluation = EndpointEvaluation(
+            scope,
+            id,
+            target=target,
+            workload=options.get("workload") or Workload(),
+            after_deployment=options.get("after_deployment", True),
+            schedule=schedule,
+            timeout=options.get("timeout"),
+        )
+        if dashboard is not None:
+            dashboard.show_evaluation(concurrencies=evaluation.concurrencies, baseline=baseline)
+        if alarms is not None and schedule is not None:
+            alarms.watch(evaluation_concurrency=evaluation.concurrencies[0])
+        return evaluation
 
     @property
     def cdk_tag_manager(self) -> TagManager:

@@ -10,12 +10,19 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
-from constructs_optim.constructs.artifacts.execution_role import ExecutionRole, running_statements
-from constructs_optim.constructs.artifacts.model_source import channel_statements, object_arn
+from constructs_optim.constructs.artifacts.execution_role import (
+    READ_WRITE,
+    ExecutionRole,
+    folder_statements,
+    list_statement,
+    locate_statement,
+    running_statements,
+)
+from constructs_optim.constructs.artifacts.model_source import object_arn
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
-from constructs_optim.constructs.endpoint.endpoint_base import INVOKE_ACTIONS
 from constructs_optim.constructs.stack.job_runner import JobRunner
 from constructs_optim.constructs.stack.permissions import (
+    INVOKE_ACTIONS,
     NO_RESOURCES,
     Arn,
     PolicyBuilder,
@@ -29,14 +36,12 @@ from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe.evaluation import QualityRequirement, Workload
 from constructs_optim.recipe.metrics.definition import EVALUATION_NAMESPACE
 
-from .inference_optimization import passing_statement, training_statements
-from .workload_config import workload_config, workload_hash
+from .benchmark_jobs import passing_statement, training_statements, workload_config, workload_hash, workload_statements
 
 _ID = "EvaluationService"
 _JOB_NAMES = "a benchmark job's name follows from what is served, which is known only when the stack is deployed"
-_EVALUATION_KEYS = "an evaluation's key follows from what is served, which is known only when the stack is deployed"
 _JOBS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:ai-benchmark-job/optim-*"
-_PREFIX = "evaluations"
+_FOLDER = "evaluations"
 _SCHEDULES_ARN = "arn:${AWS::Partition}:scheduler:${AWS::Region}:${AWS::AccountId}:schedule-group/default"
 
 
@@ -141,20 +146,17 @@ class EvaluationService(Construct):
                 Statement("SendRequests", INVOKE_ACTIONS, targets),
                 *_describing(endpoint_arn, component_arn),
                 *training_statements(),
-                *(channel_statements(workload.prompts) if workload.prompts is not None else ()),
-                *_secret(workload.token_secret_arn),
-                *_records(store, ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")),
-                _listing(store),
-                Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,)),
+                *workload_statements(workload),
+                *_result_statements(store, ("s3:AbortMultipartUpload", *READ_WRITE)),
+                locate_statement(store),
                 *running_statements(in_vpc=in_vpc),
             ]
         )
-        kept = _records(store, ("s3:GetObject", "s3:PutObject"))
-        self._jobs.handler.permit([*kept, _listing(store)])
+        results = _result_statements(store, READ_WRITE)
+        self._jobs.handler.permit(results)
         self._jobs.watcher.permit(
             [
-                *kept,
-                _listing(store),
+                *results,
                 *_describing(endpoint_arn, component_arn),
                 Statement("UseWorkloads", ("sagemaker:CreateAIBenchmarkJob",), (workload_config_arn,)),
             ]
@@ -178,19 +180,9 @@ def _describing(endpoint_arn: Arn, component_arn: Arn | None) -> Sequence[Statem
     return statements
 
 
-def _listing(store: IArtifactStore) -> Statement:
-    return Statement("ListEvaluations", ("s3:ListBucket",), (store.bucket_arn,), prefixes=(f"{_PREFIX}/*",))
-
-
-def _secret(arn: str | None) -> Sequence[Statement]:
-    return [] if arn is None else [Statement("ReadToken", ("secretsmanager:GetSecretValue",), (arn,))]
-
-
-def _records(store: IArtifactStore, actions: tuple[str, ...]) -> Sequence[Statement]:
-    kept = [
-        Statement("Evaluations", actions, (f"{store.bucket_arn}/{_PREFIX}/*",), wildcard=_EVALUATION_KEYS),
+def _result_statements(store: IArtifactStore, actions: tuple[str, ...]) -> Sequence[Statement]:
+    reason = "an evaluation's key follows from what is served, which is known only when the stack is deployed"
+    return [
+        *folder_statements(store, "Evaluations", _FOLDER, actions, wildcard=reason, key_sid="EncryptEvaluations"),
+        list_statement(store, "ListEvaluations", _FOLDER),
     ]
-    if store.encryption_key_arn is not None:
-        encrypt = ("kms:Decrypt", "kms:GenerateDataKey")
-        kept.append(Statement("EncryptEvaluations", encrypt, (store.encryption_key_arn,)))
-    return kept

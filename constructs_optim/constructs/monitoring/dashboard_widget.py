@@ -196,9 +196,9 @@ def _substituted(text: str, names: Mapping[str, str], texts: Mapping[str, str]) 
 
     parts: list[str] = []
     end = 0
-    for found in replaced.finditer(text):
-        parts += [text[end : found.start()].replace("${", "${!"), placeholder(found[0])]
-        end = found.end()
+    for match in replaced.finditer(text):
+        parts += [text[end : match.start()].replace("${", "${!"), placeholder(match[0])]
+        end = match.end()
     parts.append(text[end:].replace("${", "${!"))
     template = "".join(parts)
     return {"Fn::Sub": [template, variables] if variables else template}

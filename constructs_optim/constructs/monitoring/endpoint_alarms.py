@@ -127,11 +127,11 @@ class EndpointAlarms(Construct):
             scope: the construct to create them in.
             id: its id in that scope.
             served: what serves the model.
-            endpoint: what people call it in the alarms' descriptions, for instance its path.
+            endpoint: its name in the alarms' descriptions, for instance its path.
             capacity: requests in flight that each instance or copy is sized for.
             alarms: which there are, and how they are tuned. Default: all but the one on latency.
             scales_to_zero: whether there may be no copy at all. Default: there is always one.
-            is_asynchronous: whether requests wait in a queue. Default: they are answered at once.
+            is_asynchronous: whether requests wait in a queue. Default: they are served at once.
             runs_jobs: whether optimization jobs of the stack can fail. Default: they can.
             evaluation_concurrency: users at the same time in one of the evaluations that are published; with it, an
                 alarm watches that they go on. Default: there are no evaluations.
@@ -202,7 +202,7 @@ class EndpointAlarms(Construct):
     def rollback_alarm_names(self) -> list[str]:
         """The names of those that say a deployment has broken the endpoint: errors, latency and lost capacity.
 
-        They are tokens: what is given one waits for the alarm.
+        They are tokens: what uses one waits for the alarm.
         """
         return [resource.ref for _, resource in self._rolling_back]
 
@@ -220,14 +220,6 @@ class EndpointAlarms(Construct):
             ValueError: for more than 5 actions.
         """
         self._add_actions("alarm_actions", actions)
-
-    def add_ok_action(self, *actions: AlarmAction) -> None:
-        """Do more when all is right again.
-
-        Raises:
-            ValueError: for more than 5 actions.
-        """
-        self._add_actions("ok_actions", actions)
 
     def watch(
         self,
@@ -259,8 +251,10 @@ class EndpointAlarms(Construct):
             before, resource = self._alarms[alarm.name]
             if alarm != before:
                 self._alarms[alarm.name] = alarm, resource
-                for name, value in _properties(alarm, alarm.description(self._endpoint, self._runbook)).items():
-                    setattr(resource, name, value)
+                resource.alarm_description = alarm.description(self._endpoint, self._runbook)
+                resource.datapoints_to_alarm = alarm.datapoints_to_alarm
+                resource.evaluation_periods = alarm.evaluation_periods
+                resource.threshold = alarm.threshold
 
     def _declare(self, alarm: Alarm) -> cloudwatch.CfnAlarm:
         resource = cloudwatch.CfnAlarm(
@@ -278,7 +272,7 @@ class EndpointAlarms(Construct):
         return f"{self._name_prefix}-{alarm.id}"
 
     def _compared(self, alarm: Alarm) -> dict[str, Any]:
-        """The one metric that an alarm compares, or the metric math with what it is made of."""
+        """The one metric that an alarm compares, or its metric math with the operands."""
         if len(alarm.queries) == 1:
             (query,) = alarm.queries
             return _single(self._series(query), query.statistic, alarm.period_seconds)
@@ -333,13 +327,13 @@ class _JobAlarm(Construct):
     @staticmethod
     def of(scope: Construct, settings: AlarmSettings, runbook: str) -> _JobAlarm:
         """The alarm of ``scope``'s stack, created on first use."""
-        found = StackContext.of(scope).singleton(_JobAlarm, lambda stack: _JobAlarm(stack, settings, runbook))
-        if found.settings != settings:
+        alarm = StackContext.of(scope).singleton(_JobAlarm, lambda stack: _JobAlarm(stack, settings, runbook))
+        if alarm.settings != settings:
             raise ValueError(
                 f"{scope.node.path}: failed_job is {settings}, and another endpoint of the stack has "
-                f"{found.settings}; a stack has one alarm on failed jobs: give the same, or False for one of them"
+                f"{alarm.settings}; a stack has one alarm on failed jobs: give the same, or False for one of them"
             )
-        return found
+        return alarm
 
     def add_actions(self, kind: str, actions: Sequence[AlarmAction]) -> None:
         """Do what endpoints ask for, each action once."""

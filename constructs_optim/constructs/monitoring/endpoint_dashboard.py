@@ -61,7 +61,7 @@ class EndpointDashboard(Construct):
             id: its id in that scope.
             endpoint_name: the endpoint's name; may be a token.
             variant_name: the production variant's name.
-            plan: what the recipe came to. Default: that of ``artifact``.
+            plan: the plan of the recipe. Default: that of ``artifact``.
             artifact: what is served; with it, the dashboard has the history of its jobs. Default: not known.
             dashboard_name: default: CloudFormation makes one up.
             discount: what a savings plan takes off the price, as a share. Default: 0.
@@ -299,7 +299,7 @@ class EndpointDashboard(Construct):
             names[served.artifact_key] = texts[served.artifact_key] = "ArtifactKey"
         if self._artifact is not None:
             names[self._artifact.artifact_store.bucket_name] = "ArtifactBucket"
-        # Tokens are found as such; they stand in no text.
+        # Tokens have placeholders of their own.
         known = {text: name for text, name in texts.items() if not is_token(text)}
         return dashboard_body(self.segments, names, known)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from aws_cdk import Stack, Token
+from aws_cdk import Resource, Token
 
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.metrics import MetricDefinition
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from aws_cdk import Duration
     from aws_cdk import aws_cloudwatch as cloudwatch
-    from constructs import Construct
 
 
 class MetricOptions(TypedDict, total=False):
@@ -39,23 +39,23 @@ class MetricOptions(TypedDict, total=False):
     visible: bool
 
 
-# What of it a math expression takes, and what the metrics that it calculates with do.
+# The options of a math expression, and of the metrics that it calculates with.
 _OF_EXPRESSIONS = ("color", "label", "period")
 _OF_OPERANDS = ("account", "period", "region", "stack_account", "stack_region")
 
 
-class EndpointMetrics:
-    """The metrics of an endpoint. Mixed into whatever knows what it serves.
+class MeasuredResource(Resource):
+    """A resource with an endpoint's metrics: an endpoint, or an inference component on one.
 
-    Every ``metric_...`` gives the metric as SageMaker publishes it: latencies in microseconds, utilization added up
-    over the GPUs or vCPUs of an instance. ``metric(name, as_shown=True)`` gives it in the unit that dashboards show.
-    docs/metrics.md has them all.
+    Every ``metric_...`` returns the metric as SageMaker publishes it: latencies in microseconds, utilization added up
+    over the GPUs or vCPUs of an instance; and raises a ``ValueError`` where SageMaker does not publish it for what is
+    served. ``metric(name, as_shown=True)`` returns it in the unit that dashboards show. docs/metrics.md has them all.
     """
 
     @property
+    @abstractmethod
     def served(self) -> ServedModel:
-        """What serves the model, by names that CloudWatch knows it by."""
-        raise NotImplementedError(f"{type(self).__name__} has to say what it serves")
+        """What serves the model, by the names in CloudWatch."""
 
     def metric(
         self, name: str, *, as_shown: bool = False, **options: Unpack[MetricOptions]
@@ -117,19 +117,11 @@ class EndpointMetrics:
         return self._published("overhead_latency", options)
 
     def metric_first_chunk_latency(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Time to a streaming response's first chunk, in microseconds; not of inference components.
-
-        Raises:
-            ValueError: for an inference component.
-        """
+        """Time to a streaming response's first chunk, in microseconds; not of inference components."""
         return self._published("first_chunk_latency", options)
 
     def metric_first_chunk_model_latency(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """The model's share of the time to the first chunk, in microseconds; not of inference components.
-
-        Raises:
-            ValueError: for an inference component.
-        """
+        """The model's share of the time to the first chunk, in microseconds; not of inference components."""
         return self._published("first_chunk_model_latency", options)
 
     def metric_concurrent_requests(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
@@ -137,39 +129,27 @@ class EndpointMetrics:
         return self._published("concurrent_requests", options)
 
     def metric_invocation_4xx_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Requests that the model answered with a 4xx status. Default statistic: Sum."""
+        """Requests with a 4xx status from the model. Default statistic: Sum."""
         return self._published("invocation_4xx_errors", options)
 
     def metric_invocation_5xx_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Requests that the model answered with a 5xx status. Default statistic: Sum."""
+        """Requests with a 5xx status from the model. Default statistic: Sum."""
         return self._published("invocation_5xx_errors", options)
 
     def metric_invocation_model_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Requests without a 2xx answer, broken connections and timeouts included. Default statistic: Sum."""
+        """Requests without a 2xx response, broken connections and timeouts included. Default statistic: Sum."""
         return self._published("invocation_model_errors", options)
 
     def metric_mid_stream_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Streaming responses that failed after they had begun; not of inference components. Default statistic: Sum.
-
-        Raises:
-            ValueError: for an inference component.
-        """
+        """Streaming responses that failed after they had begun; not of inference components. Default statistic: Sum."""
         return self._published("mid_stream_errors", options)
 
     def metric_gpu_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """How busy the GPUs are: 100 % for each GPU of an instance; of a component, 100 % for all it has.
-
-        Raises:
-            ValueError: for instances without GPUs.
-        """
+        """How busy the GPUs are: 100 % for each GPU of an instance; of a component, 100 % for all it has."""
         return self._published("gpu_utilization", options)
 
     def metric_gpu_memory_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """How full the GPUs' memory is: 100 % for each GPU of an instance; of a component, 100 % for all it has.
-
-        Raises:
-            ValueError: for instances without GPUs.
-        """
+        """How full the GPUs' memory is: 100 % for each GPU of an instance; of a component, 100 % for all it has."""
         return self._published("gpu_memory_utilization", options)
 
     def metric_cpu_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
@@ -242,13 +222,8 @@ class EndpointMetrics:
     @property
     def _published_in(self) -> dict[str, str]:
         """The account and region of the metrics, as far as they are known: another stack may draw them."""
-        stack = Stack.of(cast("Construct", self))
-        return resolved(account=stack.account, region=stack.region)
-
-
-def resolved(**names: str) -> dict[str, str]:
-    """Those of the names that are no tokens."""
-    return {key: name for key, name in names.items() if not Token.is_unresolved(name)}
+        environment = {"account": self.env.account, "region": self.env.region}
+        return {name: value for name, value in environment.items() if not Token.is_unresolved(value)}
 
 
 def _math(

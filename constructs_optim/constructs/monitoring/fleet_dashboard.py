@@ -40,7 +40,7 @@ class FleetEndpoint:
     """An endpoint of a fleet, by the names that CloudWatch knows it by.
 
     Attributes:
-        label: what people call it.
+        label: its name on the dashboard.
         served: what serves its model.
         region: where it is. Default: the dashboard's own.
         account: whose it is; the dashboard's account has to be a monitoring account of it. Default: the same.
@@ -107,7 +107,7 @@ class FleetDashboard(Construct):
 
         Args:
             endpoint: an endpoint of this library, or a ``FleetEndpoint`` for any other.
-            label: what people call it. Default: its path in the app.
+            label: its name on the dashboard. Default: its path in the app.
             instance_price_per_hour: of one of its instances, in US dollars. Default: no costs are shown.
 
         Raises:

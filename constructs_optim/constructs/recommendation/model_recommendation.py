@@ -13,12 +13,14 @@ from constructs_optim.constructs.artifacts import model_source
 from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
 from constructs_optim.constructs.artifacts.execution_role import UserRole, running_statements
 from constructs_optim.constructs.artifacts.planned_recipe import shown
-from constructs_optim.constructs.evaluation.inference_optimization import (
+from constructs_optim.constructs.evaluation.benchmark_jobs import (
     passing_statement,
     training_statements,
     trying_statements,
+    workload_config,
+    workload_config_name,
+    workload_statements,
 )
-from constructs_optim.constructs.evaluation.workload_config import workload_config, workload_config_name
 from constructs_optim.constructs.stack.custom_resource import (
     LONGEST_WAIT_SECONDS,
     RESPONSE_SECONDS,
@@ -207,11 +209,9 @@ class ModelRecommendation(Construct):
         return self._signal.part(part)
 
     def _execution_statements(self, source: S3Source) -> list[Statement]:
-        prompts, secret = self.workload.prompts, self.workload.token_secret_arn
         return [
             *model_source.read_statements(source),
-            *(model_source.channel_statements(prompts) if prompts is not None else ()),
-            *([Statement("ReadToken", ("secretsmanager:GetSecretValue",), (secret,))] if secret is not None else ()),
+            *workload_statements(self.workload),
             *output_statements(self.artifact_store),
             *trying_statements(),
             *training_statements(),

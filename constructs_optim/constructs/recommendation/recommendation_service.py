@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts import model_source
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
+from constructs_optim.constructs.artifacts.execution_role import (
+    READ_WRITE,
+    folder_statements,
+    list_statement,
+    locate_statement,
+)
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.stack.job_runner import JobRunner
 from constructs_optim.constructs.stack.permissions import (
@@ -23,7 +27,7 @@ _ID = "RecommendationService"
 _JOB_NAMES = "a recommendation job's name follows from what is asked, which is known only when the stack is deployed"
 _KEYS = "a recommendation's key follows from what is asked, which is known only when the stack is deployed"
 _JOBS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:ai-recommendation-job/optim-*"
-_PREFIX = "recommendations"
+_FOLDER = "recommendations"
 
 
 class RecommendationService(Construct):
@@ -68,31 +72,24 @@ class RecommendationService(Construct):
                 Statement("UseWorkloads", ("sagemaker:CreateAIRecommendationJob",), (workload_config_arn,)),
                 pass_role_statement("PassRole", role_arn),
                 *model_source.lookup_statements(source),
-                *record_statements(store, ("s3:GetObject", "s3:PutObject")),
+                *result_statements(store, READ_WRITE),
                 # GetObject of an absent object returns 403 instead of 404 to whoever may not list it.
-                _list_statement(store),
+                list_statement(store, "ListRecommendations", _FOLDER),
             ]
         )
-        self._jobs.watcher.permit(record_statements(store, ("s3:PutObject",)))
+        self._jobs.watcher.permit(result_statements(store, ("s3:PutObject",)))
 
 
-def record_statements(store: IArtifactStore, actions: tuple[str, ...]) -> Sequence[Statement]:
+def result_statements(store: IArtifactStore, actions: tuple[str, ...]) -> list[Statement]:
     """Read or write below ``recommendations/`` of a store."""
-    kept = [Statement("Recommendations", actions, (f"{store.bucket_arn}/{_PREFIX}/*",), wildcard=_KEYS)]
-    if store.encryption_key_arn is not None:
-        encrypt = ("kms:Decrypt", "kms:GenerateDataKey") if "s3:GetObject" in actions else ("kms:GenerateDataKey",)
-        kept.append(Statement("EncryptRecommendations", encrypt, (store.encryption_key_arn,)))
-    return kept
-
-
-def _list_statement(store: IArtifactStore) -> Statement:
-    return Statement("ListRecommendations", ("s3:ListBucket",), (store.bucket_arn,), prefixes=(f"{_PREFIX}/*",))
+    sid, key_sid = "Recommendations", "EncryptRecommendations"
+    return folder_statements(store, sid, _FOLDER, actions, wildcard=_KEYS, key_sid=key_sid)
 
 
 def output_statements(store: IArtifactStore) -> list[Statement]:
     """What a job's role does below ``recommendations/`` of a store."""
     return [
-        *record_statements(store, ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")),
-        _list_statement(store),
-        Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,)),
+        *result_statements(store, ("s3:AbortMultipartUpload", *READ_WRITE)),
+        list_statement(store, "ListRecommendations", _FOLDER),
+        locate_statement(store),
     ]

@@ -40,6 +40,8 @@ from .step_scaling import StepScaling, WakeUp
 if TYPE_CHECKING:
     from aws_cdk import aws_cloudwatch as cloudwatch
 
+    from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
+
 
 class EndpointScaling(ScalingSchedules, Construct):
     """The range an endpoint scales in; each ``on_...`` adds a policy that moves it within the range.
@@ -58,7 +60,8 @@ class EndpointScaling(ScalingSchedules, Construct):
         max_capacity: int,
         defaults: ScalingDefaults | None = None,
         wake_cooldown: Duration | None = None,
-        on_change: Callable[[EndpointScaling], None] | None = None,
+        alarms: EndpointAlarms | None = None,
+        set_range: Callable[[int, int], None] | None = None,
     ) -> None:
         """Register the variant, or the inference component, as a scalable target.
 
@@ -70,7 +73,8 @@ class EndpointScaling(ScalingSchedules, Construct):
             max_capacity: the most.
             defaults: what follows from the plan. Default: every policy needs its target.
             wake_cooldown: with no copies, pause after one was started for a request. Default: 10 minutes.
-            on_change: told each time the range of copies or the target of concurrency changes.
+            alarms: the alarms that follow the range and the target of concurrency. Default: none.
+            set_range: takes a range that a schedule has widened, or refuses it. Default: any range is fine.
 
         Raises:
             RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``.
@@ -79,7 +83,7 @@ class EndpointScaling(ScalingSchedules, Construct):
         refuse(check(asked))
         super().__init__(scope, id)
         self._scaled, self._defaults, self._wake_cooldown = target, defaults, wake_cooldown
-        self._asked, self._on_change = asked, on_change or (lambda _: None)
+        self._asked, self._alarms, self._set_range = asked, alarms, set_range
         # Ids of the constructs below this one.
         self._ids = ["Target", WakeUp.ID]
         self._scheduled: list[dict[str, Any]] = []
@@ -148,7 +152,7 @@ class EndpointScaling(ScalingSchedules, Construct):
             options,
         )
         self._concurrency = chosen if is_known(chosen) else None
-        self._on_change(self)
+        self._update_alarms()
         return self
 
     @knows_its_arguments
@@ -345,7 +349,13 @@ class EndpointScaling(ScalingSchedules, Construct):
             self._most = max(self._most, most)
         self._wake_from_zero(least, most)
         if before != self.capacity_range:
-            self._on_change(self)
+            if self._set_range is not None:
+                self._set_range(*self.capacity_range)
+            self._update_alarms()
+
+    def _update_alarms(self) -> None:
+        if self._alarms is not None:
+            self._alarms.watch(capacity=self.capacity, scales_to_zero=self.scales_to_zero)
 
     def _wake_from_zero(self, least: int | None, most: int | None) -> None:
         """Have a copy started for requests where a range allows for none, and for some: 0 to 0 is stopped."""

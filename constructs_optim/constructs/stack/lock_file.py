@@ -10,10 +10,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from aws_cdk import Annotations
+from aws_cdk import Annotations, Stack
 from constructs import Construct
 
 from constructs_optim.recipe.lock import LOCK_FILE, Lock
+
+from .stack_context import StackContext
 
 LOCK_FILE_CONTEXT = "constructs-optim:lock-file"
 """Context key of another path than ``optim.lock.json`` in the current folder."""
@@ -50,5 +52,10 @@ def record_containers(scope: Construct, containers: Mapping[str, str]) -> None:
         Annotations.of(scope).add_info(f"{path} records {', '.join(added)}: commit it with the app")
 
 
+class _LockFile:
+    def __init__(self, stack: Stack) -> None:
+        self.path = Path(stack.node.try_get_context(LOCK_FILE_CONTEXT) or LOCK_FILE)
+
+
 def _path(scope: Construct) -> Path:
-    return Path(scope.node.try_get_context(LOCK_FILE_CONTEXT) or LOCK_FILE)
+    return StackContext.of(scope).singleton(_LockFile, _LockFile).path

@@ -10,6 +10,8 @@ from constructs import Construct
 
 from constructs_optim.recipe.named_arguments import knows_its_arguments
 
+from .stack_context import StackContext
+
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
 
@@ -62,9 +64,8 @@ class Network:
                 raise ValueError("vpc_subnets and security_groups need the vpc they belong to: pass vpc as well")
             return None
         groups = options.with_shared_security_groups(scope).security_groups or ()
-        subnets = options.vpc_subnets._values if options.vpc_subnets is not None else {}  # noqa: SLF001
-        chosen = options.vpc.select_subnets(**subnets)
-        return Network(tuple(chosen.subnet_ids), tuple(group.security_group_id for group in groups))
+        subnet_ids = StackContext.of(scope).subnet_ids(options.vpc, options.vpc_subnets)
+        return Network(subnet_ids, tuple(group.security_group_id for group in groups))
 
     def to_property(self, security_groups_name: str) -> dict[str, list[str]]:
         """A ``VpcConfig`` property in the spelling of the API (``SecurityGroupIds``) or of a construct."""

@@ -25,11 +25,15 @@ Arn = str | Mapping[str, Any]
 NO_RESOURCES = "the service knows no resource-level permission for it (IAM service authorization reference)"
 """The reason for ``Resource: "*"``."""
 
+INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
+"""What whoever sends requests to an endpoint does."""
 KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
 """What reading and writing objects takes of the KMS key that encrypts them."""
 # API reference, OutputDataConfig.KmsKeyId: "the SageMaker execution role must include permissions to call kms:Encrypt".
 JOB_KEY_ACTIONS = ("kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey")
 """What SageMaker needs of the key that encrypts a job's output."""
+INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
+"""The actions of requests to an endpoint, with and without response streaming."""
 
 MOST_INLINE_CHARACTERS = 10_240
 """Of all inline policies of a role together; IAM does not count white space."""

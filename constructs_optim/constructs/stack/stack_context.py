@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import jsii
@@ -17,6 +17,9 @@ from aws_cdk import Aws, Fn, IAnyProducer, IResolvable, IResolveContext, IStable
 from constructs import Construct, IConstruct
 
 from constructs_optim.recipe.errors import shown
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_ec2 as ec2
 
 # How the CDK writes a token in text (aws-cdk-lib/core/lib/private/encoding.ts).
 TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]+\]\}")
@@ -63,6 +66,7 @@ class StackContext:
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
         self._singletons: dict[type, Any] = {}
+        self._subnet_ids: list[tuple[ec2.IVpc, ec2.SubnetSelection | None, tuple[str, ...]]] = []
 
     @staticmethod
     def of(scope: IConstruct) -> StackContext:
@@ -104,6 +108,15 @@ class StackContext:
     def resolve(self, text: str) -> Any:
         """``stack.resolve`` of text: what its tokens stand for."""
         return self.stack.resolve(text) if is_token(text) else text
+
+    def subnet_ids(self, vpc: ec2.IVpc, selection: ec2.SubnetSelection | None) -> tuple[str, ...]:
+        """The ids of the subnets of ``vpc`` that are selected: an endpoint and its jobs are in the same."""
+        for known_vpc, known_selection, ids in self._subnet_ids:
+            if known_vpc is vpc and known_selection is selection:
+                return ids
+        selected = vpc.select_subnets(**(selection._values if selection is not None else {}))  # noqa: SLF001
+        self._subnet_ids.append((vpc, selection, tuple(selected.subnet_ids)))
+        return self._subnet_ids[-1][2]
 
     def singleton(self, kind: type[_Singleton], create: Callable[[Stack], _Singleton]) -> _Singleton:
         """The one ``kind`` of this stack, created on first use."""

@@ -9,9 +9,8 @@ from typing import Any
 from aws_cdk import Duration, RemovalPolicy, Size
 
 from constructs_optim.recipe import Violation
-from constructs_optim.recipe.arguments import Arguments, WrongKind
 from constructs_optim.recipe.hosting.alarms import Alarms
-from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.settings import Settings
 
 from .refusal import refuse
 
@@ -28,17 +27,17 @@ class Kind:
     example: Callable[[Any], str]
     several: bool = False
 
-    def wrong(self, location: str, given: Any) -> list[WrongKind]:
+    def wrong(self, location: str, given: Any) -> list[Violation]:
         """What of ``given`` is something else; nothing that is None."""
         if given is None:
             return []
         if not self.several:
-            return [] if self.accepts(given) else [WrongKind(location, given, self.wanted, self.example(given))]
+            return [] if self.accepts(given) else [_violation(location, given, self.wanted, self.example(given))]
         if isinstance(given, str) or not isinstance(given, Sequence):
             one = "..." if self.accepts(given) else self.example(given)
-            return [WrongKind(location, given, f"a list, each of which is {self.wanted}", f"{location}=[{one}]")]
+            return [_violation(location, given, f"a list, each of which is {self.wanted}", f"{location}=[{one}]")]
         return [
-            WrongKind(f"{location}[{place}]", each, self.wanted, self.example(each))
+            _violation(f"{location}[{place}]", each, self.wanted, self.example(each))
             for place, each in enumerate(given)
             if not self.accepts(each)
         ]
@@ -51,12 +50,12 @@ def wrong_kinds(*, place: str = "", **given: Any) -> list[Violation]:
         place: what stands before their names in a violation, such as ``on_concurrency.``.
         given: the arguments by their names.
     """
-    found: list[WrongKind] = []
+    found: list[Violation] = []
     for name, value in given.items():
         kind = _KINDS.get(name)
         if kind is not None:
             found += kind.wrong(f"{place}{name}", value)
-    return check(Arguments(found)) if found else []
+    return found
 
 
 def refuse_wrong_kinds(*, place: str = "", **given: Any) -> None:
@@ -66,6 +65,17 @@ def refuse_wrong_kinds(*, place: str = "", **given: Any) -> None:
         RecipeError: where it finds something.
     """
     refuse(wrong_kinds(place=place, **given))
+
+
+def _violation(location: str, value: Any, wanted: str, example: str) -> Violation:
+    return Violation(
+        rule=Settings.rule,
+        location=location,
+        value=value,
+        reason=f"this takes {wanted}",
+        suggestion=example,
+        link=Settings.rule_link,
+    )
 
 
 def _has(*attributes: str) -> Callable[[Any], bool]:

@@ -15,6 +15,8 @@ class InstanceRow:
     """An accelerated instance type. Memory is in MiB, for one accelerator where it says so; NVMe in GB.
 
     ``memory_bandwidth`` is that of one accelerator, in GB a second, as its maker says it at most.
+    ``compute_capability`` is NVIDIA's version of a GPU's features; None of other accelerators. ``sdk_lists``: whether
+    the SageMaker SDK lists the family for optimization.
 
     ``hosts_endpoints``, ``runs_optimization`` and ``runs_training`` tell whether the API accepts it for an endpoint's
     variant, as the deployment instance type of an optimization job, and for a training job.
@@ -33,6 +35,8 @@ class InstanceRow:
     runs_optimization: bool
     runs_training: bool
     memory_bandwidth: float
+    sdk_lists: bool
+    compute_capability: float | None = None
     cores_per_accelerator: int = 1
 
     @property
@@ -50,10 +54,8 @@ class InstanceRow:
 def by_name() -> MappingProxyType[str, InstanceRow]:
     """Every catalogued accelerated instance type."""
     data = load("instances")
-    speeds = data["memory_bandwidth"]
-    return MappingProxyType(
-        {row["name"]: InstanceRow(**row, memory_bandwidth=speeds[row["family"]]) for row in data["accelerated"]}
-    )
+    families = data["families"]
+    return MappingProxyType({row["name"]: InstanceRow(**row, **families[row["family"]]) for row in data["accelerated"]})
 
 
 @cache

@@ -25,29 +25,20 @@ class License:
 class ModelRow:
     """One JumpStart model. A column is None where the source leaves it blank.
 
+    ``supports`` has the techniques that the sources say yes to, by their names there, and ``pre_compiled`` where
+    SageMaker has the compiled artifact.
+
     ``parameters_billion`` is the vendor's own figure, ``weight_bits`` how the weights are stored, ``stored_gb`` their
     size where these two do not tell. ``layers``, ``key_value_heads`` and ``head_dimension`` give that of the KV cache;
     ``full_attention_layers`` keep all tokens of a request, the others those of a short window. ``hidden_size`` and
     ``vocabulary_size`` give that of prediction heads and of embeddings: one matrix where they are tied, two otherwise.
     ``attention_heads`` are those of queries, ``max_position`` is the longest request that the model is configured for,
-    in tokens. ``active_parameters_billion`` are those that one token takes, of a mixture of experts. ``trainable``:
-    whether the training code of this library is for it.
+    in tokens. ``active_parameters_billion`` are those that one token takes, of a mixture of experts.
     """
 
     model_id: str
     family: str
-    quantization: bool | None = None
-    speculative_decoding: bool | None = None
-    sagemaker_draft_model: bool | None = None
-    pre_optimized: bool = False
-    pre_compiled: bool = False
-    fp8: bool | None = None
-    smoothquant: bool | None = None
-    fast_load: bool | None = None
-    neuron: bool | None = None
-    tensorrt_llm: bool | None = None
-    eagle: bool | None = None
-    trainable: bool | None = None
+    supports: frozenset[str] = frozenset()
     gated: bool | None = None
     license: License | None = None
     parameters_billion: float | None = None
@@ -63,10 +54,6 @@ class ModelRow:
     full_attention_layers: int | None = None
     stored_gb: float | None = None
     active_parameters_billion: float | None = None
-
-    def supports(self, column: str) -> bool | None:
-        """What the source says of a technique's column."""
-        return getattr(self, column)
 
     @property
     def key_value_bytes_a_token(self) -> int | None:
@@ -107,12 +94,14 @@ def override(model_id: str, **columns: Any) -> ModelRow:
         **columns: columns of :class:`ModelRow`; those that are not named keep what the catalog says, if anything.
 
     Raises:
-        ValueError: for a column that is none.
+        ValueError: for an unknown column.
     """
     known = set(ModelRow.__dataclass_fields__) - {"model_id"}
     unknown = sorted(set(columns) - known)
     if unknown:
         raise ValueError(f"a model has no column {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    if "supports" in columns:
+        columns = {**columns, "supports": frozenset(columns["supports"])}
     _overrides[model_id] = {**_overrides.get(model_id, {}), **columns}
     return by_id()[model_id]
 
@@ -136,8 +125,8 @@ def _catalogued() -> MappingProxyType[str, ModelRow]:
     return MappingProxyType({row["model_id"]: _row(row, data["families"]) for row in data["models"]})
 
 
-def _row(raw: dict[str, Any], families: dict[str, dict[str, bool | None]]) -> ModelRow:
-    columns: dict[str, Any] = {**families[raw["family"]], **raw, **raw.get("overrides", {})}
-    columns.pop("overrides", None)
+def _row(raw: dict[str, Any], families: dict[str, list[str]]) -> ModelRow:
+    columns = dict(raw)
+    supports = {*families[raw["family"]], *columns.pop("supports")} - {*columns.pop("lacks", ())}
     licence = columns.pop("license")
-    return ModelRow(**columns, license=License(**licence) if licence else None)
+    return ModelRow(**columns, supports=frozenset(supports), license=License(**licence) if licence else None)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from constructs_optim.recipe.model import is_token
 from constructs_optim.recipe.named_arguments import knows_its_arguments
+from constructs_optim.recipe.tokens import is_token
 
 CHANNEL = "prompts"
 """The name of the channel that prompts of the user's own come in."""

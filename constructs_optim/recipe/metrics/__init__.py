@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.catalog.instances import InstanceRow
-from constructs_optim.recipe.catalog.matching import close_matches
+from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.metrics.definition import (
     EVALUATION_NAMESPACE,
     MetricDefinition,

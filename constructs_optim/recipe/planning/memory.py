@@ -183,12 +183,11 @@ def _is_served_by_vllm(recipe: Recipe) -> bool:
 
 def smallest_fit(recipe: Recipe, found: MemoryEstimate) -> str | None:
     """The instance type with the least accelerator memory that holds it, of those its techniques run on."""
-    families = [t.tested_families | t.other_families for _, t in recipe.known_techniques]
     fitting = [
         row
         for row in instances.by_name().values()
         if row.hosts_endpoints
-        and all(row.family in allowed for allowed in families)
+        and all(recipe.runs_on(technique, row) for _, technique in recipe.known_techniques)
         and row.total_accelerator_memory_gb * USABLE >= found.total_gb
     ]
     smallest = instances.smallest(fitting)
@@ -198,21 +197,12 @@ def smallest_fit(recipe: Recipe, found: MemoryEstimate) -> str | None:
 def _requests(recipe: Recipe, techniques: list[Technique]) -> tuple[int, int]:
     """Requests in flight and their length: as compiled, as the environment says, or what is usual."""
     given = recipe.variables
-    batch = next(filter(None, (_checked(t.batch_size) for t in techniques)), None)
-    length = next(filter(None, (_checked(t.sequence_length) for t in techniques)), None)
+    batch = next(filter(None, (t.batch_size() for t in techniques)), None)
+    length = next(filter(None, (t.sequence_length() for t in techniques)), None)
     return (
         batch or _number(given.get("OPTION_MAX_ROLLING_BATCH_SIZE")) or DEFAULT_BATCH_SIZE,
         length or _number(given.get(MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH,
     )
-
-
-def _checked(number: object) -> int | None:
-    """A technique's number where it is one: its settings may not have been checked yet."""
-    try:
-        found = number() if callable(number) else None
-    except TypeError:
-        return None
-    return found if isinstance(found, int) and not isinstance(found, bool) and 0 < found < 10**9 else None
 
 
 def _number(text: str | None) -> int | None:

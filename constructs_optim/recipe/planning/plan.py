@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from constructs_optim.medusa.settings import CODE_VERSION
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.errors import RecipeError, Violation
 from constructs_optim.recipe.keys import (
@@ -24,8 +22,8 @@ from constructs_optim.recipe.techniques import (
     Stage,
     Technique,
     Training,
-    settings,
 )
+from constructs_optim.training.settings import CODE_VERSION
 
 from .memory import MAX_MODEL_LEN, context, estimate
 from .plan_data import (
@@ -44,13 +42,6 @@ from .plan_data import (
 from .training_plan import CODE_CHANNEL, training_request
 
 _MODEL_PATH = "/opt/ml/model"
-_RUNTIME_SECONDS = {
-    Stage.FINE_TUNE: 86_400,
-    Stage.OPTIMIZE: 36_000,
-    Stage.SHARD: 36_000,
-    Stage.TRAIN_HEADS: 432_000,
-    Stage.TRAIN_MEDUSA_HEADS: 86_400,
-}
 # As the SageMaker SDK tags a model with a draft.
 _PROVIDER_TAG = "sagemaker-sdk:speculative-draft-model-provider"
 _PRE_COMPILED_FOR = frozenset({"ml.inf2.48xlarge", "ml.trn1.32xlarge"})
@@ -138,17 +129,17 @@ class _Planner:
         self.host, self.image_uri = host, f"{host}/{image.name}"
         self.max_runtime, self.identity = max_runtime, identity
         self.model: Model = recipe.model
-        self.techniques = [type(t).model_validate(settings(t)) for _, t in recipe.known_techniques]
+        self.techniques = [technique for _, technique in recipe.known_techniques]
         self.shared = {recipe.tensor_parallel_variable: str(degree)}
         # The stage of each job, in their order.
-        self.stages = sorted({t.stage for t in self.techniques} - {Stage.NONE})
+        self.stages = sorted({t.stage for t in self.techniques if t.stage is not None})
 
     def plan(self) -> Plan:
         jobs = self._jobs()
         return Plan(
             source=self._source(),
             techniques=tuple(
-                TechniquePlan(kind=t.kind, method=t.method, label=t.label, settings=t.model_dump(mode="json"))
+                TechniquePlan(kind=t.kind, name=t.name, label=t.label, settings=t.model_dump(mode="json"))
                 for t in self.techniques
             ),
             instance_type=self.instance.name,
@@ -175,10 +166,9 @@ class _Planner:
 
     def _jobs(self) -> tuple[JobPlan, ...]:
         jobs: list[JobPlan] = []
-        with_jobs = (t for t in self.techniques if t.stage is not Stage.NONE)
-        ordered = sorted(with_jobs, key=lambda t: (t.stage, t.place_in_job))
-        for stage, members in groupby(ordered, key=lambda t: t.stage):
-            jobs.append(self._job(stage, list(members), jobs))
+        for stage in self.stages:
+            members = sorted((t for t in self.techniques if t.stage == stage), key=lambda t: t.order_in_job)
+            jobs.append(self._job(stage, members, jobs))
         return tuple(jobs)
 
     def _job(self, stage: Stage, members: list[Technique], before: list[JobPlan]) -> JobPlan:
@@ -188,7 +178,7 @@ class _Planner:
             canonical(
                 {
                     "schema": KEY_SCHEMA,
-                    "techniques": [[t.kind, t.method, t.deciding_settings()] for t in members],
+                    "techniques": [[t.kind, t.name, t.deciding_settings()] for t in members],
                     **particular.decides,
                 }
             )
@@ -198,7 +188,7 @@ class _Planner:
         declared = [before[-1].deployment_hash if before else self._declared()]
         declared += [self.identity(read.uri) for read in reads]
         return JobPlan(
-            name="-".join(t.method.replace("_", "-") for t in members),
+            name="-".join(t.name.replace("_", "-") for t in members),
             recipe_key=recipe_key,
             artifact_key=self._artifact_key(recipe_key, before) if not reads else None,
             source=source,
@@ -228,7 +218,7 @@ class _Planner:
                 },
                 "pre_compiled": bool(
                     row is not None
-                    and row.pre_compiled
+                    and "pre_compiled" in row.supports
                     and self.instance.name in _PRE_COMPILED_FOR
                     and any(t.kind == "compilation" for t in members)
                 ),
@@ -266,7 +256,7 @@ class _Planner:
         )
 
     def _runtime(self, stage: Stage) -> int:
-        return self.max_runtime or _RUNTIME_SECONDS[stage]
+        return self.max_runtime or stage.runtime_seconds
 
     def _part(self, technique: Technique) -> dict[str, Any]:
         if not technique.takes_image:
@@ -292,7 +282,7 @@ class _Planner:
         channels = [channel for t in techniques if (channel := t.channel()) is not None]
         served_by_hub = any(t.hub_configuration for t in techniques)
         # Heads go beside the model; every other job's artifact is what is served.
-        artifacts = [place for place in range(len(jobs)) if self.stages[place] is not Stage.TRAIN_HEADS]
+        artifacts = [index for index in range(len(jobs)) if self.stages[index].makes_model]
         model: Source = ArtifactSource(job=artifacts[-1]) if artifacts else self._source()
         environment = {
             "HF_MODEL_ID": _MODEL_PATH,
@@ -328,14 +318,13 @@ class _Planner:
         match channel.kind:
             case "target_hub":
                 model = self.model
-                source = HubDraftSource(
-                    model_id=model.model_id, version=model.version, accept_eula=model.accept_eula is True
-                )
+                source = HubDraftSource(model_id=model.model_id, version=model.version, accept_eula=model.accept_eula)
             case "hub":
                 source = HubSource(model_id=channel.model_id, version=channel.version, accept_eula=channel.accept_eula)
             case "job":
-                source = ArtifactSource(job=self.stages.index(Stage.TRAIN_HEADS), suffix=channel.suffix)
-            case _:
+                beside = next(index for index, stage in enumerate(self.stages) if not stage.makes_model)
+                source = ArtifactSource(job=beside, suffix=channel.suffix)
+            case "s3":
                 source = S3Source(uri=channel.uri, accept_eula=channel.accept_eula)
         return ChannelPlan(name=channel.name, source=source)
 
@@ -344,14 +333,14 @@ class _Planner:
         if model.kind == "s3":
             return S3Source(
                 uri=model.uri,
-                accept_eula=model.accept_eula is True,
+                accept_eula=model.accept_eula,
                 encryption_key_arn=model.encryption_key_arn,
             )
         configuration = next((getattr(t, "config", None) for t in self.techniques if t.hub_configuration), None)
         return HubSource(
             model_id=model.model_id,
             version=model.version,
-            accept_eula=model.accept_eula is True,
+            accept_eula=model.accept_eula,
             configuration=configuration,
         )
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.keys import canonical, sha256
-from constructs_optim.recipe.model import is_token, without_tokens
-from constructs_optim.recipe.rules import Advice
+from constructs_optim.recipe.tokens import is_token, without_tokens
 
 from .memory import MemoryEstimate
 
@@ -168,7 +168,7 @@ class TechniquePlan(_Data):
     """A technique with every effective setting."""
 
     kind: str
-    method: str
+    name: str
     label: str
     settings: dict[str, Any]
 

@@ -22,7 +22,7 @@ from constructs_optim.recipe.planning.plan import plan, violations
 from constructs_optim.recipe.planning.plan_data import Plan
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.rules import all_rules, check
-from constructs_optim.recipe.techniques import PreOptimized, Technique
+from constructs_optim.recipe.techniques import REGISTRY, PreOptimized, Technique
 from constructs_optim.recipe.techniques.parsing import parse
 
 from . import reasons
@@ -47,19 +47,15 @@ PRICE = "price"
 HUB = "hub"
 """Stand for a rule's id where a price or the model's hub document is why a recipe is left out."""
 
-_SENSIBLE: tuple[tuple[str, ...], ...] = (
-    ("quantization=awq",),
-    ("quantization=fp8",),
-    ("speculative_decoding=sagemaker_draft",),
-    ("quantization=awq", "speculative_decoding=sagemaker_draft"),
-    ("quantization=fp8", "speculative_decoding=sagemaker_draft"),
-    ("compilation=tensorrt_llm",),
-    ("quantization=fp8", "compilation=tensorrt_llm"),
-    ("quantization=smoothquant", "compilation=tensorrt_llm"),
-    ("compilation=neuron",),
-    ("speculative_decoding=eagle",),
-)
-"""Techniques worth a try, as ``plan --technique`` takes them. Shards are left out: they start faster, not serve so."""
+
+def _recommended() -> list[tuple[str, ...]]:
+    """The techniques to try, as ``plan --technique`` takes them. Shards are not: they start faster, not serve so."""
+    return [
+        (f"{kind}={name}", *filter(None, [beside]))
+        for kind, techniques in REGISTRY.items()
+        for name, technique in techniques.items()
+        for beside in technique.recommended
+    ]
 
 
 def recommend(
@@ -135,16 +131,14 @@ def _configuration(techniques: tuple[str, ...]) -> str | None:
 
 def _techniques(configurations: Iterable[str]) -> list[tuple[str, ...]]:
     pre_optimized = [(f"pre_optimized,config={name}",) for name in [*configurations] or [DEFAULT_CONFIGURATION]]
-    return [*pre_optimized, *_SENSIBLE]
+    return [*pre_optimized, *_recommended()]
 
 
 def _technique(text: str) -> Technique:
     # A configuration's name is text, whatever it looks like; the parser would read numbers.
     if text.startswith("pre_optimized,config="):
-        return PreOptimized(text.partition("config=")[2])
-    parsed = parse(text)
-    assert isinstance(parsed, Technique)  # noqa: S101 - the texts are this module's own
-    return parsed
+        return PreOptimized(config=text.partition("config=")[2])
+    return parse(text)
 
 
 def _refuse_what_no_recipe_mends(model: Model, types: Iterable[str], region: str) -> None:
@@ -152,7 +146,7 @@ def _refuse_what_no_recipe_mends(model: Model, types: Iterable[str], region: str
     broken: dict[tuple[str, str], Violation] = {}
     for name in types:
         for found in violations(
-            model=model, techniques=[_technique(_SENSIBLE[0][0])], instance_type=name, region=region
+            model=model, techniques=[_technique(_recommended()[0][0])], instance_type=name, region=region
         ):
             about = found.location.partition(".")[0]
             if about in ("model", "region") or found.rule in ("OPT010", "OPT011"):
@@ -192,7 +186,7 @@ def _at_best(
     model: Model, memory: MemoryEstimate | None, instance_type: str, degree: int, price: float | None, wish: Wish
 ) -> AtBest | None:
     """What memory bandwidth allows: of a mixture of experts, one token reads its own experts alone."""
-    row, instance = models.find(model.model_id or ""), instances.by_name()[instance_type]
+    row, instance = models.find(model.model_id), instances.by_name()[instance_type]
     if memory is None or row is None or not row.parameters_billion:
         return None
     read = memory.weights_gb * (row.active_parameters_billion or row.parameters_billion) / row.parameters_billion
@@ -275,7 +269,7 @@ def _rank(candidate: Candidate, wish: Wish) -> tuple[object, ...]:
     benchmark, made = candidate.benchmark, candidate.plan
     figure = _figure(benchmark, candidate.price_per_hour, wish) if benchmark is not None else None
     instance = instances.by_name()[made.instance_type]
-    trains = any(technique.method == "eagle" for technique in made.techniques)
+    trains = any(technique.name == "eagle" for technique in made.techniques)
     return (
         figure is None,
         figure if figure is not None else 0.0,

@@ -5,7 +5,6 @@ Importing this package registers them all, in the order of their ids.
 
 from . import (
     alarm_rules,
-    argument_rules,
     benchmark_rules,
     component_rules,
     container_rules,
@@ -22,14 +21,12 @@ from . import (
     training_rules,
     update_rules,
 )
-from .registry import Advice, Rule, all_rules, check, warnings
+from .registry import Rule, all_rules, check, warnings
 
 __all__ = [
-    "Advice",
     "Rule",
     "alarm_rules",
     "all_rules",
-    "argument_rules",
     "benchmark_rules",
     "check",
     "component_rules",

@@ -9,7 +9,7 @@ from typing import Any
 from constructs_optim.recipe.catalog.resource_types import WORKLOAD_CONFIG, is_missing, regions_with
 from constructs_optim.recipe.evaluation import Benchmark
 from constructs_optim.recipe.hosting.scaling import is_known
-from constructs_optim.recipe.model import is_token
+from constructs_optim.recipe.tokens import is_token
 
 from .component_rules import TYPES_BY_REGION
 from .registry import Finding, rule

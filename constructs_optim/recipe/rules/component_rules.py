@@ -12,7 +12,7 @@ from constructs_optim.recipe.hosting import (
     Hosting,
     instances_for_copies,
 )
-from constructs_optim.recipe.model import is_token
+from constructs_optim.recipe.tokens import is_token
 
 from .hosting_rules import in_range
 from .registry import Finding, rule
@@ -98,7 +98,7 @@ def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
 def _drafts_are_served_by_variants(hosting: Hosting) -> Iterator[Finding]:
     for technique in hosting.known_techniques:
         if technique.variant_only and hosting.serves_components:
-            yield Finding("inference_component", technique.method, "inference_component=False, or a draft of your own")
+            yield Finding("inference_component", technique.name, "inference_component=False, or a draft of your own")
 
 
 @rule(
@@ -112,7 +112,7 @@ def _drafts_are_served_by_variants(hosting: Hosting) -> Iterator[Finding]:
 def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Finding]:
     if hosting.serves_components:
         return
-    needing = [technique.method for technique in hosting.known_techniques if technique.inference_component]
+    needing = [technique.name for technique in hosting.known_techniques if technique.inference_component]
     if needing or hosting.components or hosting.adapters or not hosting.has_model:
         what = needing[0] if needing else hosting.inference_component
         yield Finding("inference_component", what, "OptimizedEndpoint(..., inference_component=True)")

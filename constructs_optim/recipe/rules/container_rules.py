@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.given import is_mapping
 from constructs_optim.recipe.lock import LOCK_FILE
-from constructs_optim.recipe.model import is_token
 from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.techniques import settings
+from constructs_optim.recipe.tokens import is_token
 
 from .registry import Finding, rule
 
@@ -32,7 +31,7 @@ _ADDED = 2
 )
 def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     if recipe.known_techniques and images.select(recipe.capabilities) is None:
-        methods = [technique.method for _, technique in recipe.known_techniques]
+        methods = [technique.name for _, technique in recipe.known_techniques]
         yield Finding(
             "techniques", methods, "fewer techniques; `constructs-optim catalog images` lists what each image can do"
         )
@@ -99,11 +98,7 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
 )
 def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in recipe.known_techniques:
-        try:
-            variables = technique.job_environment()
-        except (TypeError, ValueError, AttributeError):
-            # A setting of the wrong type, which OPT021 reports.
-            continue
+        variables = technique.job_environment()
         if len(variables) > _MOST_JOB_VARIABLES - _ADDED:
             yield Finding(
                 place,
@@ -112,7 +107,7 @@ def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
             )
         for name, value in variables.items():
             if len(value) > _LONGEST_JOB_VALUE:
-                longest = max(settings(technique).items(), key=lambda item: len(str(item[1])))[0]
+                longest = max(technique.model_dump().items(), key=lambda item: len(str(item[1])))[0]
                 yield Finding(
                     f"{place}.{longest}",
                     f"{len(value)} characters",

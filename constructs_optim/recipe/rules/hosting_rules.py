@@ -17,7 +17,7 @@ from constructs_optim.recipe.hosting import (
     Observability,
     Routing,
 )
-from constructs_optim.recipe.model import is_token
+from constructs_optim.recipe.tokens import is_token
 
 from .registry import Finding, rule
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import images, instances
-from constructs_optim.recipe.catalog.matching import close_matches
-from constructs_optim.recipe.model import is_token, too_late
+from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.techniques import Technique
+from constructs_optim.recipe.tokens import is_token, too_late
 
 from .registry import Finding, rule
 
@@ -73,13 +74,13 @@ def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
     if row is None:
         return
     for place, technique in recipe.known_techniques:
-        families = technique.tested_families | technique.other_families
-        if row.family not in families or not row.runs_optimization:
+        if not recipe.runs_on(technique, row):
+            listed = sorted(_listed_families(recipe, technique))
             yield Finding(
                 "instance_type",
                 recipe.instance_type,
-                f"a type of one of the families {', '.join(sorted(technique.tested_families))}",
-                reason=f"{technique.method} ({place}) does not run on {row.name} ({row.accelerator})",
+                f"a type of one of the families {', '.join(listed)}",
+                reason=f"{technique.name} ({place}) does not run on {row.name} ({row.accelerator})",
             )
 
 
@@ -92,12 +93,18 @@ def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
 )
 def _family_is_tested(recipe: Recipe) -> Iterator[Finding]:
     instance = recipe.instance
-    untested = [t for _, t in recipe.known_techniques if instance is not None and instance.family in t.other_families]
-    if untested:
-        tested = {
-            family for family in untested[0].tested_families if all(family in t.tested_families for t in untested)
-        }
+    if instance is None or instance.sdk_lists:
+        return
+    running = [technique for _, technique in recipe.known_techniques if recipe.runs_on(technique, instance)]
+    if running:
+        tested = _listed_families(recipe, *running)
         yield Finding("instance_type", recipe.instance_type, f"Tested families: {', '.join(sorted(tested)) or 'none'}")
+
+
+def _listed_families(recipe: Recipe, *techniques: Technique) -> set[str]:
+    """The families that the SageMaker SDK lists, of those that all techniques run on."""
+    listed = (row for row in instances.by_name().values() if row.sdk_lists)
+    return {row.family for row in listed if all(recipe.runs_on(technique, row) for technique in techniques)}
 
 
 @rule(

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.catalog.matching import close_matches
-from constructs_optim.recipe.model import Model, is_token, too_late
+from constructs_optim.recipe.errors import close_matches
+from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.tokens import is_token, too_late
 
 from .registry import Finding, rule
 
@@ -56,11 +57,6 @@ def _jumpstart_id_is_known(recipe: Recipe) -> Iterator[Finding]:
             reason=too_late("the model's id"),
         )
         return
-    if not isinstance(model.model_id, str):
-        yield Finding(
-            "model", model.model_id, 'text such as "meta-textgeneration-llama-3-8b"', reason="a model's id is text"
-        )
-        return
     matches = close_matches(model.model_id, models.by_id())
     meant = f"did you mean {' or '.join(matches)}? " if matches else ""
     listed = "" if matches else "`constructs-optim catalog models` lists them. "
@@ -77,7 +73,7 @@ def _version_is_one(recipe: Recipe) -> Iterator[Finding]:
     model = recipe.model
     if not isinstance(model, Model) or model.kind != "hub" or model.version is None:
         return
-    if not isinstance(model.version, str) or not _VERSION.fullmatch(model.version):
+    if not _VERSION.fullmatch(model.version):
         yield Finding(
             "model.version",
             model.version,
@@ -94,17 +90,15 @@ def _version_is_one(recipe: Recipe) -> Iterator[Finding]:
 )
 def _licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
     row = recipe.model_row
-    if row is None or not row.gated or recipe.model.accept_eula is True:
+    if row is None or not row.gated or recipe.model.accept_eula:
         return
     name, url = (row.license.name, row.license.url) if row.license else ("end-user licence agreement", _LICENCES)
-    version = f'version="{recipe.model.version}", ' if isinstance(recipe.model.version, str) else ""
-    given = recipe.model.accept_eula
-    kind = "" if isinstance(given, bool) else f", by the value True and not by {type(given).__name__} {given!r}"
+    version = f'version="{recipe.model.version}", ' if recipe.model.version is not None else ""
     yield Finding(
         "model.accept_eula",
-        given,
+        False,
         f'read the {name} ({url}), then declare Model.jumpstart("{row.model_id}", {version}accept_eula=True)',
-        reason=f"{row.model_id} is gated by the {name}, which only you can accept{kind}",
+        reason=f"{row.model_id} is gated by the {name}, which only you can accept",
     )
 
 
@@ -119,7 +113,7 @@ def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
     if not isinstance(model, Model) or model.kind != "s3" or is_token(model.uri):
         return
     example = "a URI such as 's3://my-bucket/models/llama/'"
-    found = _S3_URI.fullmatch(model.uri) if isinstance(model.uri, str) else None
+    found = _S3_URI.fullmatch(model.uri)
     if found is None:
         yield Finding("model.uri", model.uri, example, reason="this is not an S3 URI")
     elif not _BUCKET.fullmatch(found["bucket"]):
@@ -150,7 +144,7 @@ def _encryption_key_is_an_arn(recipe: Recipe) -> Iterator[Finding]:
     model = recipe.model
     if not isinstance(model, Model) or model.encryption_key_arn is None or is_token(model.encryption_key_arn):
         return
-    if not isinstance(model.encryption_key_arn, str) or not _KMS_KEY.fullmatch(model.encryption_key_arn):
+    if not _KMS_KEY.fullmatch(model.encryption_key_arn):
         yield Finding(
             "model.encryption_key_arn",
             model.encryption_key_arn,

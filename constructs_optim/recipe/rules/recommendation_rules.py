@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import recommendations
-from constructs_optim.recipe.catalog.matching import close_matches
+from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.given import is_sequence
 from constructs_optim.recipe.hosting import CapacityReservation
-from constructs_optim.recipe.model import Model, is_token
+from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.recommendation.request import RecommendationRequest
+from constructs_optim.recipe.tokens import is_token
 
 from .registry import Finding, rule
 
@@ -37,7 +38,7 @@ def _model_is_in_s3(request: RecommendationRequest) -> Iterator[Finding]:
         reason = "a recommendation job cannot look a model up in a hub"
         yield Finding("model", str(model), f"its files in a bucket of yours: {example}", reason=reason)
     elif not is_token(model.uri):
-        keeps = isinstance(model.uri, str) and _S3_PREFIX.fullmatch(model.uri)
+        keeps = _S3_PREFIX.fullmatch(model.uri)
         if not keeps or model.uri.lower().endswith(_ARCHIVES):
             yield Finding("model.uri", model.uri, f"the prefix of uncompressed files, such as {example}")
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from constructs_optim.recipe.arguments import Arguments
-from constructs_optim.recipe.errors import Violation
+from constructs_optim.recipe.errors import Advice, Violation
 from constructs_optim.recipe.evaluation import Benchmark
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import AlarmRequest
 from constructs_optim.recipe.hosting.scaling import Scaling
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.recommendation.request import RecommendationRequest
+from constructs_optim.recipe.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,9 @@ class Finding:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Advice:
-    """Something that works and is worth a second look. Its id can be acknowledged."""
-
-    id: str
-    message: str
-
-
-Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark | RecommendationRequest | Arguments
+Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark | RecommendationRequest | Settings
 """What rules look at: what is made of a model, how its endpoint is hosted, scales, warns and is evaluated, what
-SageMaker is asked to recommend for it, and arguments that are something else than they should be."""
+SageMaker is asked to recommend for it, and settings of any of these."""
 _Check = Callable[[Any], Iterator[Finding]]
 _AnyCheck = TypeVar("_AnyCheck", bound=_Check)
 

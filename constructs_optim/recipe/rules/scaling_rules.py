@@ -15,7 +15,7 @@ from constructs_optim.recipe.hosting.scaling import (
     StepRequest,
     is_known,
 )
-from constructs_optim.recipe.model import is_token
+from constructs_optim.recipe.tokens import is_token
 
 from .registry import Finding, rule
 

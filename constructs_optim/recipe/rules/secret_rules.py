@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from constructs_optim.recipe.given import is_mapping
-from constructs_optim.recipe.model import is_token
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.tokens import is_token
 
 from .registry import Finding, rule
 
@@ -42,7 +42,7 @@ _NO_SECRETS = frozenset({"0", "1", "dummy", "empty", "false", "no", "none", "nul
 def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
     yield from _secrets("environment", recipe.environment)
     for place, technique in recipe.trained_techniques:
-        yield from _secrets(f"{place}.compute.environment", getattr(technique.compute, "environment", None))
+        yield from _secrets(f"{place}.compute.environment", technique.compute.environment)
 
 
 def _secrets(place: str, environment: object) -> Iterator[Finding]:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TypeVar
 
 from constructs_optim.recipe.catalog import jumpstart, models
-from constructs_optim.recipe.model import Model, is_token
+from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.techniques import PreOptimized, Technique
+from constructs_optim.recipe.techniques.speculative_decoding import (
+    CustomDraft,
+    EagleHeads,
+    JumpStartDraft,
+    SageMakerDraft,
+)
+from constructs_optim.recipe.tokens import is_token
 
 from .registry import Finding, rule
 
@@ -15,17 +24,17 @@ _DRAFTS = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create
 _EAGLE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-eagle.html"
 S3_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?")
 """What data and drafts are below."""
+_AnyTechnique = TypeVar("_AnyTechnique", bound=Technique)
 _ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 
 
-def _of(recipe: Recipe, method: str) -> Iterator[tuple[str, object]]:
-    return ((place, technique) for place, technique in recipe.known_techniques if technique.method == method)
+def _of(recipe: Recipe, technique_type: type[_AnyTechnique]) -> Iterator[tuple[str, _AnyTechnique]]:
+    """The techniques of a type, with their paths."""
+    return ((path, found) for path, found in recipe.known_techniques if isinstance(found, technique_type))
 
 
-def _is_prefix(uri: object) -> bool:
-    if is_token(uri):
-        return True
-    return isinstance(uri, str) and bool(S3_PREFIX.fullmatch(uri)) and not uri.lower().endswith(_ARCHIVES)
+def _is_prefix(uri: str) -> bool:
+    return is_token(uri) or (bool(S3_PREFIX.fullmatch(uri)) and not uri.lower().endswith(_ARCHIVES))
 
 
 _MOST_DRAFTS = 3
@@ -39,7 +48,7 @@ _MOST_DRAFTS = 3
 )
 def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
     if isinstance(recipe.model, Model) and recipe.model.kind == "s3":
-        for place, _ in _of(recipe, "sagemaker_draft"):
+        for place, _ in _of(recipe, SageMakerDraft):
             yield Finding(
                 place,
                 "sagemaker_draft",
@@ -56,7 +65,7 @@ def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
 def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
     if recipe.region is None or recipe.region in jumpstart.draft_model_regions():
         return
-    for place, _ in _of(recipe, "sagemaker_draft"):
+    for place, _ in _of(recipe, SageMakerDraft):
         yield Finding(
             place,
             "sagemaker_draft",
@@ -79,7 +88,7 @@ def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
         "OPTION_TRUST_REMOTE_CODE": "true",
         "HF_TRUST_REMOTE_CODE": "true",
     }
-    for place, _ in _of(recipe, "sagemaker_draft"):
+    for place, _ in _of(recipe, SageMakerDraft):
         for name, value in excluded.items():
             given = recipe.variables.get(name)
             if given is not None and value in ("any", given.lower()):
@@ -93,13 +102,11 @@ def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
     link=_DRAFTS,
 )
 def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
-    for place, technique in _of(recipe, "jumpstart_draft"):
-        model_id = getattr(technique, "model_id", None)
-        if not isinstance(model_id, str) or not re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", model_id):
-            yield Finding(f"{place}.model_id", model_id, "for instance meta-textgeneration-llama-3-2-1b")
-        version = getattr(technique, "version", None)
-        if version is not None and not (isinstance(version, str) and re.fullmatch(r"\d{1,4}(\.\d{1,4}){2}", version)):
-            yield Finding(f"{place}.version", version, "a version such as '2.25.0'")
+    for place, technique in _of(recipe, JumpStartDraft):
+        if not re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", technique.model_id):
+            yield Finding(f"{place}.model_id", technique.model_id, "for instance meta-textgeneration-llama-3-2-1b")
+        if technique.version is not None and not re.fullmatch(r"\d{1,4}(\.\d{1,4}){2}", technique.version):
+            yield Finding(f"{place}.version", technique.version, "a version such as '2.25.0'")
 
 
 @rule(
@@ -109,17 +116,17 @@ def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
     link=_DRAFTS,
 )
 def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
-    for place, technique in _of(recipe, "jumpstart_draft"):
-        model_id = getattr(technique, "model_id", None)
-        row = models.find(model_id) if isinstance(model_id, str) else None
+    for place, technique in _of(recipe, JumpStartDraft):
+        model_id, row = technique.model_id, models.find(technique.model_id)
         # Every Llama is gated, whether or not the catalog lists it.
-        gated = row.gated if row is not None else isinstance(model_id, str) and "llama" in model_id
-        if gated and getattr(technique, "accept_eula", False) is not True:
+        gated = row.gated if row is not None else "llama" in model_id
+        if gated and not technique.accept_eula:
             name = f"the {row.license.name} ({row.license.url})" if row is not None and row.license else "its licence"
             yield Finding(
                 f"{place}.accept_eula",
-                getattr(technique, "accept_eula", False),
-                f'read {name}, then declare SpeculativeDecoding.jumpstart_draft("{model_id}", accept_eula=True)',
+                False,
+                f"read {name}, then declare "
+                f'SpeculativeDecoding.jumpstart_draft(model_id="{model_id}", accept_eula=True)',
             )
 
 
@@ -130,12 +137,11 @@ def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
     link=_EAGLE,
 )
 def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
-    for place, technique in _of(recipe, "custom_draft"):
-        uri = getattr(technique, "uri", None)
-        if not _is_prefix(uri):
-            yield Finding(f"{place}.uri", uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
-    for place, technique in _of(recipe, "eagle"):
-        uri = getattr(technique, "training_data", None)
+    for place, technique in _of(recipe, CustomDraft):
+        if not _is_prefix(technique.uri):
+            yield Finding(f"{place}.uri", technique.uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
+    for place, technique in _of(recipe, EagleHeads):
+        uri = technique.training_data
         if uri is not None and not _is_prefix(uri):
             yield Finding(f"{place}.training_data", uri, "a URI such as 's3://my-bucket/prompts/'")
 
@@ -149,7 +155,7 @@ def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
 )
 def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
     given = recipe.variables.get("OPTION_MAX_MODEL_LEN", "")
-    for _ in _of(recipe, "eagle"):
+    for _ in _of(recipe, EagleHeads):
         if given.isdigit() and int(given) > 4096:
             yield Finding("environment.OPTION_MAX_MODEL_LEN", given, "Longer requests speculate worse, not wrongly")
 
@@ -161,10 +167,9 @@ def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
     link=_DRAFTS,
 )
 def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
-    for place, technique in _of(recipe, "pre_optimized"):
-        name = getattr(technique, "config", None)
-        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,127}", name):
-            yield Finding(f"{place}.config", name, "for instance lmi-optimized")
+    for place, technique in _of(recipe, PreOptimized):
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,127}", technique.config):
+            yield Finding(f"{place}.config", technique.config, "for instance lmi-optimized")
         if isinstance(recipe.model, Model) and recipe.model.kind == "s3":
             yield Finding(place, "pre_optimized", "Model.jumpstart(...)")
 
@@ -179,9 +184,8 @@ def _draft_has_the_vocabulary(recipe: Recipe) -> Iterator[Finding]:
     served = recipe.model_row
     if served is None or served.vocabulary_size is None:
         return
-    for place, technique in _of(recipe, "jumpstart_draft"):
-        model_id = getattr(technique, "model_id", None)
-        row = models.find(model_id) if isinstance(model_id, str) else None
+    for place, technique in _of(recipe, JumpStartDraft):
+        row = models.find(technique.model_id)
         if row is None or row.vocabulary_size in (None, served.vocabulary_size):
             continue
         alike = [
@@ -193,7 +197,7 @@ def _draft_has_the_vocabulary(recipe: Recipe) -> Iterator[Finding]:
         smallest = sorted(alike, key=lambda other: other.parameters_billion or 0)[:_MOST_DRAFTS]
         yield Finding(
             f"{place}.model_id",
-            model_id,
+            technique.model_id,
             f"a smaller model of its vocabulary, such as {' or '.join(other.model_id for other in smallest)}"
             if smallest
             else "a smaller model of its vocabulary",

@@ -29,7 +29,7 @@ def _those(recipe: Recipe, attribute: str, value: str) -> list[tuple[str, Techni
 def _compilation_excludes_speculation(recipe: Recipe) -> Iterator[Finding]:
     if _those(recipe, "kind", "compilation"):
         for place, technique in _those(recipe, "kind", "speculative_decoding"):
-            yield Finding(place, technique.method, "one of the two")
+            yield Finding(place, technique.name, "one of the two")
 
 
 @rule(
@@ -45,7 +45,7 @@ def _sharding_excludes_the_rest(recipe: Recipe) -> Iterator[Finding]:
         for place, technique in _those(recipe, "kind", kind):
             yield Finding(
                 place,
-                technique.method,
+                technique.name,
                 "Sharding.fast_load() alone or after quantization",
             )
 
@@ -57,9 +57,9 @@ def _sharding_excludes_the_rest(recipe: Recipe) -> Iterator[Finding]:
     link=_SDK,
 )
 def _neuron_compiles_only(recipe: Recipe) -> Iterator[Finding]:
-    if _those(recipe, "method", "neuron"):
+    if _those(recipe, "name", "neuron"):
         for place, technique in _those(recipe, "kind", "quantization"):
-            yield Finding(place, technique.method, "Compilation.neuron() alone")
+            yield Finding(place, technique.name, "Compilation.neuron() alone")
 
 
 @rule(
@@ -69,8 +69,8 @@ def _neuron_compiles_only(recipe: Recipe) -> Iterator[Finding]:
     link=_SDK,
 )
 def _smoothquant_is_compiled(recipe: Recipe) -> Iterator[Finding]:
-    if not _those(recipe, "method", "tensorrt_llm"):
-        for place, _ in _those(recipe, "method", "smoothquant"):
+    if not _those(recipe, "name", "tensorrt_llm"):
+        for place, _ in _those(recipe, "name", "smoothquant"):
             yield Finding(place, "smoothquant", "add Compilation.tensorrt_llm()")
 
 
@@ -93,7 +93,7 @@ def _pre_optimized_stands_alone(recipe: Recipe) -> Iterator[Finding]:
     link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-eagle.html",
 )
 def _eagle_stands_alone(recipe: Recipe) -> Iterator[Finding]:
-    for place, _ in _those(recipe, "method", "eagle"):
+    for place, _ in _those(recipe, "name", "eagle"):
         if len(recipe.known_techniques) > 1:
             yield Finding(place, "eagle", "SpeculativeDecoding.eagle() alone")
 
@@ -105,9 +105,9 @@ def _eagle_stands_alone(recipe: Recipe) -> Iterator[Finding]:
     link=_LMI,
 )
 def _tensorrt_llm_reads_no_awq_settings(recipe: Recipe) -> Iterator[Finding]:
-    if not _those(recipe, "method", "tensorrt_llm"):
+    if not _those(recipe, "name", "tensorrt_llm"):
         return
-    for place, technique in [*_those(recipe, "method", "awq"), *_those(recipe, "method", "fp8")]:
+    for place, technique in [*_those(recipe, "name", "awq"), *_those(recipe, "name", "fp8")]:
         for name, info in type(technique).model_fields.items():
             if name != "tensor_parallel_degree" and getattr(technique, name) != info.default:
                 yield Finding(f"{place}.{name}", getattr(technique, name), "leave the setting out")
@@ -121,8 +121,8 @@ def _tensorrt_llm_reads_no_awq_settings(recipe: Recipe) -> Iterator[Finding]:
     link="https://huggingface.co/docs/text-generation-inference/conceptual/speculation",
 )
 def _medusa_stands_on_fine_tuning(recipe: Recipe) -> Iterator[Finding]:
-    if not _those(recipe, "method", "medusa"):
+    if not _those(recipe, "name", "medusa"):
         return
     for place, technique in recipe.known_techniques:
         if technique.kind not in ("speculative_decoding", "fine_tuning"):
-            yield Finding(place, technique.method, "Medusa(...) alone, or with base=FineTune(...)")
+            yield Finding(place, technique.name, "Medusa(...) alone, or with base=FineTune(...)")

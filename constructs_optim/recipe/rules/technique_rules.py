@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
-from pydantic import ValidationError
+from collections.abc import Iterator
 
 from constructs_optim.recipe.errors import Described
 from constructs_optim.recipe.given import is_sequence
 from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.techniques import (
-    CATALOG_COLUMNS,
-    REGISTRY,
-    Technique,
-    settings,
-)
-from constructs_optim.recipe.techniques.parsing import in_code, made_by, what_is_wrong
+from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.techniques import REGISTRY, Technique
+from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, call_of, in_code, parse
 
 from .registry import Finding, rule
-from .setting_values import what_works
 
 _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html"
 _MATRIX = "https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supported-models.html"
-_LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html"
-_FACTORIES: list[Callable[..., Technique]] = [make for makers in REGISTRY.values() for make in makers.values()]
 
 
 @rule(
@@ -34,59 +24,71 @@ _FACTORIES: list[Callable[..., Technique]] = [make for makers in REGISTRY.values
     link=_GUIDE,
 )
 def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
-    given = recipe.techniques
+    techniques = recipe.techniques
     example = "techniques=[Quantization.awq()]"
-    if isinstance(given, str) or not is_sequence(given):
-        yield Finding("techniques", given, _as_list(given), reason="techniques are given as a list")
+    if isinstance(techniques, str) or not is_sequence(techniques):
+        named = techniques.called() if isinstance(techniques, Technique) else techniques
+        meant = in_code(named) if isinstance(named, str) else None
+        works = f"techniques=[{meant or 'Quantization.awq()'}]"
+        yield Finding("techniques", techniques, works, reason="techniques are a list")
         return
-    if not given:
+    if not techniques:
         yield Finding("techniques", Described("none"), example)
-    for number, technique in enumerate(given):
-        place = f"techniques[{number}]"
+    for index, technique in enumerate(techniques):
+        path = f"techniques[{index}]"
         if isinstance(technique, str):
-            works = what_is_wrong(technique)
-            why = "this is text, and no technique" if works.startswith("in Python ") else "no technique is named so"
-            yield Finding(place, technique, works, reason=why)
-        elif called := [each for each in _FACTORIES if each is technique]:
-            yield Finding(place, technique, made_by(called[0]), reason="this makes a technique when it is called")
-        elif isinstance(technique, type) and any(_made_by_class(technique)):
-            works = f"one of {', '.join(_made_by_class(technique))}"
-            yield Finding(place, technique, works, reason="a technique is made by one of its functions")
+            meant, text = _text(technique)
+            why = "this is text, and no technique" if meant else "no technique has that name"
+            yield Finding(path, technique, text, reason=why)
+        elif isinstance(technique, type) and issubclass(technique, Technique):
+            yield Finding(path, technique, call_of(technique), reason="this makes a technique when it is called")
+        elif isinstance(technique, type) and (calls := _calls_of(technique)):
+            yield Finding(path, technique, f"one of {', '.join(calls)}", reason="this is a group of techniques")
         elif not isinstance(technique, Technique):
-            yield Finding(place, technique, example, reason="this is not a technique")
+            yield Finding(path, technique, example, reason="this is not a technique")
 
 
-def _as_list(given: Any) -> str:
-    """What one technique is as a list of it."""
-    named = given.method if isinstance(given, Technique) else given
-    meant = in_code(named) if isinstance(named, str) else None
-    return f"techniques=[{meant or 'Quantization.awq()'}]"
+def _text(text: str) -> tuple[bool, str]:
+    """Whether a text names a technique, and what to write instead."""
+    try:
+        parse(text)
+    except UnknownTechniqueError as error:
+        return str(error).startswith("in Python "), str(error)
+    return True, f"in Python {in_code(text)}"
 
 
-def _made_by_class(kind: type) -> list[str]:
-    """The techniques that functions of a class such as ``Quantization`` make."""
-    return [made_by(each) for each in _FACTORIES if each.__qualname__.startswith(f"{kind.__name__}.")]
+def _calls_of(group: type) -> list[str]:
+    """The calls that make the techniques of a group such as ``Quantization``."""
+    return [
+        call_of(technique)
+        for of_kind in REGISTRY.values()
+        for technique in of_kind.values()
+        if technique.called().startswith(f"{group.__name__}.")
+    ]
 
 
 @rule(
-    "OPT021",
-    title="A technique's settings are in range",
-    reason="the container that carries the technique out knows no such setting",
-    link=_LMI,
+    Technique.rule,
+    title="A technique's settings are known and in range",
+    reason="the container or job of a technique knows no other settings",
+    link=Technique.rule_link,
+    of=Settings,
 )
-def _settings_are_valid(recipe: Recipe) -> Iterator[Finding]:
-    for place, technique in recipe.known_techniques:
-        try:
-            type(technique).model_validate(settings(technique))
-        except ValidationError as error:
-            for problem in error.errors(include_url=False):
-                path = [str(part) for part in problem["loc"]]
-                yield Finding(
-                    f"{place}.{'.'.join(path)}",
-                    problem["input"],
-                    what_works(problem),
-                    reason=f"the container for {technique.method} does not support this {path[0]}",
-                )
+def _technique_settings_are_valid(_: Settings) -> Iterator[Finding]:
+    """Enforced when a technique is made (:class:`Settings`)."""
+    yield from ()
+
+
+@rule(
+    Settings.rule,
+    title="A setting is known, of its type and in range",
+    reason="a misspelt setting would be ignored, and one of another type would fail later",
+    link=Settings.rule_link,
+    of=Settings,
+)
+def _settings_are_valid(_: Settings) -> Iterator[Finding]:
+    """Enforced when the settings are made (:class:`Settings`)."""
+    yield from ()
 
 
 @rule(
@@ -102,7 +104,7 @@ def _each_kind_stands_once(recipe: Recipe) -> Iterator[Finding]:
             first = seen[technique.kind]
             yield Finding(
                 place,
-                technique.method,
+                technique.name,
                 f"keep one {technique.kind}: {first} or this one",
             )
         seen.setdefault(technique.kind, place)
@@ -118,17 +120,16 @@ def _model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
     if recipe.model_row is None:
         return
     row = recipe.model_row
-    for place, technique in recipe.known_techniques:
-        says = row.supports(technique.catalog_column)
-        if says is not True:
-            others = [name for name, column in sorted(CATALOG_COLUMNS.items()) if row.supports(column) is True]
+    for path, technique in recipe.known_techniques:
+        if technique.support not in row.supports:
+            registered = [technique for of_kind in REGISTRY.values() for technique in of_kind.values()]
+            others = sorted(other.name for other in registered if other.support in row.supports)
             works = f"for this model there is {', '.join(others)}" if others else "for this model there is no technique"
-            said = "says no" if says is False else "does not say yes"
             yield Finding(
-                place,
-                technique.method,
+                path,
+                technique.name,
                 f"{works}; for another kind of model see `constructs-optim catalog models`",
-                reason=f"{row.model_id} and {technique.method}: {technique.catalog_source} {said}",
+                reason=f"{row.model_id} and {technique.name}: {technique.support_source} does not say yes",
             )
 
 
@@ -136,7 +137,7 @@ def _model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
     "OPT024",
     title="The tensor parallel degree divides the accelerators",
     reason="every copy of the model takes the same number of accelerators, and none is left over",
-    link=_LMI,
+    link=Technique.rule_link,
 )
 def _degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
     if recipe.instance is None:
@@ -145,7 +146,7 @@ def _degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
     unit = "accelerators" if recipe.instance.cores_per_accelerator == 1 else "NeuronCores"
     for place, technique in recipe.known_techniques:
         degree = technique.tensor_parallel_degree
-        if isinstance(degree, int) and not isinstance(degree, bool) and degree > 0 and count % degree:
+        if degree is not None and count % degree:
             divisors = [str(number) for number in range(1, count + 1) if count % number == 0]
             yield Finding(
                 f"{place}.tensor_parallel_degree",
@@ -159,13 +160,13 @@ def _degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
     "OPT025",
     title="All techniques agree on the tensor parallel degree",
     reason="the artifact is written for one tensor parallel degree and served with it",
-    link=_LMI,
+    link=Technique.rule_link,
 )
 def _degrees_agree(recipe: Recipe) -> Iterator[Finding]:
     asked = {
         place: technique.tensor_parallel_degree
         for place, technique in recipe.known_techniques
-        if isinstance(technique.tensor_parallel_degree, int)
+        if technique.tensor_parallel_degree is not None
     }
     first = next(iter(asked.values()), None)
     for place, degree in asked.items():

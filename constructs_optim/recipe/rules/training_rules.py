@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from constructs_optim.medusa.failure import SeveralProblems
 from constructs_optim.recipe.catalog import instances
-from constructs_optim.recipe.catalog.matching import close_matches
-from constructs_optim.recipe.given import as_given, is_mapping
-from constructs_optim.recipe.model import is_token
+from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.planning.memory import USABLE, added_parameters
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import TrainedTechnique, TrainingCompute
+from constructs_optim.recipe.tokens import is_token
 
 from .registry import Finding, rule
 from .source_rules import S3_PREFIX
@@ -22,7 +20,6 @@ _RESOURCES = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Reso
 _WARM_POOLS = "https://docs.aws.amazon.com/sagemaker/latest/dg/train-warm-pools.html"
 _MEDUSA = "https://aws.amazon.com/blogs/machine-learning/achieve-2x-speed-up-in-llm-inference-with-medusa-1-on-amazon-sagemaker-ai/"
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
-_MOST_INSTANCES, _MOST_VOLUME_GB, _LONGEST_KEEP_ALIVE, _LONGEST_WAIT = 64, 16_384, 21_600, 2_419_200
 _MOST_VARIABLES, _LONGEST_VALUE = 100, 512
 
 
@@ -34,32 +31,14 @@ _MOST_VARIABLES, _LONGEST_VALUE = 100, 512
 )
 def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in recipe.trained_techniques:
-        given = {"training_data": technique.training_data, "validation_data": technique.validation_data}
-        for name, uri in given.items():
-            if (uri is None and name == "validation_data") or is_token(uri):
+        for name, uri in (("training_data", technique.training_data), ("validation_data", technique.validation_data)):
+            if uri is None or is_token(uri):
                 continue
-            if not isinstance(uri, str) or not S3_PREFIX.fullmatch(uri):
+            if not S3_PREFIX.fullmatch(uri):
                 yield Finding(f"{place}.{name}", uri, "a URI such as 's3://my-bucket/text-to-sql/train/'")
             elif uri.endswith((".jsonl", ".json")):
                 prefix = uri.rpartition("/")[0] + "/"
                 yield Finding(f"{place}.{name}", uri, repr(prefix), reason="it names a file, not what a file is below")
-
-
-@rule(
-    "OPT161",
-    title="Hyperparameters are those of the training",
-    reason="the training code knows no such hyperparameter, or not with that value",
-    link="https://arxiv.org/abs/2401.10774",
-)
-def _hyperparameters_are_known(recipe: Recipe) -> Iterator[Finding]:
-    for place, technique in recipe.trained_techniques:
-        given = as_given(technique.hyperparameters)
-        for name, value in given.items() if is_mapping(given) else ():
-            try:
-                technique.hyperparameter_type.from_strings({str(name): str(value)})
-            except SeveralProblems as problem:
-                told = problem.problems[0].partition(": ")[2]
-                yield Finding(f"{place}.hyperparameters.{name}", value, told)
 
 
 @rule(
@@ -122,41 +101,22 @@ def _training_fits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule(
     "OPT164",
-    title="What a training runs on is within the service's limits",
-    reason="CreateTrainingJob takes no such value",
+    title="The environment of a training is within the service's limits",
+    reason=f"CreateTrainingJob takes at most {_MOST_VARIABLES} variables, of at most {_LONGEST_VALUE} characters",
     link=_API,
 )
-def _compute_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
-    for place, _, compute in _computes(recipe):
-        yield from (
-            Finding(f"{place}.compute.{name}", value, f"a whole number from {least} to {most:,}")
-            for name, value, least, most in (
-                ("instance_count", compute.instance_count, 1, _MOST_INSTANCES),
-                ("volume_size_gb", compute.volume_size_gb, 1, _MOST_VOLUME_GB),
-                ("spot_wait_seconds", compute.spot_wait_seconds, 1, _LONGEST_WAIT),
-                ("keep_alive_seconds", compute.keep_alive_seconds, 1, _LONGEST_KEEP_ALIVE),
-            )
-            if not (name == "keep_alive_seconds" and value is None)
-            and not (isinstance(value, int) and not isinstance(value, bool) and least <= value <= most)
-        )
-        if not isinstance(as_given(compute.spot), bool):
-            yield Finding(f"{place}.compute.spot", compute.spot, "True or False")
-        yield from _variables(place, compute.environment)
-
-
-def _variables(place: str, given: object) -> Iterator[Finding]:
-    if given is None:
-        return
-    if not is_mapping(given) or len(given) > _MOST_VARIABLES:
-        what = f"{len(given)} variables" if is_mapping(given) else given
-        yield Finding(f"{place}.compute.environment", what, f'{{"NAME": "value"}}, at most {_MOST_VARIABLES} of them')
-        return
-    for name, value in given.items():
-        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
-            yield Finding(f"{place}.compute.environment", name, "a name such as PIP_INDEX_URL", reason="no such name")
-        elif not isinstance(value, str) or (len(value) > _LONGEST_VALUE and not is_token(value)):
-            shown = value if not isinstance(value, str) else f"{len(value)} characters"
-            yield Finding(f"{place}.compute.environment.{name}", shown, f"a string of at most {_LONGEST_VALUE}")
+def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
+    for path, technique in recipe.trained_techniques:
+        variables = technique.compute.environment or {}
+        if len(variables) > _MOST_VARIABLES:
+            yield Finding(f"{path}.compute.environment", f"{len(variables)} variables", f"at most {_MOST_VARIABLES}")
+        for name, value in variables.items():
+            if not _VARIABLE.fullmatch(name):
+                fix = "a name such as PIP_INDEX_URL"
+                yield Finding(f"{path}.compute.environment", name, fix, reason="no variable has such a name")
+            elif len(value) > _LONGEST_VALUE and not is_token(value):
+                fix = f"a string of at most {_LONGEST_VALUE}"
+                yield Finding(f"{path}.compute.environment.{name}", f"{len(value)} characters", fix)
 
 
 @rule(
@@ -167,7 +127,7 @@ def _variables(place: str, given: object) -> Iterator[Finding]:
 )
 def _spot_excludes_warm_pools(recipe: Recipe) -> Iterator[Finding]:
     for place, _, compute in _computes(recipe):
-        if compute.spot is True and compute.keep_alive_seconds is not None:
+        if compute.spot and compute.keep_alive_seconds is not None:
             yield Finding(f"{place}.compute.keep_alive_seconds", compute.keep_alive_seconds, "one of the two")
 
 
@@ -181,15 +141,12 @@ def _spot_excludes_warm_pools(recipe: Recipe) -> Iterator[Finding]:
 )
 def _medusa_is_for_small_batches(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in recipe.known_techniques:
-        if technique.method == "medusa":
-            yield Finding(place, technique.method, "Evaluate it at the concurrency that you expect")
+        if technique.name == "medusa":
+            yield Finding(place, technique.name, "Evaluate it at the concurrency that you expect")
 
 
 def _computes(recipe: Recipe) -> Iterator[tuple[str, TrainedTechnique, TrainingCompute]]:
-    for place, technique in recipe.trained_techniques:
-        compute = as_given(technique.compute)
-        if isinstance(compute, TrainingCompute):
-            yield place, technique, compute
+    return ((path, technique, technique.compute) for path, technique in recipe.trained_techniques)
 
 
 def _larger(accelerator_gb: float, memory_gb: float) -> str:

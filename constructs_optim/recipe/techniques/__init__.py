@@ -1,67 +1,16 @@
-"""What can be done to a model: one module for each kind of technique.
+"""Techniques: what can be done to a model. A technique is one class, which says what the user chose.
 
-A technique says what the user chose. ``REGISTRY`` names the factories, for the command line and the docs.
+``REGISTRY`` has them all by kind and name. The groups that users write, such as ``Quantization.awq``, are names of the
+classes.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from types import MappingProxyType
-
-from .base import Channel, Stage, Technique, settings
-from .compilation import Compilation, NeuronCompilation, TensorRtLlmCompilation
-from .medusa_heads import Medusa, MedusaHeads
-from .pre_optimized import PreOptimized, PreOptimizedConfiguration
-from .quantization import AwqQuantization, Fp8Quantization, Quantization, SmoothQuantization
-from .sharding import FastLoadSharding, Sharding
-from .speculative_decoding import CustomDraft, EagleHeads, JumpStartDraft, SageMakerDraft, SpeculativeDecoding
-from .training import FineTune, FineTuning, TrainedTechnique, Training, TrainingCompute
-
-REGISTRY: MappingProxyType[str, MappingProxyType[str, Callable[..., Technique]]] = MappingProxyType(
-    {
-        "quantization": MappingProxyType(
-            {"awq": Quantization.awq, "fp8": Quantization.fp8, "smoothquant": Quantization.smoothquant}
-        ),
-        "speculative_decoding": MappingProxyType(
-            {
-                "sagemaker_draft": SpeculativeDecoding.sagemaker_draft,
-                "jumpstart_draft": SpeculativeDecoding.jumpstart_draft,
-                "custom_draft": SpeculativeDecoding.custom_draft,
-                "eagle": SpeculativeDecoding.eagle,
-                "medusa": Medusa,
-            }
-        ),
-        "compilation": MappingProxyType({"neuron": Compilation.neuron, "tensorrt_llm": Compilation.tensorrt_llm}),
-        "sharding": MappingProxyType({"fast_load": Sharding.fast_load}),
-        "fine_tuning": MappingProxyType({"fine_tune": FineTune}),
-        "pre_optimized": MappingProxyType({"pre_optimized": PreOptimized}),
-    }
-)
-
-CATALOG_COLUMNS: MappingProxyType[str, str] = MappingProxyType(
-    {
-        technique.method: technique.catalog_column
-        for technique in (
-            AwqQuantization,
-            CustomDraft,
-            EagleHeads,
-            FastLoadSharding,
-            FineTuning,
-            Fp8Quantization,
-            JumpStartDraft,
-            MedusaHeads,
-            NeuronCompilation,
-            PreOptimizedConfiguration,
-            SageMakerDraft,
-            SmoothQuantization,
-            TensorRtLlmCompilation,
-        )
-    }
-)
-"""The column of the model catalog that each technique looks at, by its method."""
+from .base import REGISTRY, Channel, Stage, Technique
+from .compilation import Compilation, PreOptimized, Sharding
+from .quantization import Quantization
+from .speculative_decoding import SpeculativeDecoding
+from .training import FineTune, Medusa, TrainedTechnique, Training, TrainingCompute
 
 __all__ = [
-    "CATALOG_COLUMNS",
     "REGISTRY",
     "Channel",
     "Compilation",
@@ -76,5 +25,4 @@ __all__ = [
     "TrainedTechnique",
     "Training",
     "TrainingCompute",
-    "settings",
 ]

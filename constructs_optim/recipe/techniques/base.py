@@ -1,34 +1,54 @@
-"""What every technique says about itself."""
+"""The base of all techniques."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from constructs_optim.recipe.given import is_list, is_tuple
+from constructs_optim.recipe.errors import close_matches
+from constructs_optim.recipe.settings import Settings
 
 if TYPE_CHECKING:
     from .training import Training
 
+Names = Annotated[Sequence[str], AfterValidator(tuple)]
+"""A list of names."""
 
-class Stage(IntEnum):
-    """Which job of a stack's chain carries a technique out. Techniques of one stage share a job."""
 
-    NONE = 0
-    """No job: the technique only changes how the model is served."""
-    FINE_TUNE = 1
-    """Another model, which all else starts from."""
-    OPTIMIZE = 2
-    """Quantization and compilation."""
-    SHARD = 3
-    """From the artifact of what comes before."""
-    TRAIN_HEADS = 4
-    """Heads for the model as it is; what is served is the model, with the heads beside it."""
-    TRAIN_MEDUSA_HEADS = 5
-    """Heads for the model as it is; what is served is the artifact, which holds both."""
+@dataclass(frozen=True)
+class Option:
+    """The container variable that a setting is passed in.
+
+    Attributes:
+        variable: its name.
+        always: whether it is passed where the setting has its default as well. Default: a request shows what was
+            chosen.
+    """
+
+    variable: str
+    always: bool = False
+
+
+@dataclass(frozen=True, order=True)
+class Stage:
+    """A job of a recipe's chain. Techniques of one stage share a job.
+
+    Attributes:
+        order: its position in the chain.
+        runtime_seconds: how long the job may run where nothing else is set.
+        makes_model: whether its artifact is what is served. Heads of another kind go beside the model.
+    """
+
+    order: int
+    runtime_seconds: int = 36_000
+    makes_model: bool = True
+
+
+OPTIMIZE = Stage(2)
+"""Quantization and compilation."""
 
 
 class Channel(BaseModel):
@@ -49,79 +69,112 @@ class Channel(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     name: str
-    kind: str
-    model_id: Any = None
-    version: Any = None
-    uri: Any = None
+    kind: Literal["target_hub", "hub", "s3", "job"]
+    model_id: str = ""
+    version: str | None = None
+    uri: str = ""
     suffix: str = ""
     accept_eula: bool = False
     provider: str = "custom"
 
 
-class Technique(BaseModel):
-    """What all techniques say about themselves. A technique knows neither instances nor AWS.
+REGISTRY: dict[str, dict[str, type[Technique]]] = {}
+"""Every technique by kind and name, in the order of their definitions. A class with a ``name`` is in it."""
 
-    Adding one takes a subclass, its rules, its catalog data, its tests and docs.
+
+class Technique(Settings):
+    """A technique says what the user chose. It knows neither instances nor AWS.
+
+    Attributes:
+        tensor_parallel_degree: accelerators (NeuronCores on Neuron devices) that one copy of the model is spread over.
+            Default: all of the instance.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True)
+    rule: ClassVar[str] = "OPT021"
+    rule_link: ClassVar[str] = (
+        "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html"
+    )
 
     kind: ClassVar[str] = ""
-    """What stacks only once, for instance ``quantization``."""
-    method: ClassVar[str] = ""
+    """A recipe has one technique of a kind, for instance ``quantization``."""
+    name: ClassVar[str] = ""
     """Its name within the kind, for instance ``awq``."""
-    catalog_column: ClassVar[str] = ""
-    """The column of the model catalog that says whether a model supports it."""
-    catalog_source: ClassVar[str] = "SageMaker's own matrix"
-    """What that column was taken from, as the subject of a sentence that ends in "says no"."""
+    support: ClassVar[str] = ""
+    """Its name in the ``supports`` of the model catalog. Default: the name."""
+    support_source: ClassVar[str] = "SageMaker's own matrix"
+    """Where that comes from."""
     capabilities: ClassVar[frozenset[str]] = frozenset()
     """What a container image must be able to do (``images.json``)."""
-    tested_families: ClassVar[frozenset[str]] = frozenset()
-    """Instance families the vendor's SDK allows it on."""
-    other_families: ClassVar[frozenset[str]] = frozenset()
-    """Instance families the service accepts and the hardware supports, which the SDK does not list."""
-    stage: ClassVar[Stage] = Stage.NONE
-    """Which job carries it out."""
-    place_in_job: ClassVar[int] = 0
-    """Its place among the techniques of that job, however they were listed."""
+    accelerators: ClassVar[Literal["gpu", "neuron"]] = "gpu"
+    compute_capability: ClassVar[tuple[float, float]] = (8.0, 9.0)
+    """The lowest and the highest compute capability of GPUs that the container's kernels are for."""
+    sdk_lists_only: ClassVar[bool] = False
+    """Whether it runs on the instance families alone that the SageMaker SDK lists."""
+    stage: ClassVar[Stage | None] = None
+    """The job that it needs; None where it only changes how the model is served."""
+    order_in_job: ClassVar[int] = 0
+    """Its position among the techniques of that job, however they are listed."""
     job_member: ClassVar[str] = ""
     """The member of ``OptimizationConfigs`` that asks for it."""
     takes_image: ClassVar[bool] = True
     """Whether that member names a container image."""
+    recommended: ClassVar[tuple[str, ...]] = ()
+    """The techniques with which ``recommend`` tries it, each as text; an empty one stands for alone."""
     weight_bits: ClassVar[int | None] = None
     """Bits of a weight afterwards; None where they stay what they were."""
     network_isolation: ClassVar[bool] = True
     """Whether the model's container may be cut off from the network."""
     inference_component: ClassVar[bool] = False
-    """Whether what it yields is served as an inference component only."""
+    """Whether its result is served as an inference component only."""
     variant_only: ClassVar[bool] = False
-    """Whether what it yields cannot be served as an inference component."""
+    """Whether its result cannot be served as an inference component."""
     lossless: ClassVar[bool] = True
-    """Whether what it yields gives the model's own answers, rounding aside."""
+    """Whether completions are the model's own, rounding aside."""
     hub_configuration: ClassVar[bool] = False
     """Whether the hub's own configuration says how the model is served."""
 
     tensor_parallel_degree: int | None = Field(default=None, ge=1)
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        if "name" in cls.__dict__:
+            cls.support = cls.__dict__.get("support", cls.support) or cls.name
+            REGISTRY.setdefault(cls.kind, {})[cls.name] = cls
+
+    @classmethod
+    def called(cls) -> str:
+        """How it is written in code, for instance ``Quantization.awq``."""
+        group = "".join(word.capitalize() for word in cls.kind.split("_"))
+        return f"{group}.{cls.name}"
+
     @property
     def label(self) -> str:
-        """How people name it, with the settings that matter most."""
+        """What people call it, with the settings that matter most."""
         raise NotImplementedError
+
+    def options(self) -> dict[str, str]:
+        """The container variables of its settings."""
+        return {
+            option.variable: as_text(getattr(self, name))
+            for name, field in type(self).model_fields.items()
+            for option in field.metadata
+            if isinstance(option, Option) and (option.always or getattr(self, name) != field.default)
+        }
 
     def job_environment(self) -> dict[str, str]:
         """The ``OverrideEnvironment`` of its part of the job, tensor parallel degree aside."""
-        return {}
+        return self.options()
 
     def job_details(self) -> dict[str, Any]:
         """The other members of its part of the job."""
         return {}
 
     def before(self) -> tuple[Technique, ...]:
-        """Techniques that were declared with it and are carried out before it."""
+        """Techniques that are declared within it and run before it."""
         return ()
 
     def training(self) -> Training | None:
-        """What its job is made of, where that is a training job."""
+        """The training job that it needs, if any."""
         return None
 
     def reads(self) -> tuple[str, ...]:
@@ -129,7 +182,7 @@ class Technique(BaseModel):
         return ()
 
     def serving_environment(self) -> dict[str, str]:
-        """What the container that serves the result must be told."""
+        """Variables of the container that serves the result."""
         return {}
 
     def channel(self) -> Channel | None:
@@ -156,26 +209,23 @@ class Technique(BaseModel):
         """
         return self.model_dump(mode="json", exclude_defaults=True, exclude={"tensor_parallel_degree"})
 
-    def _chosen(self, variables: Mapping[str, tuple[Any, str]]) -> dict[str, str]:
-        """The variables whose settings differ from their defaults: a request shows what was chosen."""
-        fields = type(self).model_fields
-        return {
-            name: as_text(value) for name, (value, of) in variables.items() if getattr(self, of) != fields[of].default
-        }
+
+# What techniques are called elsewhere.
+_SYNONYMS = {"int4": "awq", "int8": "smoothquant", "gptq": "awq", "float8": "fp8"}
+
+
+class TechniqueGroup(type):
+    """The type of the groups of techniques, which suggest a name where one is misspelt."""
+
+    def __getattr__(cls, name: str) -> Any:
+        there = [method for method in vars(cls) if not method.startswith("_")]
+        near = _SYNONYMS.get(name.lower()) or " or ".join(close_matches(name, there)[:2])
+        hint = f" (did you mean {near}?)" if near else ""
+        raise AttributeError(f"{cls.__name__} has no {name!r}{hint}; it has {', '.join(there)}")
 
 
 def as_text(value: object) -> str:
     """A setting as environments and hyperparameters have it."""
     if isinstance(value, bool):
         return str(value).lower()
-    return ",".join(map(str, value)) if is_tuple(value) else str(value)
-
-
-def settings(technique: Technique) -> dict[str, Any]:
-    """What was chosen, by name, as it was given."""
-    return {name: getattr(technique, name) for name in type(technique).model_fields}
-
-
-def names(given: Any) -> Any:
-    """A list of names as the tuple that a frozen model holds; anything else as it is, for a rule to report."""
-    return tuple(given) if is_list(given) else given
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType]

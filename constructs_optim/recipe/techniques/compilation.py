@@ -1,39 +1,49 @@
-"""Compilation: the model's graph compiled ahead of time, so that an instance starts without compiling it.
+"""Work done ahead of time: compiled graphs, weights cut into shards, and configurations that JumpStart optimized.
 
-Sources: LMI user guides of djl-serving for transformers-neuronx and TensorRT-LLM; the SageMaker SDK's test payloads.
+Sources: LMI user guides of djl-serving for transformers-neuronx and TensorRT-LLM, and its ``sm_neo_shard.py``; the
+SageMaker SDK's test payloads; Amazon SageMaker developer guide, "Fast model loading".
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from constructs_optim.recipe.named_arguments import NamesItsFactories, knows_its_arguments
+from .base import OPTIMIZE, Option, Stage, Technique, TechniqueGroup
 
-from .base import Stage, Technique
+_BATCH_SIZE = Option("OPTION_MAX_ROLLING_BATCH_SIZE", always=True)
 
 
 class _Compilation(Technique):
     kind: ClassVar[str] = "compilation"
-    stage: ClassVar[Stage] = Stage.OPTIMIZE
+    stage: ClassVar[Stage | None] = OPTIMIZE
     # What is compiled is the quantized model.
-    place_in_job: ClassVar[int] = 1
+    order_in_job: ClassVar[int] = 1
     job_member: ClassVar[str] = "ModelCompilationConfig"
+    recommended: ClassVar[tuple[str, ...]] = ("",)
 
 
 class NeuronCompilation(_Compilation):
-    """For Inferentia and Trainium. The artifact fits exactly these shapes, precision and tensor parallel degree."""
+    """For inf2, trn1 and trn1n instances. The artifact fits exactly these shapes and this precision.
 
-    method: ClassVar[str] = "neuron"
-    catalog_column: ClassVar[str] = "neuron"
+    Attributes:
+        maximum_sequence_length: tokens of a request, prompt and completion. Default: 2048.
+        maximum_batch_size: requests at once. Default: 4.
+        dtype: precision of the weights: fp16, bf16 or fp32. Default: fp16.
+        optimize_level: the Neuron compiler's ``-O``: 1 compiles fastest, 3 runs fastest. Default: 2.
+    """
+
+    name: ClassVar[str] = "neuron"
     capabilities: ClassVar[frozenset[str]] = frozenset({"neuron"})
-    tested_families: ClassVar[frozenset[str]] = frozenset({"inf2", "trn1", "trn1n"})
+    accelerators: ClassVar[Literal["gpu", "neuron"]] = "neuron"
 
-    maximum_sequence_length: int = Field(default=2048, ge=1, le=131_072)
-    maximum_batch_size: int = Field(default=4, ge=1, le=256)
-    dtype: Literal["fp16", "bf16", "fp32"] = "fp16"
-    optimize_level: Literal[1, 2, 3] = 2
+    dtype: Annotated[Literal["fp16", "bf16", "fp32"], Option("OPTION_DTYPE", always=True)] = "fp16"
+    maximum_batch_size: Annotated[int, _BATCH_SIZE] = Field(default=4, ge=1, le=256)
+    optimize_level: Annotated[Literal[1, 2, 3], Option("OPTION_NEURON_OPTIMIZE_LEVEL", always=True)] = 2
+    maximum_sequence_length: Annotated[int, Option("OPTION_N_POSITIONS", always=True)] = Field(
+        default=2048, ge=1, le=131_072
+    )
 
     @property
     def label(self) -> str:
@@ -42,13 +52,7 @@ class NeuronCompilation(_Compilation):
 
     def job_environment(self) -> dict[str, str]:
         """All settings: together they say which artifact it is."""
-        return {
-            "OPTION_DTYPE": self.dtype,
-            "OPTION_MAX_ROLLING_BATCH_SIZE": str(self.maximum_batch_size),
-            "OPTION_NEURON_OPTIMIZE_LEVEL": str(self.optimize_level),
-            "OPTION_N_POSITIONS": str(self.maximum_sequence_length),
-            "OPTION_ROLLING_BATCH": "auto",
-        }
+        return {**self.options(), "OPTION_ROLLING_BATCH": "auto"}
 
     def serving_environment(self) -> dict[str, str]:
         """The same: another shape would be compiled anew when the container starts."""
@@ -64,16 +68,25 @@ class NeuronCompilation(_Compilation):
 
 
 class TensorRtLlmCompilation(_Compilation):
-    """For NVIDIA GPUs: an engine for these shapes and this kind of GPU."""
+    """A TensorRT-LLM engine for GPUs: for these shapes, and for this kind of GPU.
 
-    method: ClassVar[str] = "tensorrt_llm"
-    catalog_column: ClassVar[str] = "tensorrt_llm"
+    Attributes:
+        maximum_input_length: tokens of a prompt. Default: 1024.
+        maximum_output_length: tokens of a completion. Default: 512.
+        maximum_batch_size: requests at once. Default: 64.
+    """
+
+    name: ClassVar[str] = "tensorrt_llm"
     capabilities: ClassVar[frozenset[str]] = frozenset({"tensorrt_llm"})
-    tested_families: ClassVar[frozenset[str]] = frozenset({"p4d", "p4de", "p5", "g5", "g6"})
+    sdk_lists_only: ClassVar[bool] = True
 
-    maximum_input_length: int = Field(default=1024, ge=1, le=131_072)
-    maximum_output_length: int = Field(default=512, ge=1, le=131_072)
-    maximum_batch_size: int = Field(default=64, ge=1, le=2048)
+    maximum_input_length: Annotated[int, Option("OPTION_MAX_INPUT_LEN", always=True)] = Field(
+        default=1024, ge=1, le=131_072
+    )
+    maximum_output_length: Annotated[int, Option("OPTION_MAX_OUTPUT_LEN", always=True)] = Field(
+        default=512, ge=1, le=131_072
+    )
+    maximum_batch_size: Annotated[int, _BATCH_SIZE] = Field(default=64, ge=1, le=2048)
 
     @property
     def label(self) -> str:
@@ -85,19 +98,11 @@ class TensorRtLlmCompilation(_Compilation):
 
     def job_environment(self) -> dict[str, str]:
         """All settings: together they say which engine it is."""
-        return {
-            "OPTION_MAX_INPUT_LEN": str(self.maximum_input_length),
-            "OPTION_MAX_OUTPUT_LEN": str(self.maximum_output_length),
-            "OPTION_MAX_ROLLING_BATCH_SIZE": str(self.maximum_batch_size),
-            "OPTION_ROLLING_BATCH": "trtllm",
-        }
+        return {**self.options(), "OPTION_ROLLING_BATCH": "trtllm"}
 
     def serving_environment(self) -> dict[str, str]:
         """The engine's batch size, and the batching that runs engines."""
-        return {
-            "OPTION_MAX_ROLLING_BATCH_SIZE": str(self.maximum_batch_size),
-            "OPTION_ROLLING_BATCH": "trtllm",
-        }
+        return {_BATCH_SIZE.variable: str(self.maximum_batch_size), "OPTION_ROLLING_BATCH": "trtllm"}
 
     def batch_size(self) -> int | None:
         """The compiled one."""
@@ -108,56 +113,65 @@ class TensorRtLlmCompilation(_Compilation):
         return self.maximum_input_length + self.maximum_output_length
 
 
-class Compilation(metaclass=NamesItsFactories):
+class FastLoadSharding(Technique):
+    """Shards for the fast model loader, streamed from S3 straight into accelerator memory. For GPUs.
+
+    They are served by an inference component; there is a shard for each accelerator of ``tensor_parallel_degree``.
+    """
+
+    kind: ClassVar[str] = "sharding"
+    name: ClassVar[str] = "fast_load"
+    capabilities: ClassVar[frozenset[str]] = frozenset({"fast_load"})
+    stage: ClassVar[Stage | None] = Stage(3)
+    job_member: ClassVar[str] = "ModelShardingConfig"
+    # The loader reads S3 itself, and the service deploys its output to inference components only.
+    network_isolation: ClassVar[bool] = False
+    inference_component: ClassVar[bool] = True
+
+    @property
+    def label(self) -> str:
+        """``fast load shards``."""
+        return "fast load shards"
+
+
+class PreOptimized(Technique):
+    """A configuration that JumpStart optimized already, deployed without a job: image, environment and files are its.
+
+    Attributes:
+        config: its name in the model's hub document. Default: ``lmi-optimized``.
+    """
+
+    kind: ClassVar[str] = "pre_optimized"
+    name: ClassVar[str] = "pre_optimized"
+    hub_configuration: ClassVar[bool] = True
+    # The provider may have quantized it.
+    lossless: ClassVar[bool] = False
+
+    config: str = "lmi-optimized"
+
+    @classmethod
+    def called(cls) -> str:
+        """``PreOptimized``."""
+        return cls.__name__
+
+    @property
+    def label(self) -> str:
+        """For instance ``pre-optimized (lmi-optimized)``."""
+        return f"pre-optimized ({self.config})"
+
+    def deciding_settings(self) -> dict[str, Any]:
+        """No job, so no artifact."""
+        return {}
+
+
+class Compilation(metaclass=TechniqueGroup):
     """The model compiled ahead of time: faster starts, on hardware that compiles."""
 
-    @staticmethod
-    @knows_its_arguments
-    def neuron(
-        *,
-        maximum_sequence_length: int = 2048,
-        maximum_batch_size: int = 4,
-        dtype: Literal["fp16", "bf16", "fp32"] = "fp16",
-        optimize_level: Literal[1, 2, 3] = 2,
-        tensor_parallel_degree: int | None = None,
-    ) -> Technique:
-        """For inf2, trn1 and trn1n instances.
+    neuron = NeuronCompilation
+    tensorrt_llm = TensorRtLlmCompilation
 
-        Args:
-            maximum_sequence_length: tokens of a request, prompt and answer. Default: 2048.
-            maximum_batch_size: requests at once. Default: 4.
-            dtype: precision of the weights: fp16, bf16 or fp32. Default: fp16.
-            optimize_level: the Neuron compiler's ``-O``: 1 compiles fastest, 3 runs fastest. Default: 2.
-            tensor_parallel_degree: NeuronCores one copy is spread over. Default: all of the instance.
-        """
-        return NeuronCompilation.model_construct(
-            maximum_sequence_length=maximum_sequence_length,
-            maximum_batch_size=maximum_batch_size,
-            dtype=dtype,
-            optimize_level=optimize_level,
-            tensor_parallel_degree=tensor_parallel_degree,
-        )
 
-    @staticmethod
-    @knows_its_arguments
-    def tensorrt_llm(
-        *,
-        maximum_input_length: int = 1024,
-        maximum_output_length: int = 512,
-        maximum_batch_size: int = 64,
-        tensor_parallel_degree: int | None = None,
-    ) -> Technique:
-        """A TensorRT-LLM engine, for GPU instances.
+class Sharding(metaclass=TechniqueGroup):
+    """The weights cut up as the accelerators will load them: instances that start in less time."""
 
-        Args:
-            maximum_input_length: tokens of a prompt. Default: 1024.
-            maximum_output_length: tokens of an answer. Default: 512.
-            maximum_batch_size: requests at once. Default: 64.
-            tensor_parallel_degree: accelerators one copy is spread over. Default: all of the instance.
-        """
-        return TensorRtLlmCompilation.model_construct(
-            maximum_input_length=maximum_input_length,
-            maximum_output_length=maximum_output_length,
-            maximum_batch_size=maximum_batch_size,
-            tensor_parallel_degree=tensor_parallel_degree,
-        )
+    fast_load = FastLoadSharding

@@ -8,42 +8,41 @@ djl-serving. Images up to LMI 14 read ``OPTION_SPECULATIVE_DRAFT_MODEL``; later 
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from constructs_optim.recipe.named_arguments import NamesItsFactories, knows_its_arguments
-
-from .base import Channel, Stage, Technique
+from .base import Channel, Option, Stage, Technique, TechniqueGroup
 
 _CHANNELS = "/opt/ml/additional-model-data-sources"
 
 
 class _DraftModel(Technique):
     kind: ClassVar[str] = "speculative_decoding"
-    catalog_column: ClassVar[str] = "speculative_decoding"
     capabilities: ClassVar[frozenset[str]] = frozenset({"draft_model"})
-    tested_families: ClassVar[frozenset[str]] = frozenset({"p4d", "p4de", "p5", "g5", "g6"})
-    other_families: ClassVar[frozenset[str]] = frozenset({"g6e", "p5e", "p5en"})
 
-    speculative_length: int | None = Field(default=None, ge=1, le=32)
+    speculative_length: Annotated[int | None, Option("OPTION_SPECULATIVE_LENGTH")] = Field(default=None, ge=1, le=32)
 
     def serving_environment(self) -> dict[str, str]:
-        """Where the draft is, and how many tokens it proposes."""
-        length = {} if self.speculative_length is None else {"OPTION_SPECULATIVE_LENGTH": str(self.speculative_length)}
-        return {"OPTION_SPECULATIVE_DRAFT_MODEL": f"{_CHANNELS}/draft_model", **length}
+        """The draft's folder, and how many tokens it proposes."""
+        return {"OPTION_SPECULATIVE_DRAFT_MODEL": f"{_CHANNELS}/draft_model", **self.options()}
 
 
 class SageMakerDraft(_DraftModel):
-    """The draft that SageMaker provides for a JumpStart model."""
+    """The draft that SageMaker provides for a JumpStart model: no job, no extra cost.
 
-    method: ClassVar[str] = "sagemaker_draft"
-    catalog_column: ClassVar[str] = "sagemaker_draft_model"
+    Attributes:
+        speculative_length: tokens it proposes at once. Default: the container's own.
+    """
+
+    name: ClassVar[str] = "sagemaker_draft"
+    support: ClassVar[str] = "sagemaker_draft_model"
+    recommended: ClassVar[tuple[str, ...]] = ("",)
     variant_only: ClassVar[bool] = True
 
     @property
     def label(self) -> str:
-        """For instance ``SageMaker draft model``."""
+        """``SageMaker draft model``."""
         return "SageMaker draft model"
 
     def channel(self) -> Channel:
@@ -52,9 +51,17 @@ class SageMakerDraft(_DraftModel):
 
 
 class JumpStartDraft(_DraftModel):
-    """Another JumpStart model as the draft."""
+    """Another, smaller JumpStart model as the draft.
 
-    method: ClassVar[str] = "jumpstart_draft"
+    Attributes:
+        model_id: for instance ``meta-textgeneration-llama-3-2-1b``.
+        version: its version. Default: the newest when the stack is first deployed.
+        accept_eula: whether you have read and accept the draft's own licence. Default: you do not.
+        speculative_length: tokens it proposes at once. Default: the container's own.
+    """
+
+    name: ClassVar[str] = "jumpstart_draft"
+    support: ClassVar[str] = "speculative_decoding"
 
     model_id: str
     version: str | None = None
@@ -72,41 +79,53 @@ class JumpStartDraft(_DraftModel):
             kind="hub",
             model_id=self.model_id,
             version=self.version,
-            accept_eula=self.accept_eula is True,
+            accept_eula=self.accept_eula,
             provider="jumpstart",
         )
 
 
 class CustomDraft(_DraftModel):
-    """A draft model of your own."""
+    """A draft model of your own, with the tokenizer of the model it drafts for.
 
-    method: ClassVar[str] = "custom_draft"
+    Attributes:
+        uri: S3 prefix of its uncompressed files; may be or contain a token.
+        accept_eula: passed on for sources that demand it. Default: it is not.
+        speculative_length: tokens it proposes at once. Default: the container's own.
+    """
+
+    name: ClassVar[str] = "custom_draft"
+    support: ClassVar[str] = "speculative_decoding"
 
     uri: str
     accept_eula: bool = False
 
     @property
     def label(self) -> str:
-        """For instance ``custom draft model``."""
+        """``custom draft model``."""
         return "custom draft model"
 
     def channel(self) -> Channel:
         """The draft's files."""
-        return Channel(name="draft_model", kind="s3", uri=self.uri, accept_eula=self.accept_eula is True)
+        return Channel(name="draft_model", kind="s3", uri=self.uri, accept_eula=self.accept_eula)
 
 
 class EagleHeads(Technique):
-    """EAGLE heads, trained on the model by a job and served beside it."""
+    """EAGLE heads, trained on the model by a job and served beside it.
+
+    Training takes hours to days; give the job time with ``max_runtime``.
+
+    Attributes:
+        training_data: S3 prefix of prompts of your own; may hold tokens. Default: SageMaker's data.
+        speculative_tokens: tokens they propose at once. Default: 5.
+    """
 
     kind: ClassVar[str] = "speculative_decoding"
-    method: ClassVar[str] = "eagle"
-    catalog_column: ClassVar[str] = "eagle"
+    name: ClassVar[str] = "eagle"
     capabilities: ClassVar[frozenset[str]] = frozenset({"eagle", "speculative_config"})
-    tested_families: ClassVar[frozenset[str]] = frozenset({"p4d", "p4de", "p5", "g5", "g6"})
-    other_families: ClassVar[frozenset[str]] = frozenset({"g6e", "p5e", "p5en"})
-    stage: ClassVar[Stage] = Stage.TRAIN_HEADS
+    stage: ClassVar[Stage | None] = Stage(4, runtime_seconds=432_000, makes_model=False)
     job_member: ClassVar[str] = "ModelSpeculativeDecodingConfig"
     takes_image: ClassVar[bool] = False
+    recommended: ClassVar[tuple[str, ...]] = ("",)
 
     training_data: str | None = None
     speculative_tokens: int = Field(default=5, ge=1, le=32)
@@ -150,55 +169,10 @@ class EagleHeads(Technique):
         return {}
 
 
-class SpeculativeDecoding(metaclass=NamesItsFactories):
+class SpeculativeDecoding(metaclass=TechniqueGroup):
     """A cheap draft proposes tokens and the model verifies them: less latency, the same output."""
 
-    @staticmethod
-    @knows_its_arguments
-    def sagemaker_draft(*, speculative_length: int | None = None) -> Technique:
-        """The draft that SageMaker provides. For JumpStart models; no job, no extra cost.
-
-        Args:
-            speculative_length: tokens it proposes at once. Default: the container's own.
-        """
-        return SageMakerDraft.model_construct(speculative_length=speculative_length)
-
-    @staticmethod
-    @knows_its_arguments
-    def jumpstart_draft(
-        model_id: str, *, version: str | None = None, accept_eula: bool = False, speculative_length: int | None = None
-    ) -> Technique:
-        """Another, smaller JumpStart model as the draft.
-
-        Args:
-            model_id: for instance ``meta-textgeneration-llama-3-2-1b``.
-            version: default: the newest when the stack is first deployed.
-            accept_eula: whether you have read and accept the draft's own licence. Default: you do not.
-            speculative_length: tokens it proposes at once. Default: the container's own.
-        """
-        return JumpStartDraft.model_construct(
-            model_id=model_id, version=version, accept_eula=accept_eula, speculative_length=speculative_length
-        )
-
-    @staticmethod
-    @knows_its_arguments
-    def custom_draft(uri: str, *, accept_eula: bool = False, speculative_length: int | None = None) -> Technique:
-        """A draft model of your own, with the tokenizer of the model it drafts for.
-
-        Args:
-            uri: S3 prefix of its uncompressed files; may be or contain a token.
-            accept_eula: passed on for sources that demand it. Default: it is not.
-            speculative_length: tokens it proposes at once. Default: the container's own.
-        """
-        return CustomDraft.model_construct(uri=uri, accept_eula=accept_eula, speculative_length=speculative_length)
-
-    @staticmethod
-    @knows_its_arguments
-    def eagle(*, training_data: str | None = None, speculative_tokens: int = 5) -> Technique:
-        """EAGLE heads, trained by a job. Hours to days; give the job time with ``max_runtime``.
-
-        Args:
-            training_data: S3 prefix of prompts of your own; may hold tokens. Default: SageMaker's data.
-            speculative_tokens: tokens they propose at once. Default: 5.
-        """
-        return EagleHeads.model_construct(training_data=training_data, speculative_tokens=speculative_tokens)
+    sagemaker_draft = SageMakerDraft
+    jumpstart_draft = JumpStartDraft
+    custom_draft = CustomDraft
+    eagle = EagleHeads

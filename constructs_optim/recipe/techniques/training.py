@@ -1,28 +1,27 @@
-"""Fine-tuning, and what techniques have in common that a training job of this library's own code carries out.
+"""Techniques that a training job of this library's own code carries out: fine-tuning and Medusa heads.
 
-Source: Amazon SageMaker API reference, CreateTrainingJob (limits, spot training, warm pools);
-``constructs_optim.medusa`` for the code and its hyperparameters.
+Sources: Amazon SageMaker API reference, CreateTrainingJob (limits, spot training, warm pools);
+``constructs_optim.training.settings``, which has the hyperparameters; "Medusa: Simple LLM Inference Acceleration
+Framework with Multiple Decoding Heads" (arXiv 2401.10774), and "Obtain ~2x speed-up in LLM inference with Medusa-1 on
+Amazon SageMaker AI" (AWS Machine Learning Blog) for the defaults.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from constructs_optim.medusa.metrics import definition, fine_tuning_metrics
-from constructs_optim.medusa.settings import FineTuningSettings, TrainingSettings
-from constructs_optim.recipe.given import as_given, is_mapping
-from constructs_optim.recipe.named_arguments import knows_its_arguments
+from constructs_optim.recipe.settings import Settings
+from constructs_optim.training.errors import SeveralProblems
+from constructs_optim.training.job_log import definition, fine_tuning_metrics, head_training_metrics
+from constructs_optim.training.settings import FineTuningSettings, HeadTrainingSettings, TrainingSettings
 
 from .base import Stage, Technique, as_text
 
 
-@knows_its_arguments
-@dataclass(frozen=True, kw_only=True)
-class TrainingCompute:
+class TrainingCompute(Settings):
     """What a training job runs on, and how.
 
     Attributes:
@@ -40,16 +39,16 @@ class TrainingCompute:
     """
 
     instance_type: str | None = None
-    instance_count: int = 1
-    volume_size_gb: int = 100
+    instance_count: int = Field(default=1, ge=1, le=64)
+    volume_size_gb: int = Field(default=100, ge=1, le=16_384)
     spot: bool = False
-    spot_wait_seconds: int = 86_400
-    keep_alive_seconds: int | None = None
+    spot_wait_seconds: int = Field(default=86_400, ge=1, le=2_419_200)
+    keep_alive_seconds: int | None = Field(default=None, ge=1, le=21_600)
     environment: Mapping[str, str] | None = None
 
 
 class Training(BaseModel):
-    """What a technique's training job is made of, instance types aside.
+    """A technique's training job, instance types aside.
 
     Attributes:
         script: which of the training code's scripts is started.
@@ -60,7 +59,7 @@ class Training(BaseModel):
         compute: what it runs on.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     script: str
     model_channel: str
@@ -71,19 +70,43 @@ class Training(BaseModel):
 
 
 class TrainedTechnique(Technique):
-    """A technique that this library's own training code carries out."""
+    """A technique that needs a training job.
 
-    catalog_column: ClassVar[str] = "trainable"
-    catalog_source: ClassVar[str] = (
+    Attributes:
+        training_data: S3 prefix with one or more ``*.jsonl``; may be or hold a token. docs/medusa.md has the formats.
+        validation_data: S3 prefix likewise: evaluated at each checkpoint, and what stops the training early.
+            Default: none, and all epochs are run.
+        hyperparameters: others than the defaults; docs/medusa.md has names, defaults and ranges.
+        compute: instances, spot capacity and warm pool. Default: one instance of the endpoint's type.
+    """
+
+    support: ClassVar[str] = "trainable"
+    support_source: ClassVar[str] = (
         "this library's training code, which is for Llama and Mistral models with weights of 16 bits,"
     )
     hyperparameter_type: ClassVar[type[TrainingSettings]]
     """Names, defaults and ranges of the hyperparameters."""
+    named_hyperparameters: ClassVar[tuple[str, ...]] = ()
+    """The hyperparameters that are settings of the technique."""
 
     training_data: str
     validation_data: str | None = None
-    hyperparameters: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    hyperparameters: Mapping[str, str | int | float | bool] = {}
     compute: TrainingCompute = TrainingCompute()
+
+    @classmethod
+    def called(cls) -> str:
+        """The name of the class."""
+        return cls.__name__
+
+    @field_validator("hyperparameters")
+    @classmethod
+    def _are_known(cls, hyperparameters: Mapping[str, object]) -> Mapping[str, object]:
+        try:
+            cls.hyperparameter_type.from_strings({name: str(value) for name, value in hyperparameters.items()})
+        except SeveralProblems as problem:
+            raise ValueError("; ".join(problem.problems)) from None
+        return dict(hyperparameters)
 
     def reads(self) -> tuple[str, ...]:
         """Training data, and validation data where there is any."""
@@ -91,7 +114,15 @@ class TrainedTechnique(Technique):
 
     def deciding_settings(self) -> dict[str, Any]:
         """The hyperparameters. What the data holds is looked at when the stack is deployed."""
-        return {"hyperparameters": self._hyperparameters()}
+        return {"hyperparameters": self.all_hyperparameters}
+
+    @property
+    def all_hyperparameters(self) -> dict[str, str]:
+        """The hyperparameters that differ from their defaults, or are set all the same, as text."""
+        fields = type(self).model_fields
+        named = {name: getattr(self, name) for name in self.named_hyperparameters}
+        chosen = {name: value for name, value in named.items() if value != fields[name].default}
+        return {name: as_text(value) for name, value in sorted({**self.hyperparameters, **chosen}.items())}
 
     def training_gb(self, parameters_billion: float, added_parameters: int) -> float:
         """GB of an accelerator's memory that weights, gradients and optimizer take in the training; lower bounds."""
@@ -101,103 +132,115 @@ class TrainedTechnique(Technique):
         """GB of the instance's memory that the end of the training takes."""
         return 0.0
 
-    def _hyperparameters(self) -> dict[str, str]:
-        return {name: as_text(value) for name, value in sorted(self.hyperparameters.items())}
-
     def _channels(self) -> dict[str, str]:
         validation = {"validation": self.validation_data} if self.validation_data is not None else {}
         return {"training": self.training_data, **validation}
 
+    def _training(self, script: str, model_channel: str, metrics: tuple[str, ...]) -> Training:
+        return Training(
+            script=script,
+            model_channel=model_channel,
+            channels=self._channels(),
+            hyperparameters=self.all_hyperparameters,
+            metrics=tuple((metric.name, metric.regex) for metric in map(definition, metrics)),
+            compute=self.compute,
+        )
 
-class FineTuning(TrainedTechnique):
-    """Supervised fine-tuning: low-rank adapters that are merged into the weights at the end, or all weights."""
+
+class FineTune(TrainedTechnique):
+    """Supervised fine-tuning of a Llama or Mistral model, on chats or instructions.
+
+    Low-rank adapters are merged into the weights at the end, or all weights are trained. The artifact is a whole model,
+    which the techniques after it start from; alone, it is what is served.
+
+    Attributes:
+        method: ``qlora`` (adapters on weights of 4 bits), ``lora`` or ``full``. Default: ``qlora``.
+    """
 
     kind: ClassVar[str] = "fine_tuning"
-    method: ClassVar[str] = "fine_tune"
-    # Served by whatever the techniques after it ask for: these are the families of the container that it alone has.
-    tested_families: ClassVar[frozenset[str]] = frozenset({"p4d", "p4de", "p5", "g5", "g6"})
-    other_families: ClassVar[frozenset[str]] = frozenset({"g6e", "p5e", "p5en"})
-    stage: ClassVar[Stage] = Stage.FINE_TUNE
+    name: ClassVar[str] = "fine_tune"
+    stage: ClassVar[Stage | None] = Stage(1, runtime_seconds=86_400)
     lossless: ClassVar[bool] = False
     hyperparameter_type: ClassVar[type[TrainingSettings]] = FineTuningSettings
+    named_hyperparameters: ClassVar[tuple[str, ...]] = ("method",)
+
+    method: Literal["qlora", "lora", "full"] = "qlora"
 
     @property
     def label(self) -> str:
         """For instance ``fine-tuning (qlora)``."""
-        return f"fine-tuning ({self._fine_tuning_method})"
+        return f"fine-tuning ({self._adapts_by})"
 
     def training(self) -> Training:
         """The job: ``fine_tune.py``."""
-        return Training(
-            script="fine_tune.py",
-            model_channel="model",
-            channels=self._channels(),
-            hyperparameters=self._hyperparameters(),
-            metrics=metric_definitions(fine_tuning_metrics()),
-            compute=self.compute,
-        )
+        return self._training("fine_tune.py", "model", fine_tuning_metrics())
 
     def training_gb(self, parameters_billion: float, added_parameters: int) -> float:
         """By method: adapters on 4 bits, on 16 bits, or all weights with their optimizer."""
-        return parameters_billion * _BYTES_A_WEIGHT.get(self._fine_tuning_method, 0.0)
+        return parameters_billion * _BYTES_A_WEIGHT[self._adapts_by]
 
     def merging_gb(self, parameters_billion: float) -> float:
         """Adapters are merged into weights in float32."""
-        return 0.0 if self._fine_tuning_method == "full" else parameters_billion * 4
+        return 0.0 if self._adapts_by == "full" else parameters_billion * 4
 
     @property
-    def _fine_tuning_method(self) -> str:
-        given = as_given(self.hyperparameters)
-        return str(given.get("method", "qlora")) if is_mapping(given) else "qlora"
+    def _adapts_by(self) -> str:
+        return self.all_hyperparameters.get("method", "qlora")
 
 
 # Bytes of an accelerator's memory for each weight: 4 bits; 16 bits; float32, its gradient and 8-bit AdamW.
 _BYTES_A_WEIGHT = {"qlora": 0.5, "lora": 2.0, "full": 10.0}
 
 
-def metric_definitions(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Names in CloudWatch and regular expressions of a training's metrics."""
-    return tuple((found.name, found.regex) for found in map(definition, names))
+class Medusa(TrainedTechnique):
+    """Medusa heads: fewer passes of the model for the same output. For Llama and Mistral models at small batches.
 
+    The heads guess the tokens after the next one, and the model verifies them. Its weights are not changed. It is
+    served by Text Generation Inference. ``training_data`` is what the endpoint will be asked, and should complete.
 
-@knows_its_arguments
-def FineTune(  # noqa: N802 - reads as the technique that it is
-    *,
-    training_data: str,
-    validation_data: str | None = None,
-    method: str = "qlora",
-    hyperparameters: Mapping[str, str | int | float | bool] | None = None,
-    compute: TrainingCompute | None = None,
-) -> Technique:
-    """Supervised fine-tuning by a training job: of a Llama or Mistral model, on chats or instructions.
-
-    Its artifact is a whole model, which the techniques after it start from; alone, it is what is served.
-
-    Args:
-        training_data: S3 prefix with one or more ``*.jsonl``; may be or hold a token. docs/medusa.md has the formats.
-        validation_data: S3 prefix likewise: evaluated at each checkpoint, and what stops the training early.
-            Default: none, and all epochs are run.
-        method: ``qlora`` (adapters on weights of 4 bits), ``lora`` or ``full``. Default: ``qlora``.
-        hyperparameters: others than the defaults; docs/medusa.md has names, defaults and ranges.
-        compute: instances, spot capacity and warm pool. Default: one instance of the endpoint's type.
+    Attributes:
+        heads: how many tokens are guessed at once, 1 to 16. Default: 5.
+        layers: residual blocks in each head, 1 to 8. Default: 1.
+        base: ``FineTune(...)``, of which the model is made that the heads are trained on. Default: the model as it is.
     """
-    given = hyperparameters if hyperparameters is not None else dict[str, Any]()
-    return FineTuning.model_construct(
-        tensor_parallel_degree=None,
-        training_data=training_data,
-        validation_data=validation_data,
-        hyperparameters=with_settings(given, {"method": method}, FineTuningSettings),
-        compute=compute if compute is not None else TrainingCompute(),
-    )
 
+    kind: ClassVar[str] = "speculative_decoding"
+    name: ClassVar[str] = "medusa"
+    capabilities: ClassVar[frozenset[str]] = frozenset({"medusa"})
+    stage: ClassVar[Stage | None] = Stage(5, runtime_seconds=86_400)
+    hyperparameter_type: ClassVar[type[TrainingSettings]] = HeadTrainingSettings
+    named_hyperparameters: ClassVar[tuple[str, ...]] = ("heads", "layers")
 
-def with_settings(given: Any, named: Mapping[str, Any], of: type[TrainingSettings]) -> Any:
-    """Hyperparameters, with those that have an argument of their own where they differ from the defaults.
+    heads: int = Field(default=5, ge=1, le=16)
+    layers: int = Field(default=1, ge=1, le=8)
+    base: FineTune | None = None
 
-    Whatever was given instead of a mapping stays as it is, for a rule to report.
-    """
-    if not is_mapping(given):
-        return given
-    defaults = of().to_json()
-    chosen = {name: value for name, value in named.items() if value != defaults[name]}
-    return {**given, **chosen}
+    @property
+    def label(self) -> str:
+        """For instance ``5 Medusa heads``."""
+        return f"{self._heads} Medusa head{'' if self._heads == 1 else 's'}"
+
+    def before(self) -> tuple[Technique, ...]:
+        """The fine-tuning whose model the heads are trained on."""
+        return (self.base,) if self.base is not None else ()
+
+    def training(self) -> Training:
+        """The job: ``train_heads.py``."""
+        return self._training("train_heads.py", "finetuned", head_training_metrics(self._heads))
+
+    def serving_environment(self) -> dict[str, str]:
+        """Text Generation Inference takes weights for float16 otherwise."""
+        return {"DTYPE": "bfloat16"}
+
+    def added_parameters(self, hidden_size: int, vocabulary_size: int) -> int:
+        """The heads' weights: a square matrix and biases a layer, and a projection to the vocabulary."""
+        layers = int(self.all_hyperparameters.get("layers", 1))
+        return self._heads * (layers * (hidden_size * hidden_size + hidden_size) + hidden_size * vocabulary_size)
+
+    def training_gb(self, parameters_billion: float, added_parameters: int) -> float:
+        """The frozen model in 16 bits; the heads in float32, their gradients and 8-bit AdamW."""
+        return parameters_billion * 2 + added_parameters * 10 / 1e9
+
+    @property
+    def _heads(self) -> int:
+        return int(self.all_hyperparameters.get("heads", 5))

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ..aws import client
-from ..cloudformation import Event, failed_request, issued_at
+from ..cloudformation import Event, issued_at
 from ..custom_resource import handle
-from ..documents import list_in, nested, object_in
+from ..documents import failed_request, list_in, nested, object_in
 from ..errors import DeploymentError, Superseded, code_of
 from ..jobs.artifact_jobs import KINDS
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name

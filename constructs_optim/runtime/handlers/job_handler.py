@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ..aws import client
-from ..cloudformation import Event, failed_request, issued_at, signal
+from ..cloudformation import Event, issued_at, signal
 from ..custom_resource import handle
-from ..documents import is_artifact_key, object_in
+from ..documents import failed_request, is_artifact_key, object_in
 from ..errors import DeploymentError, Superseded, code_of, message_of
 from ..jobs.artifact_jobs import KINDS
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from ..cloudformation import failed_request
-from ..documents import is_artifact_key
+from ..documents import failed_request, is_artifact_key
 from ..errors import DeploymentError, Superseded, code_of
 from .json_records import SCHEMA, JsonRecords, Record, check_schema, in_threads, schema_of, unknown_members
 

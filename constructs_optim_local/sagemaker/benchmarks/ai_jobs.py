@@ -18,7 +18,6 @@ from constructs_optim_local.sagemaker.records import (
     Record,
     Records,
     Scope,
-    now,
 )
 
 _STOPPING_SECONDS = 0.5
@@ -63,7 +62,7 @@ class AiJobs:
 
     def add(self, request: Record, seconds: float, **more: Any) -> Record:
         """Start a job that takes so long; members in ``more`` go before the request's."""
-        name, created = request[f"{self._kind}Name"], now()
+        name, created = request[f"{self._kind}Name"], self._scope.now()
         arn = self.arn(name)
         kept = {key: value for key, value in request.items() if key != "Tags"} | more
         self.records.add(
@@ -89,7 +88,7 @@ class AiJobs:
             raise validation_error(
                 f"The request was rejected because the {self._label} is in status {job[f'{self._kind}Status']}"
             )
-        self._enter(job, "Stopping", now())
+        self._enter(job, "Stopping", self._scope.now())
         return {f"{self._kind}Arn": job[f"{self._kind}Arn"]}
 
     def delete(self, request: Record) -> Record:
@@ -135,12 +134,12 @@ class AiJobs:
     def settled(self, name: str) -> Record:
         """The job as it is by now."""
         job = self.records.get(name)
-        age = (now() - job["_since"]).total_seconds()
+        age = (self._scope.now() - job["_since"]).total_seconds()
         match job[f"{self._kind}Status"]:
             case "InProgress" if age >= job["_seconds"] and not self._faults.strikes(f"{self._fault}_never_finishes"):
                 self._end(job)
             case "Stopping" if age >= _STOPPING_SECONDS:
-                self._enter(job, "Stopped", now())
+                self._enter(job, "Stopped", self._scope.now())
             case _:
                 pass
         return job
@@ -152,7 +151,7 @@ class AiJobs:
             reason = self._finish(job)
         if reason is not None:
             job["FailureReason"] = reason
-        self._enter(job, "Completed" if reason is None else "Failed", now())
+        self._enter(job, "Completed" if reason is None else "Failed", self._scope.now())
 
     def _enter(self, job: Record, status: str, at: dt.datetime) -> None:
         job[f"{self._kind}Status"], job["_since"] = status, at

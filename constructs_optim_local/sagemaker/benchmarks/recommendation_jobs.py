@@ -16,7 +16,7 @@ from constructs_optim_local.api.error import validation_error
 from constructs_optim_local.faults import Faults
 from constructs_optim_local.sagemaker.execution import ExecutionRoles, refusal
 from constructs_optim_local.sagemaker.hosting.performance import Performances, Served
-from constructs_optim_local.sagemaker.records import Record, Scope, now
+from constructs_optim_local.sagemaker.records import Record, Scope
 
 from .ai_jobs import AiJobs
 from .aiperf_export import aggregated
@@ -115,8 +115,9 @@ class RecommendationJobs:
         optimized = job.get("OptimizeModel", True)
         package = self._scope.arn("model-package", f"{group.rpartition('/')[2]}/{place}")
         units = {metric: unit for metric, (_, unit) in _METRICS.items()} | {"cost": "USD/1M output tokens"}
+        at = self._scope.now()
         return {
-            "RecommendationDescription": f"Made up by the local cloud at {now():%Y-%m-%dT%H:%M:%SZ}: {name}",
+            "RecommendationDescription": f"Made up by the local cloud at {at:%Y-%m-%dT%H:%M:%SZ}: {name}",
             "OptimizationDetails": [{"OptimizationType": "KernelTuning", "OptimizationConfig": {}}]
             if optimized
             else [],

@@ -15,7 +15,6 @@ from constructs_optim_local.sagemaker.records import (
     Record,
     Records,
     Scope,
-    now,
 )
 
 from .workload_spec import BadWorkload, Workload, parsed
@@ -41,7 +40,7 @@ class WorkloadConfigs:
                 raise validation_error(f"Invalid WorkloadSpec: {error}") from None
         arn = self._scope.arn("ai-workload-config", name)
         kept = {key: copy.deepcopy(value) for key, value in request.items() if key != "Tags"}
-        self.records.add(name, {**kept, "AIWorkloadConfigArn": arn, "CreationTime": now()})
+        self.records.add(name, {**kept, "AIWorkloadConfigArn": arn, "CreationTime": self._scope.now()})
         self._scope.tag(arn, request.get("Tags"))
         return {"AIWorkloadConfigArn": arn}
 

@@ -11,7 +11,7 @@ import datetime as dt
 from collections.abc import Sequence
 
 from constructs_optim_local.sagemaker.execution import refusal
-from constructs_optim_local.sagemaker.records import Record, now
+from constructs_optim_local.sagemaker.records import Record
 
 from . import deployments, placement
 from .component_copies import Copies
@@ -54,7 +54,7 @@ class Change:
 
     def begin(self) -> None:
         """Start it."""
-        at, component = now(), self._component
+        at, component = self._endpoints.hosting.scope.now(), self._component
         self._deployment = Deployment(self._plan, self, at)
         name = component["InferenceComponentName"]
         self._endpoints.history.add(f"inference-component/{name}", self.kind, self._deployment)
@@ -67,7 +67,7 @@ class Change:
 
     def settle(self) -> None:
         """Bring it up to now."""
-        self._deployment.advance(now())
+        self._deployment.advance(self._endpoints.hosting.scope.now())
         outcome, component = self._deployment.outcome, self._component
         if outcome is None:
             return

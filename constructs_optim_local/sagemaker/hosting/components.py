@@ -17,7 +17,7 @@ import datetime as dt
 from collections.abc import Iterator
 
 from constructs_optim_local.api.error import validation_error
-from constructs_optim_local.sagemaker.records import Record, Records, now
+from constructs_optim_local.sagemaker.records import Record, Records
 
 from . import deployments, placement
 from .component_changes import COPIES, Change
@@ -51,7 +51,7 @@ class InferenceComponents:
         endpoint = self.endpoints.settled(request["EndpointName"])
         name, component = request["InferenceComponentName"], copy.deepcopy(request)
         component["VariantName"] = self._check(component, endpoint)
-        arn, at = self._scope.arn("inference-component", name), now()
+        arn, at = self._scope.arn("inference-component", name), self._scope.now()
         copies = component.pop("RuntimeConfig", {}).get("CopyCount", 1)
         self.records.add(
             name,
@@ -77,7 +77,7 @@ class InferenceComponents:
         for key in ("Specification", "Specifications"):
             if key in shown:
                 items = shown[key] if isinstance(shown[key], list) else [shown[key]]
-                summaries = [_summary(item) for item in items]
+                summaries = [_summary(item, self._scope.now()) for item in items]
                 shown[key] = summaries if isinstance(shown[key], list) else summaries[0]
         return shown
 
@@ -122,7 +122,7 @@ class InferenceComponents:
                 f'Cannot delete inference component "{name}" while adapter inference components use it: '
                 + ", ".join(sorted(adapters))
             )
-        component |= {"InferenceComponentStatus": "Deleting", "LastModifiedTime": now()}
+        component |= {"InferenceComponentStatus": "Deleting", "LastModifiedTime": self._scope.now()}
         return {}
 
     def list(self, request: Record) -> Record:
@@ -158,7 +158,7 @@ class InferenceComponents:
                 change.settle()
             elif component["InferenceComponentStatus"] == "Deleting":
                 ended = component["LastModifiedTime"] + dt.timedelta(seconds=self.endpoints.pace.turn)
-                if now() >= ended:
+                if self._scope.now() >= ended:
                     del self.records.by_name[name]
                     self._copies.release(component)
             elif component["InferenceComponentStatus"] == "InService":
@@ -255,10 +255,10 @@ class InferenceComponents:
             raise validation_error(f"Invalid DeploymentConfig: {'; '.join(found)}")
 
 
-def _summary(item: Record) -> Record:
+def _summary(item: Record, at: dt.datetime) -> Record:
     """A specification as DescribeInferenceComponent shows it: with the image that was deployed."""
     container = dict(item.get("Container", {}))
     image = container.pop("Image", None)
     if image is not None:
-        container["DeployedImage"] = {"SpecifiedImage": image, "ResolvedImage": image, "ResolutionTime": now()}
+        container["DeployedImage"] = {"SpecifiedImage": image, "ResolvedImage": image, "ResolutionTime": at}
     return {**item, **({"Container": container} if "Container" in item else {})}

@@ -19,7 +19,7 @@ from constructs_optim_local.api.error import not_found, validation_error
 from constructs_optim_local.cloudwatch.alarms import Alarms
 from constructs_optim_local.faults import Faults
 from constructs_optim_local.sagemaker.execution import refusal
-from constructs_optim_local.sagemaker.records import Record, Records, now
+from constructs_optim_local.sagemaker.records import Record, Records
 
 from . import deployments
 from .deployments import Deployment, History, NotYet, Pace, Stage
@@ -239,11 +239,11 @@ class Endpoints:
 
     def _fixed(self, variant: Record, instances: Sequence[Instance]) -> Record:
         types = [instance.type_name for instance in instances]
-        images = self.hosting.images(models(variant, types))
+        images, at = self.hosting.images(models(variant, types)), self.hosting.scope.now()
         return {
             "VariantName": variant["VariantName"],
             "DeployedImages": [
-                {"SpecifiedImage": image, "ResolvedImage": image, "ResolutionTime": now()} for image in images
+                {"SpecifiedImage": image, "ResolvedImage": image, "ResolutionTime": at} for image in images
             ],
             **pool_summaries(variant, types),
             **{key: copy.deepcopy(variant[key]) for key in _SHOWN if key in variant},
@@ -297,7 +297,7 @@ class _Change:
         self._endpoints, self._endpoint, self._alarms = endpoints, endpoint, alarms
 
     def begin(self, plan: deployments.Plan) -> None:
-        at = now()
+        at = self._endpoints.hosting.scope.now()
         self.deployment = Deployment(plan, self, at)
         self._endpoints.history.add(f"endpoint/{self._endpoint['EndpointName']}", self.kind, self.deployment)
         status = "Creating" if self.kind == "Creating" else "Updating"
@@ -305,7 +305,7 @@ class _Change:
 
     def settle(self) -> None:
         deployment, endpoint = self.deployment, self._endpoint
-        deployment.advance(now())
+        deployment.advance(self._endpoints.hosting.scope.now())
         if deployment.outcome is None:
             if deployment.rolling_back:
                 endpoint["EndpointStatus"] = "RollingBack"

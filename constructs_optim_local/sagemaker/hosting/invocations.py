@@ -45,7 +45,7 @@ class Invocation:
         body: as it was sent.
         component: the inference component that was named.
         variant: the variant that was named.
-        streams: whether the answer is to come in parts.
+        streams: whether the completion is to come in parts.
     """
 
     endpoint: str
@@ -56,8 +56,8 @@ class Invocation:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A model's answer: its parts, which are one where it is not streamed."""
+class Completion:
+    """A model's completion: its parts, which are one where it is not streamed."""
 
     content_type: str
     parts: tuple[bytes, ...]
@@ -65,12 +65,12 @@ class Answer:
 
 
 class Invocations:
-    """What the endpoints of an account and region answer."""
+    """The invocations of the endpoints of an account and region."""
 
     def __init__(self, scope: Scope, served: ServedModels, performances: Performances) -> None:
         self._scope, self._served, self._performances = scope, served, performances
 
-    def invoke(self, invocation: Invocation) -> Answer:
+    def invoke(self, invocation: Invocation) -> Completion:
         """Ask a model.
 
         Raises:
@@ -96,7 +96,7 @@ class Invocations:
         kept = words[: asked.most_tokens] if asked.most_tokens is not None else words
         streams = invocation.streams or asked.streams
         content_type, parts = asked.written(kept, len(kept) < len(words), streams, served.name)
-        return Answer(content_type, parts if streams else (b"".join(parts),), variant)
+        return Completion(content_type, parts if streams else (b"".join(parts),), variant)
 
     def _asked(self, invocation: Invocation) -> tuple[Served, str]:
         endpoint = self._served.endpoint(invocation.endpoint)
@@ -133,15 +133,15 @@ class _Asked:
     details: bool = False
 
     def written(self, words: list[str], cut: bool, streams: bool, model: str) -> tuple[str, tuple[bytes, ...]]:
-        """The answer in the request's form: its content type and its parts."""
-        write = _chat_answer if self.is_chat else _generation_answer
+        """The completion in the request's form: its content type and its parts."""
+        write = _chat_completion if self.is_chat else _generated_text
         parts = tuple(write(self, words, "length" if cut else "stop", streams, model))
         streamed = "text/event-stream" if self.is_chat else "application/jsonlines"
         return streamed if streams else "application/json", parts
 
 
 def text_for(prompt: str, salt: str = "") -> str:
-    """The answer to a prompt; another one with another salt."""
+    """The completion of a prompt; another one with another salt."""
     seed = f"{salt}\n{prompt}" if salt else prompt
     digest = hashlib.sha512(seed.encode()).digest()
     count = _SHORTEST + digest[0] % _LENGTHS
@@ -176,7 +176,7 @@ def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def _generation_answer(asked: _Asked, words: list[str], reason: str, streams: bool, model: str) -> Iterator[bytes]:
+def _generated_text(asked: _Asked, words: list[str], reason: str, streams: bool, model: str) -> Iterator[bytes]:
     details = {"finish_reason": "length" if reason == "length" else "eos_token", "generated_tokens": len(words)}
     text = " ".join(words)
     if not streams:
@@ -188,7 +188,7 @@ def _generation_answer(asked: _Asked, words: list[str], reason: str, streams: bo
         yield _json({"token": token, **last}) + b"\n"
 
 
-def _chat_answer(asked: _Asked, words: list[str], reason: str, streams: bool, model: str) -> Iterator[bytes]:
+def _chat_completion(asked: _Asked, words: list[str], reason: str, streams: bool, model: str) -> Iterator[bytes]:
     name = hashlib.sha256(asked.prompt.encode()).hexdigest()[:24]
     head = {"id": f"chatcmpl-{name}", "created": int(time.time()), "model": model}
     prompt_tokens = tokens_of(asked.prompt)

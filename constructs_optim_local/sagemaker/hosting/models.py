@@ -11,7 +11,6 @@ from constructs_optim_local.sagemaker.records import (
     Record,
     Records,
     Scope,
-    now,
 )
 
 from .fleets import models, pool_problems
@@ -93,7 +92,7 @@ class Hosting:
         """Keep a new resource under its name; its ARN."""
         arn = self.scope.arn(path, request[name])
         kept = {key: value for key, value in request.items() if key != "Tags"}
-        records.add(request[name], {**kept, arn_name: arn, "CreationTime": now()})
+        records.add(request[name], {**kept, arn_name: arn, "CreationTime": self.scope.now()})
         self.scope.tag(arn, request.get("Tags"))
         return arn
 

@@ -18,7 +18,6 @@ from constructs_optim_local.sagemaker.records import (
     Record,
     Records,
     Scope,
-    now,
 )
 
 from . import artifacts
@@ -79,7 +78,7 @@ class OptimizationJobs:
             )
         if not ({"S3", "SageMakerModel"} & set(request["ModelSource"])):
             raise validation_error("ModelSource must have exactly one of S3, SageMakerModel")
-        arn, created = self._scope.arn("optimization-job", name), now()
+        arn, created = self._scope.arn("optimization-job", name), self._scope.now()
         if not self._roles.assume(request["RoleArn"], arn):
             raise validation_error(
                 f"Could not assume role {request['RoleArn']}. Please ensure that the role exists and allows principal "
@@ -112,7 +111,7 @@ class OptimizationJobs:
         status = self._settled(name)["OptimizationJobStatus"]
         if status not in _RUNNING:
             raise validation_error(f"The request was rejected because the optimization job is in status {status}")
-        self._enter(name, "STOPPING", now())
+        self._enter(name, "STOPPING", self._scope.now())
         return {}
 
     def delete(self, request: Record) -> Record:
@@ -159,7 +158,7 @@ class OptimizationJobs:
     def _advance(self, name: str) -> bool:
         job = self._jobs.get(name)
         since: dt.datetime = job["LastModifiedTime"]
-        age = (now() - since).total_seconds()
+        age = (self._scope.now() - since).total_seconds()
         longest = job["StoppingCondition"].get("MaxRuntimeInSeconds", 86_400)
         match job["OptimizationJobStatus"]:
             case "STARTING" if age >= self._durations.starting and not self._faults.strikes("job_never_starts"):
@@ -169,13 +168,13 @@ class OptimizationJobs:
             case "INPROGRESS" if min(age, longest) >= self._durations.in_progress and not self._faults.strikes(
                 "job_never_finishes"
             ):
-                self._finish(name, now())
+                self._finish(name, self._scope.now())
             case "INPROGRESS" if age >= longest:
                 # The service ends an overlong job as it does a stopped one.
                 job["FailureReason"] = "Optimization job exceeded MaxRuntimeInSeconds"
-                self._end(name, "STOPPED", now())
+                self._end(name, "STOPPED", self._scope.now())
             case "STOPPING" if age >= _STOPPING_SECONDS:
-                self._end(name, "STOPPED", now())
+                self._end(name, "STOPPED", self._scope.now())
             case _:
                 return False
         return True

@@ -13,7 +13,8 @@ import math
 import threading
 from typing import Any
 
-from constructs_optim_local.sagemaker.records import Record, now
+from constructs_optim_local.clock import Clock
+from constructs_optim_local.sagemaker.records import Record
 
 _STATUSES = {
     "Starting": "InProgress",
@@ -50,8 +51,8 @@ LONGEST_REASON = 1024
 class TrainingJob:
     """A job's record. Safe to use from the thread that runs it and from those that ask."""
 
-    def __init__(self, record: Record) -> None:
-        self._record, self._lock = record, threading.RLock()
+    def __init__(self, record: Record, clock: Clock) -> None:
+        self._record, self._clock, self._lock = record, clock, threading.RLock()
         self._record["SecondaryStatusTransitions"] = []
         self.stop_asked = threading.Event()
         self.enter("Starting")
@@ -100,7 +101,7 @@ class TrainingJob:
     def enter(self, secondary: str, **members: Any) -> None:
         """Move on to a secondary status. A job that is stopping only ends, or uploads before."""
         with self._lock:
-            status, at = _STATUSES[secondary], now()
+            status, at = _STATUSES[secondary], self._clock.now()
             if self._record.get("TrainingJobStatus") == "Stopping" and status not in ENDS:
                 if secondary != "Uploading":
                     return
@@ -117,7 +118,7 @@ class TrainingJob:
     def begin_training(self) -> None:
         """Note when it came to its instances first."""
         with self._lock:
-            self._record.setdefault("TrainingStartTime", now())
+            self._record.setdefault("TrainingStartTime", self._clock.now())
 
     def end(self, secondary: str, *, unbilled: float, **members: Any) -> None:
         """Move on to its last status; ``unbilled`` is how many seconds since its beginning it had no instances.
@@ -129,7 +130,7 @@ class TrainingJob:
                 secondary = "Stopped"
             began: dt.datetime | None = self._record.get("TrainingStartTime")
             if began is not None:
-                at = now()
+                at = self._clock.now()
                 seconds = (at - began).total_seconds()
                 members |= {
                     "TrainingEndTime": at,

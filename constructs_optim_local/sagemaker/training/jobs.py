@@ -18,7 +18,6 @@ from constructs_optim_local.sagemaker.records import (
     Record,
     Records,
     Scope,
-    now,
 )
 
 from .files import no_objects
@@ -54,7 +53,7 @@ class TrainingJobs:
         self, scope: Scope, faults: Faults, objects: Objects, roles: ExecutionRoles, settings: TrainingSettings
     ) -> None:
         self._scope, self._faults, self._objects, self._roles = scope, faults, objects, roles
-        self._settings, self._pools = settings, WarmPools(settings.keep_alive_scale)
+        self._settings, self._pools = settings, WarmPools(settings.keep_alive_scale, scope.clock)
         self._jobs: dict[str, TrainingJob] = {}
         self._runs: list[TrainingRun] = []
 
@@ -62,7 +61,7 @@ class TrainingJobs:
         """CreateTrainingJob."""
         check(request)
         name = request["TrainingJobName"]
-        arn, created = self._scope.arn("training-job", name), now()
+        arn, created = self._scope.arn("training-job", name), self._scope.now()
         if name.lower() in self._jobs:
             raise ApiError(
                 "ResourceInUse",
@@ -85,7 +84,7 @@ class TrainingJobs:
             **self._pools.begin(request),
         }
         is_warm = self._pools.take(self._jobs.values(), record)
-        job = self._jobs[name.lower()] = TrainingJob(record)
+        job = self._jobs[name.lower()] = TrainingJob(record, self._scope.clock)
         self._scope.tag(arn, request.get("Tags"))
         run = TrainingRun(
             job,
@@ -93,6 +92,7 @@ class TrainingJobs:
             self._objects,
             self._roles,
             self._faults,
+            self._scope.clock,
             is_warm=is_warm,
             ended=lambda is_good: self._pools.end(record, is_good=is_good),
         )

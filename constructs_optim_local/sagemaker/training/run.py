@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from constructs_optim_local.clock import Clock
 from constructs_optim_local.faults import Fault, Faults
 from constructs_optim_local.sagemaker.execution import ExecutionRoles, refusal
 from constructs_optim_local.sagemaker.images import UNPULLED, missing_image
@@ -60,6 +61,7 @@ class TrainingRun:
         objects: S3.
         roles: what its role may do.
         faults: that may strike it.
+        clock: the time that its limits are read by.
         is_warm: whether its instances are there already.
         ended: gives what else is told of its end, by whether its instances are still good for another job.
     """
@@ -71,22 +73,24 @@ class TrainingRun:
         objects: Objects,
         roles: ExecutionRoles,
         faults: Faults,
+        clock: Clock,
         *,
         is_warm: bool,
         ended: Callable[[bool], Record],
     ) -> None:
         self._thread = threading.Thread(target=self._run, name=f"training-{job.name}", daemon=True)
         self._job, self._settings, self._roles, self._faults = job, settings, roles, faults
+        self._clock = clock
         self._request, self._is_warm, self._ended = job.request, is_warm, ended
         algorithm = self._request["AlgorithmSpecification"]
         self._command = [*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", [])]
         self._metrics = TrainingMetrics(algorithm.get("MetricDefinitions", []))
-        self._log = TrainingLog(job.name, self._metrics, settings.telemetry)
+        self._log = TrainingLog(job.name, self._metrics, settings.telemetry, clock)
         self._files = TrainingFiles(self._request, objects, roles)
         self._retries: int = self._request.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0)
         limits = self._request["StoppingCondition"]
         self._longest = limits.get("MaxRuntimeInSeconds", MAX_RUNTIME_SECONDS)
-        self._until = time.monotonic() + limits.get("MaxWaitTimeInSeconds", float("inf"))
+        self._until = self._clock.monotonic() + limits.get("MaxWaitTimeInSeconds", float("inf"))
         # How long instances were had before the present ones, since when those are, and how long none were in between.
         self._had, self._since, self._lacked = 0.0, float("nan"), 0.0
         self._processes: list[SupervisedProcess] = []
@@ -137,7 +141,7 @@ class TrainingRun:
                 self._addresses(),
                 tempfile.TemporaryDirectory(prefix="training-", ignore_cleanup_errors=True) as folder,
             ):
-                self._since = time.monotonic()
+                self._since = self._clock.monotonic()
                 self._job.begin_training()
                 try:
                     return self._attempt(hosts_of(self._request, Path(folder)))
@@ -151,7 +155,7 @@ class TrainingRun:
                     self._retries, again = self._retries - 1, "Restarting"
                 finally:
                     self._kill()
-            self._had, self._since = self._had + time.monotonic() - self._since, float("nan")
+            self._had, self._since = self._had + self._clock.monotonic() - self._since, float("nan")
             self._job.enter(again)
             self._is_warm = False
             self._pause(_LOOK_SECONDS)
@@ -160,16 +164,16 @@ class TrainingRun:
     @contextmanager
     def _lacking(self) -> Iterator[None]:
         """Count the time for which a job that had instances before has none."""
-        began = time.monotonic()
+        began = self._clock.monotonic()
         try:
             yield
         finally:
             if self._had:
-                self._lacked += time.monotonic() - began
+                self._lacked += self._clock.monotonic() - began
 
     def _wait_for_instances(self) -> None:
-        ready = time.monotonic() + self._settings.starting
-        while not self._is_warm and (time.monotonic() < ready or self._strikes("training_never_starts")):
+        ready = self._clock.monotonic() + self._settings.starting
+        while not self._is_warm and (self._clock.monotonic() < ready or self._strikes("training_never_starts")):
             self._pause(_LOOK_SECONDS)
         self._pause(0)
 
@@ -228,7 +232,7 @@ class TrainingRun:
             if self._abandoned:
                 raise _Cut("Stopped")
             self._processes = [self._started(host) for host in hosts]
-        told = copied = time.monotonic()
+        told = copied = self._clock.monotonic()
         while True:
             statuses = [process.status for process in self._processes]
             if any(status not in (None, 0) for status in statuses):
@@ -238,12 +242,12 @@ class TrainingRun:
                 raise _Failed(algorithm_error(host.failure, status))
             if None not in statuses:
                 return
-            if time.monotonic() - told > _TELL_SECONDS:
+            if self._clock.monotonic() - told > _TELL_SECONDS:
                 self._log.tell()
-                told = time.monotonic()
-            if time.monotonic() - copied > _CHECKPOINT_SECONDS:
+                told = self._clock.monotonic()
+            if self._clock.monotonic() - copied > _CHECKPOINT_SECONDS:
                 self._files.upload_checkpoints(hosts)
-                copied = time.monotonic()
+                copied = self._clock.monotonic()
             self._pause(_LOOK_SECONDS)
             if self._request["EnableManagedSpotTraining"] and self._strikes("training_interrupted"):
                 raise _Cut("Interrupted")
@@ -272,8 +276,8 @@ class TrainingRun:
         """Give the code its time to end; then end it."""
         for process in self._processes:
             process.terminate()
-        until = time.monotonic() + self._settings.stop_seconds
-        while time.monotonic() < until and any(process.status is None for process in self._processes):
+        until = self._clock.monotonic() + self._settings.stop_seconds
+        while self._clock.monotonic() < until and any(process.status is None for process in self._processes):
             time.sleep(_LOOK_SECONDS)
         self._kill()
 
@@ -293,10 +297,10 @@ class TrainingRun:
         """
         if self._job.stop_asked.wait(seconds):
             raise _Cut("Stopped")
-        if time.monotonic() >= self._until:
+        if self._clock.monotonic() >= self._until:
             raise _Cut("MaxWaitTimeExceeded")
         # Not a number, and so not too much, while there are no instances.
-        if self._had + time.monotonic() - self._since >= self._longest:
+        if self._had + self._clock.monotonic() - self._since >= self._longest:
             raise _Cut("MaxRuntimeExceeded")
 
     def _strikes(self, fault: str) -> Fault | None:

@@ -21,7 +21,8 @@ from typing import Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from constructs_optim_local.access.credentials import OwnClients
-from constructs_optim_local.sagemaker.records import Record, now
+from constructs_optim_local.clock import Clock
+from constructs_optim_local.sagemaker.records import Record
 
 from .host import Host
 
@@ -57,15 +58,15 @@ class NoTelemetry:
 class TrainingLog:
     """What the hosts of one job print: kept until it is told to CloudWatch, and read for metrics at once."""
 
-    def __init__(self, job: str, metrics: TrainingMetrics, telemetry: Telemetry) -> None:
-        self._job, self._metrics, self._telemetry = job, metrics, telemetry
-        self._began = int(now().timestamp())
+    def __init__(self, job: str, metrics: TrainingMetrics, telemetry: Telemetry, clock: Clock) -> None:
+        self._job, self._metrics, self._telemetry, self._clock = job, metrics, telemetry, clock
+        self._began = int(self._clock.now().timestamp())
         self._lock = threading.Lock()
         self._untold: dict[str, list[tuple[dt.datetime, str]]] = {}
 
     def add(self, host: Host, line: str) -> None:
         """Keep a line of a host's output."""
-        at = now()
+        at = self._clock.now()
         self._metrics.read(line, at)
         stream = f"{self._job}/algo-{host.number}-{self._began}"
         with self._lock:

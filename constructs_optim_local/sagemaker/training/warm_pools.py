@@ -11,7 +11,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable
 
-from constructs_optim_local.sagemaker.records import Record, now
+from constructs_optim_local.clock import Clock
+from constructs_optim_local.sagemaker.records import Record
 
 from .job import ENDS, TrainingJob
 from .requests import keep_alive_seconds
@@ -20,8 +21,8 @@ from .requests import keep_alive_seconds
 class WarmPools:
     """The pools of one account and region. ``scale`` is what a second of one lasts here."""
 
-    def __init__(self, scale: float) -> None:
-        self._scale = scale
+    def __init__(self, scale: float, clock: Clock) -> None:
+        self._scale, self._clock = scale, clock
 
     def begin(self, request: Record) -> Record:
         """What is told of a new job's pool at first, as members of the job."""
@@ -34,7 +35,7 @@ class WarmPools:
         status = "Available" if is_good and "TrainingStartTime" in request else "Terminated"
         return {
             "WarmPoolStatus": {"Status": status, "ResourceRetainedBillableTimeInSeconds": 0},
-            "_kept_since": now(),
+            "_kept_since": self._clock.now(),
         }
 
     def take(self, jobs: Iterable[TrainingJob], request: Record) -> bool:
@@ -45,7 +46,7 @@ class WarmPools:
             self.settle(job)
             pool = job.request.get("WarmPoolStatus", {})
             if pool.get("Status") == "Available" and _wanted(job.request) == _wanted(request):
-                kept = round((now() - job.request["_kept_since"]).total_seconds() / self._scale)
+                kept = round((self._clock.now() - job.request["_kept_since"]).total_seconds() / self._scale)
                 ended = {"ResourceRetainedBillableTimeInSeconds": kept, "ReusedByJob": request["TrainingJobName"]}
                 job.set(WarmPoolStatus={"Status": "Reused", **ended})
                 return True
@@ -58,7 +59,7 @@ class WarmPools:
             return
         longest = keep_alive_seconds(job.request)
         since: dt.datetime = job.request["_kept_since"]
-        kept = (now() - since).total_seconds() / self._scale
+        kept = (self._clock.now() - since).total_seconds() / self._scale
         status = {"Status": "Terminated"} if kept >= longest else {"Status": "Available"}
         job.set(WarmPoolStatus={**status, "ResourceRetainedBillableTimeInSeconds": min(round(kept), longest)})
 

@@ -83,7 +83,7 @@ def prune(t: Trials) -> Pruning:
         older_than=dt.timedelta(days=30),
         now=dt.datetime.now(dt.UTC) + dt.timedelta(days=31),
     )
-    return pruner.carry_out(pruner.survey())
+    return pruner.remove(pruner.survey())
 
 
 def files_of(t: Trials, stack: FaultStack) -> list[str]:

@@ -1,0 +1,73 @@
+"""The public names of constructs_optim, for type checkers and for ``__init__.py``, which imports them on first use."""
+
+from .constructs.artifacts.artifact_store import (
+    ArtifactStore as ArtifactStore,
+    IArtifactStore as IArtifactStore,
+)
+from .constructs.artifacts.optimization_job import (
+    JobOptions as JobOptions,
+    OptimizationJob as OptimizationJob,
+)
+from .constructs.artifacts.optimized_artifact import OptimizedArtifact as OptimizedArtifact
+from .constructs.endpoint.async_inference import AsyncInference as AsyncInference
+from .constructs.endpoint.data_capture import DataCapture as DataCapture
+from .constructs.endpoint.endpoint_base import IOptimizedEndpoint as IOptimizedEndpoint
+from .constructs.endpoint.inference_component import (
+    InferenceComponent as InferenceComponent,
+    LoraAdapter as LoraAdapter,
+)
+from .constructs.endpoint.instance_pools import Pool as Pool
+from .constructs.endpoint.optimized_endpoint import OptimizedEndpoint as OptimizedEndpoint
+from .constructs.endpoint.options import (
+    MonitoringOptions as MonitoringOptions,
+    VariantOptions as VariantOptions,
+)
+from .constructs.endpoint.update_policy import UpdatePolicy as UpdatePolicy
+from .constructs.evaluation.endpoint_evaluation import EndpointEvaluation as EndpointEvaluation
+from .constructs.monitoring.dashboard_evaluation import EvaluatedModel as EvaluatedModel
+from .constructs.monitoring.endpoint_alarms import EndpointAlarms as EndpointAlarms
+from .constructs.monitoring.endpoint_dashboard import EndpointDashboard as EndpointDashboard
+from .constructs.monitoring.fleet_dashboard import (
+    FleetDashboard as FleetDashboard,
+    FleetEndpoint as FleetEndpoint,
+)
+from .constructs.monitoring.served_model import ServedModel as ServedModel
+from .constructs.recommendation.model_recommendation import ModelRecommendation as ModelRecommendation
+from .constructs.scaling.endpoint_scaling import EndpointScaling as EndpointScaling
+from .constructs.stack.network import NetworkOptions as NetworkOptions
+from .constructs.validation.policy_validation import PolicyValidation as PolicyValidation
+from .policy import (
+    PlatformPolicy as PlatformPolicy,
+    PolicyError as PolicyError,
+)
+from .recipe import (
+    Compilation as Compilation,
+    FineTune as FineTune,
+    Medusa as Medusa,
+    Model as Model,
+    Plan as Plan,
+    PreOptimized as PreOptimized,
+    Quantization as Quantization,
+    RecipeError as RecipeError,
+    Sharding as Sharding,
+    SpeculativeDecoding as SpeculativeDecoding,
+    TrainingCompute as TrainingCompute,
+    Violation as Violation,
+)
+from .recipe.evaluation import (
+    QualityRequirement as QualityRequirement,
+    Workload as Workload,
+)
+from .recipe.hosting import (
+    Adapters as Adapters,
+    CapacityReservation as CapacityReservation,
+    Observability as Observability,
+    Routing as Routing,
+)
+from .recipe.hosting.alarms import (
+    AlarmSettings as AlarmSettings,
+    Alarms as Alarms,
+)
+from .recipe.hosting.scaling import ScalingStep as ScalingStep
+
+__all__: list[str]

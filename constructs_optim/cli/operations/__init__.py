@@ -1,0 +1,1 @@
+"""Commands on an account: artifacts, jobs, endpoints, and the preview of dashboards."""

@@ -1,0 +1,58 @@
+"""``constructs-optim dashboard``: preview the dashboards of a synthesized app before they are deployed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from constructs_optim.operations.dashboard_preview import (
+    PreviewError,
+    SampleMetrics,
+    dashboards_of,
+    picture,
+)
+from constructs_optim.recipe.metrics import by_name
+
+from ..aws import failed
+from ..presentation import Commands, say
+
+dashboard_app = Commands()
+
+
+@dashboard_app.command("preview")
+def preview_command(
+    assembly: Annotated[Path, typer.Argument(help="The folder that `cdk synth` wrote.")] = Path("cdk.out"),
+    stack: Annotated[str | None, typer.Option(help="Only the dashboards of this stack.")] = None,
+    dashboard: Annotated[str | None, typer.Option(help="Only this dashboard, by its logical id.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Where to write; `preview` below the folder by default.")
+    ] = None,
+) -> None:
+    """Draw the dashboards of a synthesized app, as PNG, with sample metrics. No AWS is needed."""
+    folder = output or assembly / "preview"
+    try:
+        import matplotlib  # noqa: F401 - say first that it is missing
+
+        for preview in dashboards_of(assembly, stack=stack, dashboard=dashboard):
+            content = picture(preview, SampleMetrics(preview, _units()))
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f"{preview.name}.png"
+            path.write_bytes(content)
+            say(f"{preview.stack} {preview.logical_id}: {len(preview.widgets)} widgets with sample data\n  {path}")
+    except ModuleNotFoundError as missing:
+        if missing.name != "matplotlib":
+            raise
+        raise failed('Drawing is an extra: pip install "constructs-optim[evaluate]"') from None
+    except PreviewError as error:
+        raise failed(str(error)) from None
+
+
+def _units() -> dict[tuple[str, str], str]:
+    return {
+        (series.namespace, series.metric_name): metric.published_unit.value
+        for metric in reversed([*by_name().values()])
+        for series in (metric.variant, metric.component)
+        if series is not None
+    }

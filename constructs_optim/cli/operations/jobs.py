@@ -1,0 +1,182 @@
+"""``constructs-optim jobs``: the account's jobs that make artifacts."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+from constructs_optim.explanation.formatting import duration
+from constructs_optim.operations.jobs import Job, JobStatus, describe_job, list_jobs, stop_job, watch_job
+
+from ..aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
+from ..presentation import (
+    Commands,
+    Format,
+    FormatOption,
+    YesOption,
+    confirmed,
+    owner_name,
+    print_json,
+    print_table,
+    say,
+    say_hidden_owners,
+)
+
+jobs_app = Commands()
+
+_INTERRUPTED = 130
+# What SageMaker gives a job that names no limit (API reference, StoppingCondition).
+_DEFAULT_RUNTIME_SECONDS = 86_400
+
+Name = Annotated[str, typer.Argument(help="The job's name, as `jobs list` prints it.")]
+
+
+@jobs_app.command("list")
+def list_command(
+    status: Annotated[
+        list[JobStatus] | None,
+        typer.Option(case_sensitive=False, help="Only jobs of this status: " + ", ".join(JobStatus) + ". Repeatable."),
+    ] = None,
+    bucket: OptionalBucket = None,
+    region: Region = None,
+    profile: Profile = None,
+    format: FormatOption = Format.table,
+) -> None:
+    """List the optimization and training jobs that this library started, newest first.
+
+    With --store, those of that store show their artifact and who waits for it; a job that runs for nobody is marked.
+    """
+    with errors_explained():
+        account = Account(profile, region)
+        inventory = account.inventory(bucket) if bucket else None
+        jobs = list_jobs(account.sagemaker(bucket), statuses=status or ())
+        if inventory is not None:
+            jobs = [inventory.with_owners(job) for job in jobs]
+    now = dt.datetime.now(dt.UTC)
+    if format is Format.json:
+        print_json([job.to_json(now) for job in jobs])
+        return
+    if not jobs:
+        say("There are no jobs of this library" + (" in that status." if status else "."))
+        return
+    columns = ["status", "age", "ran for", "kind", "instance type", "attempt", "job", *(["owners"] if bucket else [])]
+    rows = [_row(job, now, with_owners=bucket is not None) for job in jobs]
+    print_table(columns, rows, long=2 if bucket else 1)
+    if inventory is not None:
+        with errors_explained():
+            say_hidden_owners(inventory)
+
+
+@jobs_app.command("watch")
+def watch_command(
+    name: Name,
+    poll_seconds: Annotated[float, typer.Option(min=0.1, help="The interval of polls.")] = 15.0,
+    region: Region = None,
+    profile: Profile = None,
+) -> None:
+    """Follow a job until it ends. Exit status 1 when it failed or was stopped. Ctrl-C leaves the job running."""
+    try:
+        with errors_explained():
+            last = _follow(Account(profile, region), name, poll_seconds)
+    except KeyboardInterrupt:
+        say(f"Not watched any more; {name} goes on.")
+        raise typer.Exit(_INTERRUPTED) from None
+    if last is None:
+        raise failed(_unknown(name))
+    if not last.ended:
+        raise failed(f"{name} was deleted while it was watched.")
+    reason = f": {last.failure_reason}" if last.failure_reason else ""
+    say(f"{name} {last.status} after {duration(last.running_seconds(dt.datetime.now(dt.UTC)))}{reason}")
+    raise typer.Exit(0 if last.status == JobStatus.completed else 1)
+
+
+@jobs_app.command("stop")
+def stop_command(
+    name: Name,
+    bucket: OptionalBucket = None,
+    yes: YesOption = False,
+    region: Region = None,
+    profile: Profile = None,
+) -> None:
+    """Stop a job. With --store, say first who waits for what it makes."""
+    with errors_explained():
+        account = Account(profile, region)
+        inventory = account.inventory(bucket) if bucket else None
+        sagemaker = account.sagemaker(bucket)
+        job = describe_job(sagemaker, name)
+        if job is None:
+            raise failed(_unknown(name))
+        if inventory is not None:
+            job = inventory.with_owners(job)
+        if job.ended or job.status == JobStatus.stopping:
+            say(f"{name} is {job.status} already; there is nothing to stop.")
+            return
+        say(f"{name} is {job.status}" + (f", for {duration(seconds)}" if (seconds := _seconds(job)) else "") + ".")
+        if bucket:
+            say(_consequence(job))
+        if not (yes or confirmed("Stop it?")):
+            say("Nothing was stopped.")
+            raise typer.Exit(1)
+        stopped = stop_job(sagemaker, name)
+    say(f"{name} is {stopped.status if stopped else 'gone'}.")
+
+
+def _row(job: Job, now: dt.datetime, *, with_owners: bool) -> list[str]:
+    return [
+        job.status,
+        duration((now - job.created_at).total_seconds()),
+        duration(job.running_seconds(now)) if job.started_at else "",
+        job.kind.removesuffix(" job"),
+        job.instance_type or "",
+        str(job.attempt),
+        job.name,
+        *([_owners(job)] if with_owners else []),
+    ]
+
+
+def _owners(job: Job) -> str:
+    if job.owners is None:
+        return "of another store"
+    if job.orphaned:
+        return "nobody: orphaned"
+    return "\n".join(owner_name(owner) for owner in job.owners) or "nobody"
+
+
+def _consequence(job: Job) -> str:
+    if job.owners is None:
+        return "It writes to another store than this bucket's, so who waits for it is not known."
+    if not job.owners:
+        return "Nobody waits for it."
+    waiting = "\n".join(f"  {owner_name(owner)}" for owner in job.owners)
+    return f"It makes {job.artifact_key} for\n{waiting}\nA deployment that waits for it fails and is rolled back."
+
+
+def _unknown(name: str) -> str:
+    return (
+        f"There is no job {name} of this library in this account and region: `constructs-optim jobs list` names them."
+    )
+
+
+def _seconds(job: Job) -> float:
+    return job.running_seconds(dt.datetime.now(dt.UTC))
+
+
+def _follow(account: Account, name: str, poll_seconds: float) -> Job | None:
+    """Show a bar up to the longest the job may run; a line for each status where there is no terminal."""
+    console = Console()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[time]}"))
+    last: Job | None = None
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(name, total=None, time="")
+        for job in watch_job(account.sagemaker(), name, poll_seconds=poll_seconds):
+            limit = job.max_runtime_seconds or _DEFAULT_RUNTIME_SECONDS
+            ran = f"{duration(_seconds(job))} of at most {duration(limit)}"
+            progress.update(bar, description=f"{name} {job.status}", completed=_seconds(job), total=limit, time=ran)
+            if not console.is_terminal and (last is None or job.status != last.status):
+                say(f"{dt.datetime.now(dt.UTC).isoformat(timespec='seconds')} {job.status}, ran {ran}")
+            last = job
+    return last

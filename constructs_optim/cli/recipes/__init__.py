@@ -1,0 +1,1 @@
+"""Commands on recipes: plan one, recommend some, and list what the planner knows."""

@@ -1,0 +1,101 @@
+"""``constructs-optim plan``: preview a recipe without a cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from constructs_optim.recipe import Model, Plan, RecipeError
+from constructs_optim.recipe.lock import LOCK_FILE
+from constructs_optim.recipe.planning.plan import plan
+from constructs_optim.recipe.report import plan_report, refusal_report
+from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, parse
+
+from ..presentation import Format, FormatOption, print_fields, print_json
+from .lock import read_lock
+
+
+def plan_command(
+    instance_type: Annotated[str, typer.Option(help="What the endpoint runs on, for instance ml.g5.12xlarge.")],
+    technique: Annotated[
+        list[str],
+        typer.Option(help="kind=variant[,setting=value], for instance quantization=awq,group_size=64. Repeatable."),
+    ],
+    model: Annotated[str | None, typer.Option(help="A JumpStart model id.")] = None,
+    model_version: Annotated[str | None, typer.Option(help="Its version; the newest by default.")] = None,
+    model_s3: Annotated[
+        str | None, typer.Option(metavar="URI", help="An S3 prefix of model files, instead of a JumpStart model.")
+    ] = None,
+    region: Annotated[str, typer.Option(help="Where.")] = "us-west-2",
+    accept_eula: Annotated[bool, typer.Option("--accept-eula", help="You have read and accept the licence.")] = False,
+    format: FormatOption = Format.table,
+) -> None:
+    """Show what a recipe comes to: jobs, artifact keys, container, memory. Exit status 2 when it is refused."""
+    if (model is None) == (model_s3 is None):
+        raise typer.BadParameter("give one of --model and --model-s3")
+    source = (
+        Model.s3(model_s3, accept_eula=accept_eula)
+        if model_s3 is not None
+        else Model.jumpstart(model or "", version=model_version, accept_eula=accept_eula)
+    )
+    try:
+        techniques = [_parsed(text) for text in technique]
+        result = plan(
+            model=source,
+            techniques=techniques,
+            instance_type=instance_type,
+            region=region,
+            containers=read_lock(Path(LOCK_FILE)).containers,
+        )
+    except RecipeError as error:
+        if format is Format.json:
+            print_json(refusal_report(list(error.violations)))
+        else:
+            typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    if format is Format.json:
+        print_json(plan_report(result))
+    else:
+        print_fields(_fields(result))
+
+
+def _parsed(text: str) -> Any:
+    """The technique; the text itself where it names none, which a rule reports with all else that is wrong."""
+    try:
+        return parse(text)
+    except UnknownTechniqueError:
+        return text
+
+
+def _fields(plan: Plan) -> Iterator[tuple[str, str]]:
+    yield "model", plan.description["Model"]
+    yield "techniques", "\n".join(plan.description["Techniques"])
+    yield (
+        "instance type",
+        f"{plan.instance_type}: {plan.accelerator_count} x {plan.accelerator}, tensor parallel degree "
+        f"{plan.tensor_parallel_degree}",
+    )
+    for number, job in enumerate(plan.jobs, 1):
+        source = "\nserved from SageMaker's pre-compiled artifacts" if job.pre_compiled else ""
+        key = job.artifact_key or "known when the stack is deployed"
+        image = job.image or "the service chooses"
+        yield f"job {number}", f"{job.name}\nartifact {key}\nimage {image}{source}"
+    if not plan.jobs:
+        yield "jobs", "none"
+    container = plan.container
+    yield "container image", container.image or "as the hub's configuration says"
+    yield "environment", "\n".join(f"{name}={value}" for name, value in container.environment.items()) or "none"
+    for channel in container.channels:
+        yield "channel", f"{channel.name}: {channel.source.kind}"
+    if (memory := plan.memory) is not None:
+        cache = f"{memory.kv_cache_gb:.0f} GB" if memory.kv_cache_gb is not None else "not known"
+        yield (
+            "memory",
+            f"weights {memory.weights_gb:.0f} GB, draft {memory.draft_gb:.0f} GB, KV cache {cache} "
+            f"({memory.batch_size} requests of {memory.sequence_length} tokens); usable {memory.available_gb:.0f} GB",
+        )
+    for warning in plan.warnings:
+        yield "warning", f"{warning.message}\n{warning.id}"

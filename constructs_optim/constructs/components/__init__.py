@@ -1,1 +1,0 @@
-"""Inference components: models that share the instances of an endpoint."""

@@ -1,0 +1,544 @@
+"""Inference components: models that share an endpoint's accelerators, and adapters of such models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Unpack
+
+from aws_cdk import Fn, Resource, Size, Token
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore
+from constructs_optim.constructs.artifacts.hosted_model import HostedModel, describe_hosted
+from constructs_optim.constructs.artifacts.model_source import object_arn
+from constructs_optim.constructs.evaluation.endpoint_evaluation import (
+    EndpointEvaluation,
+    EvaluationOptions,
+    EvaluationTarget,
+)
+from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
+from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
+from constructs_optim.constructs.scaling.scaling_target import ComponentTarget
+from constructs_optim.constructs.stack.network import Network
+from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS, Statement
+from constructs_optim.constructs.stack.physical_names import physical_name
+from constructs_optim.constructs.stack.stack_context import path_of
+from constructs_optim.constructs.validation.refusal import refuse
+from constructs_optim.constructs.validation.template_size import watch_template_size
+from constructs_optim.recipe import Plan, Violation
+from constructs_optim.recipe.hosting import (
+    COMPONENT_STARTUP_SECONDS,
+    Adapter,
+    Component,
+    Hosting,
+    instances_for_copies,
+)
+from constructs_optim.recipe.hosting.scaling import scaling_defaults
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.rules.update_rules import MOST_ROLLBACK_ALARMS
+
+from .component_capacity import ComponentCapacity
+from .endpoint_base import grant_invocation
+from .endpoint_configuration import EndpointConfiguration
+from .options import MonitoringOptions, declare_alarms
+from .update_policy import component_deployment_config
+
+if TYPE_CHECKING:
+    from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
+    from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
+    from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
+
+
+@dataclass(frozen=True)
+class EndpointResources:
+    """The resources of an endpoint, with the options that its components share.
+
+    Attributes:
+        endpoint: the endpoint.
+        config: its configuration.
+        literal_name: the endpoint's name, known before the endpoint is there.
+        configuration: the options of the configuration.
+        monitoring: alarms and prices.
+        hosting: the endpoint as the rules see it.
+        network: the network of its models. None without a VPC.
+    """
+
+    endpoint: sagemaker.CfnEndpoint
+    config: sagemaker.CfnEndpointConfig
+    literal_name: str
+    configuration: EndpointConfiguration
+    monitoring: MonitoringOptions
+    hosting: Hosting
+    network: Network | None
+
+    @property
+    def endpoint_arn(self) -> str:
+        """The endpoint's ARN (a token)."""
+        return self.endpoint.ref
+
+    @property
+    def endpoint_name(self) -> str:
+        """The endpoint's name (a token)."""
+        return self.endpoint.attr_endpoint_name
+
+    @property
+    def rollback_alarm_names(self) -> list[str]:
+        """The alarms of the update policy: those besides the endpoint's own that roll an update back."""
+        return [alarm.alarm_name for alarm in self.configuration.update_policy.rollback_alarms]
+
+    def evaluation_target(
+        self,
+        label: str,
+        served: ServedModel,
+        models: Sequence[HostedModel],
+        options: EvaluationOptions,
+        *,
+        component_arn: str | None = None,
+        share_of_instance: float | None = None,
+    ) -> EvaluationTarget:
+        """The target of an evaluation; results go to the store of the first model that may be written."""
+        stores = [model.artifact.artifact_store for model in models if not model.artifact.artifact_store.read_only]
+        price, discount = options.get("instance_price_per_hour"), options.get("discount")
+        return EvaluationTarget(
+            label=label,
+            endpoint_name=self.endpoint_name,
+            endpoint_arn=self.endpoint_arn,
+            endpoint_config_name=self.config.attr_endpoint_config_name,
+            component_arn=component_arn,
+            served=served,
+            models=models,
+            share_of_instance=share_of_instance,
+            store=stores[0] if stores else ArtifactStore.default_of(self.endpoint),
+            network=self.network,
+            asynchronous=self.hosting.asynchronous,
+            discount=self.monitoring.discount if discount is None else discount,
+            instance_price_per_hour=self.monitoring.instance_price_per_hour if price is None else price,
+        )
+
+
+class EndpointComponents:
+    """The inference components of an endpoint: whether they fit its instances, and how many instances they take."""
+
+    def __init__(self, resources: EndpointResources) -> None:
+        self._resources = resources
+        self._components: list[InferenceComponent] = []
+
+    def add(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        models: Sequence[HostedModel],
+        requirements: Sequence[Component],
+        loads_adapters: bool,
+    ) -> InferenceComponent:
+        """Declare a component.
+
+        Args:
+            scope: the construct to create it in.
+            id: its id in that scope.
+            models: one for each instance type of the endpoint, in the order of its pools.
+            requirements: what a copy takes of each instance type, and the copies to begin with.
+            loads_adapters: whether the model's container loads LoRA adapters.
+
+        Raises:
+            RecipeError: when its copies do not fit.
+        """
+        self._check([component.most_copies for component in self._components] + [requirements])
+        component = InferenceComponent(
+            scope,
+            id,
+            endpoint=self._resources,
+            models=models,
+            requirements=requirements,
+            loads_adapters=loads_adapters,
+            check_copies=self._check_copies_of,
+        )
+        self._components.append(component)
+        # The instances are as many as the copies take, which is more than a new configuration starts with.
+        self._resources.endpoint.retain_all_variant_properties = True
+        return component
+
+    @property
+    def rollback_alarm_names(self) -> list[str]:
+        """The alarms of all components that roll an update of the endpoint back, in turns: the first of each component,
+        then the second.
+        """
+        of_each = [component.alarms.rollback_alarm_names for component in self._components]
+        return [name for turn in zip_longest(*of_each) for name in turn if name is not None]
+
+    @property
+    def managed_range(self) -> tuple[int, int]:
+        """The fewest and the most instances: as set, or what the copies take, and one more for updates."""
+        variant = self._resources.configuration.variant
+        initial, fewest, most = variant.initial_instance_count, variant.min_instance_count, variant.max_instance_count
+        if not self._components:
+            return self._resources.hosting.initial_instance_count, self._resources.hosting.initial_instance_count
+        if fewest is None:
+            taken = self._instances([component.fewest_copies for component in self._components])
+            fewest = taken if initial is None else min(initial, taken) if taken == 0 else max(initial, taken)
+        if most is None:
+            taken = self._instances([component.most_copies for component in self._components])
+            most = max(1, fewest, initial or 0, taken + 1)
+        return fewest, most
+
+    def _check_copies_of(self, component: InferenceComponent, copies: int) -> None:
+        """Refuse a number of copies of one component that does not fit beside the others.
+
+        Raises:
+            RecipeError: when the copies do not fit.
+        """
+        self._check(
+            [
+                [replace(requirement, copies=copies) for requirement in other.requirements]
+                if other is component
+                else other.most_copies
+                for other in self._components
+            ]
+        )
+
+    def _check(self, components: Sequence[Sequence[Component]]) -> None:
+        hosting = self._resources.hosting
+        violations: list[Violation] = []
+        for instance_type, of_type in zip(hosting.instance_types, zip(*components, strict=True), strict=True):
+            violations += check(replace(hosting, instance_types=(instance_type,), components=of_type))
+        refuse(violations)
+
+    def _instances(self, components: Sequence[Sequence[Component]]) -> int:
+        """How many instances the copies take, of the type that they take most of."""
+        # Not strict: the catalog may not know all of the instance types.
+        of_each_type = zip(self._resources.hosting.rows, zip(*components, strict=True), strict=False)
+        return max((instances_for_copies(list(of_type), row) for row, of_type in of_each_type), default=1)
+
+
+def requirements_of(
+    model: HostedModel, label: str, *, accelerators: int | None = None, memory: Size | None = None, copies: int = 1
+) -> Component:
+    """What a copy of a model takes of an instance: as set, or as the model's plan has it."""
+    planned = model.plan.copy_requirements
+    return Component(
+        label,
+        planned.accelerators if accelerators is None else accelerators,
+        planned.memory_mib if memory is None else int(memory.to_mebibytes()),
+        copies,
+    )
+
+
+class InferenceComponent(MeasuredResource):
+    """A model on an endpoint that it shares with others. It has its own copies, scaling, metrics and grants.
+
+    Made by ``OptimizedEndpoint.add_component``, or by the endpoint itself.
+    """
+
+    dashboard: EndpointDashboard | None = None
+    """The dashboard that shows its evaluations: the endpoint's, of the endpoint's own model."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        endpoint: EndpointResources,
+        models: Sequence[HostedModel],
+        requirements: Sequence[Component],
+        loads_adapters: bool,
+        check_copies: Callable[[InferenceComponent, int], None],
+    ) -> None:
+        """Declare the component; use ``OptimizedEndpoint.add_component``.
+
+        Args:
+            scope: the construct to create it in.
+            id: its id in that scope.
+            endpoint: the endpoint's resources.
+            models: one for each instance type of the endpoint, in the order of its pools.
+            requirements: what a copy takes of each instance type, and the copies to begin with.
+            loads_adapters: whether the model's container loads LoRA adapters.
+            check_copies: raises where so many copies of a component do not fit the endpoint's instances.
+        """
+        self._name = physical_name(scope, id)
+        super().__init__(scope, id, physical_name=self._name)
+        watch_template_size(self)
+        self.models: tuple[HostedModel, ...] = tuple(models)
+        self.requirements: tuple[Component, ...] = tuple(requirements)
+        self.variant_name: str = endpoint.configuration.variant.name
+        self._endpoint, self._check_copies, self._loads_adapters = endpoint, check_copies, loads_adapters
+        self._scaling: EndpointScaling | None = None
+        self._capacity_range = (requirements[0].copies, requirements[0].copies)
+        # Beside the component, not below it: the endpoint waits for the alarms, and what the component waits for may
+        # wait for the endpoint.
+        beside = Construct(scope, f"{id}Alarms")
+        self.alarms: EndpointAlarms = declare_alarms(
+            beside,
+            endpoint.monitoring,
+            self._literally_served,
+            models,
+            label=path_of(self),
+            accelerators=min(requirement.accelerators for requirement in requirements),
+        )
+        self._definition = self._properties()
+        self._resource = sagemaker.CfnInferenceComponent(
+            self, "Resource", runtime_config={"copyCount": requirements[0].copies}, **self._definition
+        )
+        describe_hosted(self._resource, models)
+
+    def _properties(self) -> dict[str, Any]:
+        """The component's properties without its ``RuntimeConfig``."""
+        configuration = self._endpoint.configuration
+        alarm_names = [*self._endpoint.rollback_alarm_names, *self.alarms.rollback_alarm_names]
+        specifications = [
+            {
+                "computeResourceRequirements": {
+                    "minMemoryRequiredInMb": requirement.memory_mib,
+                    "numberOfAcceleratorDevicesRequired": requirement.accelerators,
+                },
+                "modelName": model.model_name,
+                "startupParameters": configuration.startup_parameters(model, longest=COMPONENT_STARTUP_SECONDS),
+            }
+            for model, requirement in zip(self.models, self.requirements, strict=True)
+        ]
+        properties: dict[str, Any] = {
+            "deployment_config": component_deployment_config(
+                configuration.update_policy.settings, alarm_names[:MOST_ROLLBACK_ALARMS]
+            ),
+            "endpoint_name": self._endpoint.endpoint_name,
+            "inference_component_name": self._name,
+            "variant_name": self.variant_name,
+        }
+        if len(self.models) == 1:
+            return {**properties, "specification": specifications[0]}
+        of_types = [
+            {"instanceType": model.instance_type, **specification}
+            for model, specification in zip(self.models, specifications, strict=True)
+        ]
+        return {**properties, "specifications": of_types}
+
+    @property
+    def _literally_served(self) -> ServedModel:
+        """What serves the model, by names that alarms can have before the component is there."""
+        return ServedModel(
+            self._endpoint.literal_name,
+            self.variant_name,
+            self._name,
+            instance_type=self.models[0].instance_type if len(self.models) == 1 else None,
+            artifact_key=self.models[0].evaluation_key,
+            publishing_seconds=self._endpoint.configuration.publishing_seconds,
+        )
+
+    @property
+    def served(self) -> ServedModel:
+        """What serves the model, as CloudWatch knows it."""
+        return replace(
+            self._literally_served,
+            endpoint_name=self._endpoint.endpoint_name,
+            inference_component_name=self.inference_component_name,
+        )
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the recipe; of the endpoint's first pool, where there are several."""
+        return self.models[0].plan
+
+    @property
+    def artifact(self) -> OptimizationJob | OptimizedArtifact:
+        """What is served; of the endpoint's first pool, where there are several."""
+        return self.models[0].artifact
+
+    @property
+    def inference_component_name(self) -> str:
+        """The name that requests give (``InferenceComponentName``)."""
+        return self._get_resource_name_attribute(_name_in(self._resource.ref))
+
+    @property
+    def inference_component_arn(self) -> str:
+        """The component's ARN (a token)."""
+        return self._get_resource_arn_attribute(
+            self._resource.ref, service="sagemaker", resource="inference-component", resource_name=self._name
+        )
+
+    @property
+    def fewest_copies(self) -> list[Component]:
+        """The requirements with the fewest copies that scaling leaves; one for each instance type."""
+        return [replace(requirement, copies=self._capacity_range[0]) for requirement in self.requirements]
+
+    @property
+    def most_copies(self) -> list[Component]:
+        """The requirements with the most copies that there may be; one for each instance type."""
+        return [replace(requirement, copies=self._capacity_range[1]) for requirement in self.requirements]
+
+    @knows_its_arguments
+    def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
+        """Let Application Auto Scaling choose the number of copies; instances follow.
+
+        From then on an update of the component keeps the number that scaling has set.
+
+        Args:
+            max_capacity: the most copies.
+            min_capacity: the fewest copies; with 0, the last copy goes when nothing is asked of it, and a request that
+                finds none brings one back. Default: 1.
+
+        Raises:
+            RecipeError: when the copies do not fit the instances that there may be.
+            ValueError: when the component is scaled already.
+        """
+        if self._scaling is not None:
+            raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
+        self._set_capacity_range(min_capacity, max_capacity)
+        self._scaling = EndpointScaling(
+            self,
+            "Scaling",
+            target=ComponentTarget(self.inference_component_name),
+            min_capacity=min_capacity,
+            max_capacity=max_capacity,
+            defaults=scaling_defaults(self.plan, accelerators=self.requirements[0].accelerators),
+            alarms=self.alarms,
+            set_range=self._set_capacity_range,
+        )
+        self.alarms.watch(capacity=self._scaling.capacity, scales_to_zero=self._scaling.scales_to_zero)
+        capacity = ComponentCapacity(
+            self,
+            "Capacity",
+            component=self._resource,
+            definition={
+                "".join(part.capitalize() for part in name.split("_")): value
+                for name, value in self._definition.items()
+            },
+            initial_copies=min(max_capacity, max(min_capacity, self.requirements[0].copies)),
+        )
+        runtime: Any = {"copyCount": capacity.copies}
+        self._resource.runtime_config = runtime
+        return self._scaling
+
+    def _set_capacity_range(self, fewest: int, most: int) -> None:
+        if Token.is_unresolved(fewest) or Token.is_unresolved(most):
+            raise ValueError(
+                f"{self.requirements[0].label}.auto_scale(...): min_capacity or max_capacity is known only when the "
+                "stack is deployed, and whether the copies fit the instances has to be known now: give numbers"
+            )
+        self._check_copies(self, most)
+        self._capacity_range = (fewest, most)
+
+    @knows_its_arguments
+    def evaluate(self, id: str = "Evaluation", **options: Unpack[EvaluationOptions]) -> EndpointEvaluation:
+        """Benchmark what is served: after each deployment that changes it, on a schedule, or both.
+
+        The service's own benchmark job sends the requests. What it measures is published as CloudWatch metrics
+        (docs/metrics.md) by component, concurrency and artifact, shown on the dashboard, and kept in the artifact store
+        with a report.
+
+        Args:
+            id: its id in this construct.
+            options: the workload, when it runs, and its prices: see :class:`EvaluationOptions`.
+
+        Raises:
+            RecipeError: with every rule that is broken.
+            ValueError: for a timeout that CloudFormation cannot wait for.
+        """
+        return self.evaluate_in(self, id, options)
+
+    def evaluate_in(self, scope: Construct, id: str, options: EvaluationOptions) -> EndpointEvaluation:
+        """Declare an evaluation of this component in another construct; use :meth:`evaluate`."""
+        target = self._endpoint.evaluation_target(
+            self.node.path,
+            self.served,
+            self.models,
+            options,
+            component_arn=self.inference_component_arn,
+            share_of_instance=self.requirements[0].accelerators / self._endpoint.hosting.rows[0].parallel_units,
+        )
+        return EndpointEvaluation.declare(
+            scope, id, target=target, options=options, alarms=self.alarms, dashboard=self.dashboard
+        )
+
+    @knows_its_arguments
+    def add_adapter(self, id: str, *, artifact_uri: str, adapter_name: str | None = None) -> LoraAdapter:
+        """Serve a LoRA adapter of this model. Requests name the adapter instead of the component.
+
+        Args:
+            id: its id in this component.
+            artifact_uri: its archive, ``s3://.../*.tar.gz``, of the adapter's weights and configuration; may be a
+                token.
+            adapter_name: default: one made of its place in the app.
+
+        Raises:
+            RecipeError: when the container was not started for adapters (``adapters=Adapters(...)``), or the archive is
+                none.
+        """
+        adapter = Adapter(f"add_adapter({id!r})", artifact_uri, self._loads_adapters)
+        refuse(check(replace(self._endpoint.hosting, adapters=(adapter,))))
+        for model in self.models:
+            model.artifact.execution_role.permit([_read_statement(artifact_uri)])
+        return LoraAdapter(
+            self,
+            id,
+            endpoint=self._endpoint,
+            base_name=_name_in(self._resource.ref),
+            artifact_uri=artifact_uri,
+            adapter_name=adapter_name,
+        )
+
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` invoke this component of the endpoint."""
+        return grant_invocation(
+            self, self.env.account, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint_arn, self.inference_component_arn]
+        )
+
+
+class LoraAdapter(Resource):
+    """A LoRA adapter of an inference component's model. It lives in the copies of its model and scales with them."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        endpoint: EndpointResources,
+        base_name: str,
+        artifact_uri: str,
+        adapter_name: str | None = None,
+    ) -> None:
+        """Declare the adapter; use ``InferenceComponent.add_adapter``."""
+        name = adapter_name if adapter_name is not None else physical_name(scope, id)
+        super().__init__(scope, id, physical_name=name)
+        watch_template_size(self)
+        self._endpoint, self._name = endpoint, name
+        self._resource = sagemaker.CfnInferenceComponent(
+            self,
+            "Resource",
+            endpoint_name=endpoint.endpoint_name,
+            inference_component_name=name,
+            specification={"baseInferenceComponentName": base_name, "container": {"artifactUrl": artifact_uri}},
+        )
+
+    @property
+    def inference_component_name(self) -> str:
+        """The name that requests give for a completion with this adapter."""
+        return self._get_resource_name_attribute(_name_in(self._resource.ref))
+
+    @property
+    def inference_component_arn(self) -> str:
+        """The adapter's ARN (a token)."""
+        return self._get_resource_arn_attribute(
+            self._resource.ref, service="sagemaker", resource="inference-component", resource_name=self._name
+        )
+
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` invoke the model with this adapter."""
+        return grant_invocation(
+            self, self.env.account, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint_arn, self.inference_component_arn]
+        )
+
+
+def _name_in(arn: str) -> str:
+    """The name that an ARN ends in: the resource type has no attribute for it."""
+    return Fn.select(1, Fn.split("/", arn))
+
+
+def _read_statement(artifact_uri: str) -> Statement:
+    return Statement("ReadAdapters", ("s3:GetObject",), (object_arn(artifact_uri),))

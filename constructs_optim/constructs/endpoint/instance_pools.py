@@ -1,0 +1,147 @@
+"""Instance types that stand in for each other when one has no capacity, and the recipe of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from constructs import Construct
+
+from constructs_optim.constructs.artifacts.hosted_model import ModelRecipe
+from constructs_optim.recipe import Model
+from constructs_optim.recipe.errors import shown
+from constructs_optim.recipe.hosting import Adapters, Hosting
+from constructs_optim.recipe.named_arguments import knows_its_arguments
+from constructs_optim.recipe.techniques import Technique
+
+
+@knows_its_arguments
+@dataclass(frozen=True)
+class Pool:
+    """One instance type of an endpoint, and the techniques that make the model ready for it.
+
+    SageMaker launches instances of the first pool that has capacity, in the order they are given. Each pool has a
+    recipe of its own: its jobs make its artifact, and its instances serve it.
+
+    Attributes:
+        instance_type: for instance ``ml.p5.48xlarge``.
+        techniques: what is applied for this type, in order.
+        artifact_key: the key of an artifact that is in the store, as of :class:`OptimizedEndpoint`. Default: jobs make
+            what is not in the store.
+        environment: more variables of the container on this type, over the endpoint's own. Default: none.
+    """
+
+    instance_type: str
+    techniques: Sequence[Technique]
+    artifact_key: str | None = None
+    environment: Mapping[str, str] | None = None
+
+
+def pools_of(
+    model: Model | None,
+    techniques: Sequence[Technique] | None,
+    instance_type: str | None,
+    instance_pools: Sequence[Pool] | None,
+    artifact_key: str | None,
+) -> tuple[Pool, ...]:
+    """What was given as pools: those that were, or the one that techniques and instance type come to."""
+    if instance_pools is None:
+        if instance_type is None:
+            raise ValueError(
+                "neither instance_type nor instance_pools is given, and an endpoint runs on something: give "
+                'instance_type="ml.g5.12xlarge", for instance'
+            )
+        about_it = [name for name, v in (("techniques", techniques), ("artifact_key", artifact_key)) if v is not None]
+        if model is None and about_it:
+            raise ValueError(
+                f"{' and '.join(about_it)} {'is' if about_it == ['artifact_key'] else 'are'} given without a model to "
+                'apply to: give model=Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/"), or leave '
+                f"{' and '.join(about_it)} out"
+            )
+        return (Pool(instance_type, techniques if techniques is not None else [], artifact_key),)
+    _refuse_beside_pools(techniques=techniques, instance_type=instance_type, artifact_key=artifact_key)
+    if isinstance(instance_pools, str) or not all(isinstance(pool, Pool) for pool in _each(instance_pools)):
+        raise ValueError(
+            f"instance_pools is {shown(instance_pools)}, and it takes a list of Pools: "
+            'instance_pools=[Pool("ml.g5.12xlarge", techniques=[Quantization.awq()])]'
+        )
+    return tuple(instance_pools)
+
+
+def _each(given: Any) -> Sequence[Any]:
+    """What a list holds; anything else by itself, of which nothing will be a pool."""
+    return given if isinstance(given, Sequence) else [None]
+
+
+def pools_of_component(
+    hosting: Hosting,
+    techniques: Sequence[Technique] | None,
+    instance_pools: Sequence[Pool] | None,
+    artifact_key: str | None,
+) -> tuple[Pool, ...]:
+    """The pools of a component: the endpoint's, with techniques of its own."""
+    if not hosting.pooled:
+        if instance_pools is not None:
+            raise ValueError("instance_pools go with an endpoint that has them: give techniques, for its instance type")
+        return (Pool(hosting.instance_types[0], techniques if techniques is not None else [], artifact_key),)
+    _refuse_beside_pools(techniques=techniques, artifact_key=artifact_key)
+    given = tuple(instance_pools or ())
+    if [pool.instance_type for pool in given] != list(hosting.instance_types):
+        raise ValueError(
+            f"instance_pools are of {', '.join(pool.instance_type for pool in given) or 'no type'}, and the endpoint's "
+            f"are of {', '.join(hosting.instance_types)}: give one for each, in the same order"
+        )
+    return given
+
+
+def _refuse_beside_pools(**given: Any) -> None:
+    unused = [name for name, value in given.items() if value is not None]
+    if unused:
+        raise ValueError(
+            f"{' and '.join(unused)} and instance_pools are given: each Pool has its own, so leave "
+            f"{'it' if len(unused) == 1 else 'them'} out"
+        )
+
+
+def recipes_of(
+    model: Model | None,
+    pools: Sequence[Pool],
+    environment: Mapping[str, str] | None,
+    adapters: Adapters | None,
+    *,
+    pooled: bool,
+) -> list[ModelRecipe]:
+    """One recipe for each pool; none without a model."""
+    if model is None:
+        return []
+    loading = adapters.environment() if isinstance(adapters, Adapters) else {}
+    return [
+        ModelRecipe(
+            model,
+            pool.techniques,
+            pool.instance_type,
+            pool.artifact_key,
+            _joined(loading, environment, pool.environment),
+            location=f"instance_pools[{place}]." if pooled else "",
+        )
+        for place, pool in enumerate(pools)
+    ]
+
+
+def _joined(*given: Any) -> Any:
+    """Environments laid over each other. One that is none is kept for the rules to refuse."""
+    wrong = next((one for one in given if one is not None and not isinstance(one, Mapping)), None)
+    return wrong if wrong is not None else {k: v for one in given for k, v in (one or {}).items()} or None
+
+
+def listed(techniques: Any) -> Sequence[Any]:
+    """Techniques where they are a list; rules refuse anything else."""
+    return techniques if isinstance(techniques, Sequence) and not isinstance(techniques, str) else ()
+
+
+def pool_scope(scope: Construct, recipe: ModelRecipe) -> Construct:
+    """Where the resources of a recipe are: under their pool, whose id does not change with its place."""
+    if not recipe.location:
+        return scope
+    return Construct(scope, "".join(part.capitalize() for part in recipe.instance_type.removeprefix("ml.").split(".")))

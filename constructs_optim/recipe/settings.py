@@ -1,0 +1,115 @@
+"""The base of all that users set: pydantic validates it, and its errors are reported as violations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from .errors import RecipeError, Violation, close_matches
+
+_EXPECTED = {
+    "bool_parsing": "True or False",
+    "bool_type": "True or False",
+    "dict_type": 'a dictionary such as {"NAME": "value"}',
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "mapping_type": 'a dictionary such as {"NAME": "value"}',
+    "sequence_str": "a list",
+    "string_type": "text",
+    "tuple_type": "a list",
+}
+_BOUNDS = {
+    "finite_number": ("", "a finite number"),
+    "greater_than": ("gt", "more than {}"),
+    "greater_than_equal": ("ge", "{} or more"),
+    "less_than": ("lt", "less than {}"),
+    "less_than_equal": ("le", "{} or less"),
+}
+
+
+class Settings(BaseModel):
+    """Settings of one thing. They do not change once they are made.
+
+    Raises:
+        RecipeError: with every setting that is misspelt, missing, of another type or out of range.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True
+    )
+
+    rule: ClassVar[str] = "OPT090"
+    """The rule that a wrong setting breaks."""
+    rule_link: ClassVar[str] = "https://docs.aws.amazon.com/cdk/v2/guide/work-with-cdk-python.html"
+
+    def __init__(self, *unnamed: object, **settings: object) -> None:
+        cls = type(self)
+        if unnamed:
+            fix = f"write the setting's name: {', '.join(f'{name}=...' for name in cls.model_fields)}"
+            raise RecipeError([cls._mistake("", unnamed[0], "settings are given by their names", fix)])
+        try:
+            super().__init__(**settings)
+        except ValidationError as error:
+            raise RecipeError(cls.violations(error)) from None
+
+    @classmethod
+    def called(cls) -> str:
+        """How the class is written in code."""
+        return cls.__name__
+
+    @classmethod
+    def violations(cls, error: ValidationError) -> list[Violation]:
+        """The problems that pydantic found."""
+        return [cls._violation(problem) for problem in error.errors(include_url=False)]
+
+    @classmethod
+    def _violation(cls, problem: Mapping[str, Any]) -> Violation:
+        path = ".".join(str(part) for part in problem["loc"] if "[" not in str(part)) or "settings"
+        value, reason = problem["input"], f"{cls.called()} does not take this {path.partition('.')[0]}"
+        match problem["type"]:
+            case "extra_forbidden":
+                bare = {name.replace("_", ""): name for name in cls.model_fields}
+                near = [bare[name] for name in close_matches(path.replace("_", ""), bare)][:2]
+                near += [name for name in cls.model_fields if name.endswith(f"_{path}") and name not in near][:2]
+                reason = f"{cls.called()} has no setting {path!r}"
+                fix = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(cls.model_fields)}"
+            case "missing":
+                value, reason, fix = None, f"{cls.called()} needs it", f"{path}=..."
+            case "value_error":
+                reason, fix = str(problem["ctx"]["error"]), "see the class's documentation"
+            case _:
+                fix = _expected(problem)
+        return cls._mistake(f".{path}", value, reason, fix)
+
+    @classmethod
+    def _mistake(cls, path: str, value: object, reason: str, fix: str) -> Violation:
+        return Violation(
+            rule=cls.rule,
+            location=f"{cls.called()}{path}",
+            value=value,
+            reason=reason,
+            suggestion=fix,
+            link=cls.rule_link,
+        )
+
+
+def _expected(problem: Mapping[str, Any]) -> str:
+    kind, context, value = problem["type"], problem.get("ctx", {}), problem["input"]
+    if kind in _EXPECTED:
+        return _EXPECTED[kind]
+    if kind in _BOUNDS:
+        bound, text = _BOUNDS[kind]
+        return text.format(context.get(bound))
+    if kind in ("is_instance_of", "model_type", "dataclass_type"):
+        return f"{context.get('class') or context.get('class_name')}(...)"
+    expected = context.get("expected")
+    if expected is None:
+        return str(problem["msg"]).removeprefix("Input should be ")
+    as_text = isinstance(value, str) and "'" not in str(expected)
+    return f"one of {expected}{', as a number and not as text' if as_text else ''}"

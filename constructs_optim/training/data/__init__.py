@@ -1,0 +1,1 @@
+"""What is trained on: reading conversations, and turning them into tokens."""

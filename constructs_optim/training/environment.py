@@ -1,0 +1,140 @@
+"""What a training job finds around it: folders, channels, hyperparameters, hosts.
+
+Source: Amazon SageMaker AI developer guide, "How Amazon SageMaker AI Provides Training Information"
+(``/opt/ml/input/config``, ``/opt/ml/input/data/<channel>``, ``/opt/ml/model``, ``/opt/ml/output/failure``) and
+"Checkpoints in Amazon SageMaker AI" (``/opt/ml/checkpoints``). ``SAGEMAKER_BASE_DIR`` moves ``/opt/ml``, as it does
+for the SageMaker training toolkit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import TrainingError
+
+BASE_DIRECTORY = "SAGEMAKER_BASE_DIR"
+PROCESSES_PER_HOST = "MEDUSA_PROCESSES_PER_HOST"
+
+
+@dataclass(frozen=True)
+class TrainingEnvironment:
+    """The folders of a training job, and who takes part in it.
+
+    Attributes:
+        root: the folder in place of ``/opt/ml``.
+        hosts: the names of all hosts of the job, sorted.
+        host: this one's.
+        processes_per_host: 1 for each accelerator of a host, and 1 where there is none.
+        variables: the container's environment variables.
+    """
+
+    root: Path
+    hosts: tuple[str, ...] = ("localhost",)
+    host: str = "localhost"
+    processes_per_host: int = 1
+    variables: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str] = os.environ) -> TrainingEnvironment:
+        """Read it from the container's environment and ``resourceconfig.json``.
+
+        Args:
+            variables: environment variables. Default: this process's.
+        """
+        root = Path(variables.get(BASE_DIRECTORY, "/opt/ml"))
+        resources = _json(root / "input" / "config" / "resourceconfig.json")
+        hosts = tuple(sorted(resources.get("hosts") or ["localhost"]))
+        return cls(
+            root=root,
+            hosts=hosts,
+            host=str(resources.get("current_host") or hosts[0]),
+            processes_per_host=_processes_per_host(variables),
+            variables=variables,
+        )
+
+    @property
+    def hyperparameters(self) -> dict[str, str]:
+        """The job's hyperparameters, all strings."""
+        return _json(self.root / "input" / "config" / "hyperparameters.json")
+
+    @property
+    def model(self) -> Path:
+        """What is written here becomes the job's model artifact."""
+        return Path(self.variables.get("SM_MODEL_DIR") or self.root / "model")
+
+    @property
+    def checkpoints(self) -> Path:
+        """Kept in step with S3, and restored from there before the job starts."""
+        return self.root / "checkpoints"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Where TensorBoard's events are written."""
+        return self.root / "output" / "tensorboard"
+
+    @property
+    def failure(self) -> Path:
+        """The file whose text becomes the job's FailureReason."""
+        return self.root / "output" / "failure"
+
+    def channel(self, name: str) -> Path | None:
+        """The folder of an input channel, or None where the job has none of that name."""
+        path = Path(self.variables.get(f"SM_CHANNEL_{name.upper()}") or self.root / "input" / "data" / name)
+        return path if path.is_dir() else None
+
+    def needed_channel(self, name: str, holds: str) -> Path:
+        """The folder of an input channel.
+
+        Args:
+            name: the channel's name.
+            holds: its intended content, for the error.
+
+        Raises:
+            TrainingError: where the job has none of that name.
+        """
+        path = self.channel(name)
+        if path is None:
+            there = self.root / "input" / "data"
+            channels = sorted(child.name for child in there.iterdir() if child.is_dir()) if there.is_dir() else []
+            raise TrainingError(
+                f"the job has no input channel {name!r}, which is to hold {holds}; "
+                f"its channels are {', '.join(channels) or 'none'}"
+            )
+        return path
+
+    @property
+    def world_size(self) -> int:
+        """How many processes train."""
+        return len(self.hosts) * self.processes_per_host
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise TrainingError(f"{path.name} is no JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise TrainingError(f"{path.name} is no JSON object")
+    return content
+
+
+def _processes_per_host(variables: Mapping[str, str]) -> int:
+    for name in (PROCESSES_PER_HOST, "SM_NUM_GPUS"):
+        text = variables.get(name)
+        if text:
+            if not text.isdigit():
+                raise TrainingError(f"{name} = {text!r}: use a whole number")
+            return max(1, int(text))
+    try:
+        import torch
+    except ModuleNotFoundError:
+        # The training will say so, in the job's failure reason.
+        return 1
+    return max(1, torch.cuda.device_count())

@@ -1,0 +1,1 @@
+"""The model and its heads: loading, writing and recognizing them, as servers read them."""

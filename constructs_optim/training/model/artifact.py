@@ -1,0 +1,200 @@
+"""The artifact that servers read: a folder with the heads, and the model they belong to below it.
+
+```
+config.json                   base_model_name_or_path, medusa_num_heads, medusa_num_layers
+medusa_lm_head.safetensors    {head}.{layer}.linear.weight|bias, {head}.{layers}.weight
+tokenizer.json ...            the model's tokenizer, which Text Generation Inference's router looks for here
+medusa_report.json            what made it: settings, metrics, versions
+base-model/                   the model, as fine-tuned
+```
+
+Sources: Text Generation Inference, ``server/text_generation_server/models/__init__.py`` (``medusa_num_heads`` in the
+top ``config.json`` turns to ``base_model_name_or_path``, as it is), ``layers/medusa.py`` (names of the tensors) and
+``layers/speculative.py`` (a top ``config.json`` with ``architectures`` is taken for another kind of speculator).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import UnusableHeads
+from .backbone import read_configuration
+from .fingerprint import fingerprint, tensor_shapes
+from .heads import MedusaHeads
+from .server_files import write_served_configuration, write_served_tokenizer
+
+BASE_FOLDER = "base-model"
+HEADS_FILE = "medusa_lm_head.safetensors"
+REPORT_FILE = "medusa_report.json"
+_FINGERPRINT = "base_model_fingerprint"
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+)
+
+
+@dataclass(frozen=True)
+class HeadsConfiguration:
+    """The top ``config.json``: how many heads, of how many layers, and of which model."""
+
+    heads: int
+    layers: int
+    base_model_name_or_path: str
+    base_fingerprint: str | None
+
+
+def write_artifact(
+    folder: Path, heads: MedusaHeads, base: Path, *, served_from: str, dtype: torch.dtype, report: dict[str, Any]
+) -> None:
+    """Write the artifact.
+
+    Args:
+        folder: where to; made if missing.
+        heads: trained.
+        base: the model's files, which are copied; their weights stay as they are, byte for byte.
+        served_from: the folder that the server will find the artifact in, since a server looks the model up by an
+            absolute path.
+        dtype: what the heads are saved as.
+        report: of the training.
+    """
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    copied = folder / BASE_FOLDER
+    copied.mkdir(exist_ok=True)
+    for file in sorted(base.iterdir()):
+        if file.is_file():
+            shutil.copyfile(file, copied / file.name)
+    write_served_configuration(copied)
+    write_served_tokenizer(copied)
+    for name in _TOKENIZER_FILES:
+        if (copied / name).is_file():
+            shutil.copyfile(copied / name, folder / name)
+    tensors = {name: tensor.to(dtype).contiguous().cpu() for name, tensor in heads.state_dict().items()}
+    save_file(tensors, folder / HEADS_FILE, metadata={"format": "pt"})
+    configuration = {
+        "base_model_name_or_path": f"{served_from.rstrip('/')}/{BASE_FOLDER}",
+        "medusa_num_heads": len(heads),
+        "medusa_num_layers": heads.layers,
+        _FINGERPRINT: fingerprint(copied),
+    }
+    _write_json(folder / "config.json", configuration)
+    _write_json(folder / REPORT_FILE, report)
+
+
+def read_heads_configuration(folder: Path) -> HeadsConfiguration:
+    """The top ``config.json`` of an artifact.
+
+    Raises:
+        UnusableHeads: none there, or one without the fields it is to have.
+    """
+    path = folder / "config.json"
+    if not path.is_file():
+        raise UnusableHeads(f"{folder} holds no config.json, so it is no artifact with Medusa heads")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UnusableHeads(f"{path} is no JSON: {error}") from None
+    wrong = [
+        f"{name} is {content.get(name)!r}"
+        for name in ("medusa_num_heads", "medusa_num_layers")
+        if not isinstance(content.get(name), int) or content[name] < 1
+    ]
+    if wrong:
+        raise UnusableHeads(f"{path} describes no Medusa heads: {', '.join(wrong)}; both are to be 1 or more")
+    return HeadsConfiguration(
+        heads=content["medusa_num_heads"],
+        layers=content["medusa_num_layers"],
+        base_model_name_or_path=str(content.get("base_model_name_or_path", "")),
+        base_fingerprint=content.get(_FINGERPRINT),
+    )
+
+
+def load_heads(folder: Path, base: Path, *, dtype: torch.dtype, device: torch.device) -> MedusaHeads:
+    """Read heads, and make sure that they belong to a model.
+
+    Args:
+        folder: the artifact.
+        base: the model they are to work with.
+        dtype: what they are loaded as.
+        device: where to.
+
+    Raises:
+        UnusableHeads: missing or strange tensors, another vocabulary or hidden size, heads that were trained on other
+            weights.
+    """
+    from safetensors.torch import load_file
+
+    configuration = read_heads_configuration(folder)
+    if not (folder / HEADS_FILE).is_file():
+        raise UnusableHeads(f"{folder} holds no {HEADS_FILE}")
+    model = read_configuration(base)
+    vocabulary_size, hidden_size = model["vocab_size"], model["hidden_size"]
+    shapes = tensor_shapes_of_heads(folder)
+    _check_shapes(shapes, configuration, vocabulary_size, hidden_size)
+    if configuration.base_fingerprint is not None:
+        actual = fingerprint(base)
+        if actual != configuration.base_fingerprint:
+            raise UnusableHeads(
+                f"the heads in {folder} were trained on other weights than those in {base}: config.json says "
+                f"{configuration.base_fingerprint[:12]}, the model's are {actual[:12]}. "
+                f"Use the artifact's own {BASE_FOLDER}, or train heads for this model"
+            )
+    heads = MedusaHeads(
+        heads=configuration.heads,
+        layers=configuration.layers,
+        hidden_size=hidden_size,
+        vocabulary_size=vocabulary_size,
+    )
+    heads.load_state_dict(load_file(folder / HEADS_FILE))
+    return heads.to(device=device, dtype=dtype).eval()
+
+
+def tensor_shapes_of_heads(folder: Path) -> dict[str, tuple[int, ...]]:
+    """The shapes of the heads' tensors, by their names."""
+    return tensor_shapes(folder)
+
+
+def read_report(folder: Path) -> dict[str, Any]:
+    """What the artifact tells of its training; empty where it tells nothing."""
+    path = folder / REPORT_FILE
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _check_shapes(
+    shapes: dict[str, tuple[int, ...]], configuration: HeadsConfiguration, vocabulary_size: int, hidden_size: int
+) -> None:
+    with torch.device("meta"):
+        like = MedusaHeads(
+            heads=configuration.heads,
+            layers=configuration.layers,
+            hidden_size=hidden_size,
+            vocabulary_size=vocabulary_size,
+        )
+    expected = {name: tuple(tensor.shape) for name, tensor in like.state_dict().items()}
+    wrong = [
+        f"{name} is {shapes.get(name, 'missing')}, not {shape}"
+        for name, shape in expected.items()
+        if shapes.get(name) != shape
+    ]
+    wrong += [f"{name} has no place" for name in sorted(shapes.keys() - expected.keys())]
+    if wrong:
+        more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        raise UnusableHeads(
+            f"the heads do not fit a model with vocab_size {vocabulary_size} and hidden_size {hidden_size}: "
+            f"{'; '.join(wrong[:3])}{more}"
+        )
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

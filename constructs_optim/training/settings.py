@@ -1,0 +1,204 @@
+"""The hyperparameters: names, defaults and ranges, as data. Standard library only, so that anything may read them.
+
+Defaults of the heads: five heads of one layer, a constant learning rate of 1e-4, three epochs and 8-bit AdamW, as in
+"Obtain ~2x speed-up in LLM inference with Medusa-1 on Amazon SageMaker AI" (AWS Machine Learning Blog). Those of the
+fine-tuning: QLoRA (arXiv 2305.14314, section 5 and appendix B.2: rank 64, alpha 16, dropout 0.1, all linear layers,
+a constant learning rate of 2e-4, gradients clipped to 0.3), one epoch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from .errors import InvalidSettings
+
+CODE_VERSION = 1
+"""Raised when the same settings, data and model come to other weights, for instance by another default."""
+
+# What the SageMaker training toolkit adds to a job's hyperparameters for itself.
+_TOOLKIT_PREFIX = "sagemaker_"
+
+
+def _setting(
+    default: Any,
+    description: str,
+    *,
+    minimum: float | None = None,
+    above: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    metadata = {
+        "description": description,
+        "minimum": minimum,
+        "above": above,
+        "maximum": maximum,
+        "choices": choices,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """What both trainings have. Every field's default and range is in its metadata."""
+
+    learning_rate: float = _setting(1e-4, "the optimizer's learning rate", above=0, maximum=1)
+    learning_rate_schedule: str = _setting(
+        "constant", "how the learning rate changes after the warm-up", choices=("constant", "cosine", "linear")
+    )
+    warmup_ratio: float = _setting(0.0, "share of the steps in which the learning rate rises", minimum=0, maximum=1)
+    epochs: float = _setting(1.0, "passes over the training data", above=0, maximum=1000)
+    maximum_steps: int = _setting(0, "optimizer steps at most; 0: as many as the epochs have", minimum=0)
+    batch_size: int = _setting(4, "examples a step on each device", minimum=1)
+    gradient_accumulation_steps: int = _setting(4, "batches added up before the optimizer steps", minimum=1)
+    maximum_sequence_length: int = _setting(2048, "tokens of an example at most; the rest is cut off", minimum=8)
+    optimizer: str = _setting(
+        "auto", "auto: adamw_8bit where there is a GPU, else adamw", choices=("auto", "adamw", "adamw_8bit")
+    )
+    weight_decay: float = _setting(0.0, "AdamW's weight decay", minimum=0, maximum=1)
+    gradient_clipping: float = _setting(1.0, "largest norm of the gradients; 0: not clipped", minimum=0)
+    precision: str = _setting(
+        "auto",
+        "what matrices are multiplied in; auto: bfloat16 on GPUs that have it, else float32",
+        choices=("auto", "bfloat16", "float32"),
+    )
+    logging_steps: int = _setting(10, "steps between two lines of metrics", minimum=1)
+    checkpoint_steps: int = _setting(
+        100, "steps between two checkpoints; with validation data, it is evaluated then too", minimum=1
+    )
+    checkpoints_kept: int = _setting(2, "how many checkpoints are kept, the best among them", minimum=1)
+    early_stopping_patience: int = _setting(
+        3, "evaluations without a better loss before it stops, and the best is kept; 0: never", minimum=0
+    )
+    early_stopping_threshold: float = _setting(0.0, "how much lower a loss must be to be better", minimum=0)
+    train_on_prompts: bool = _setting(False, "whether the prompts' tokens are learned as well as the answers'")
+    seed: int = _setting(42, "seeds the order of the data and the random parts", minimum=0, maximum=2**32 - 1)
+
+    @classmethod
+    def from_strings(cls, hyperparameters: Mapping[str, str]) -> Self:
+        """Read a job's hyperparameters, whose values are strings; the SDK writes strings as JSON, with quotes.
+
+        Args:
+            hyperparameters: names and values. Names that begin with ``sagemaker_`` are the toolkit's, and left out.
+
+        Raises:
+            InvalidSettings: unknown names, values of another type or out of range; all of them at once.
+        """
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        problems: list[str] = []
+        values: dict[str, Any] = {}
+        for name, text in hyperparameters.items():
+            if name.startswith(_TOOLKIT_PREFIX):
+                continue
+            if name not in fields:
+                near = difflib.get_close_matches(name, fields, n=1)
+                meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(fields))}"
+                problems.append(f"{name} = {text!r}: there is no such hyperparameter; {meant}")
+                continue
+            try:
+                values[name] = _parsed(fields[name], text)
+            except ValueError as error:
+                problems.append(f"{name} = {text!r}: {error}")
+        if problems:
+            raise InvalidSettings("hyperparameters", problems)
+        return cls(**values)
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{field.name} = {getattr(self, field.name)!r}: {problem}"
+            for field in dataclasses.fields(self)
+            if (problem := _out_of_range(field, getattr(self, field.name)))
+        ]
+        if problems:
+            raise InvalidSettings("hyperparameters", problems)
+
+    def to_json(self) -> dict[str, Any]:
+        """Names and values."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuningSettings(TrainingSettings):
+    """Supervised fine-tuning: low-rank adapters, merged at the end, or all weights."""
+
+    method: str = _setting(
+        "qlora",
+        "qlora: adapters on weights of 4 bits (a GPU); lora: on weights as they are; full: all weights",
+        choices=("qlora", "lora", "full"),
+    )
+    learning_rate: float = _setting(2e-4, "the optimizer's learning rate", above=0, maximum=1)
+    gradient_clipping: float = _setting(0.3, "largest norm of the gradients; 0: not clipped", minimum=0)
+    lora_rank: int = _setting(64, "rank of the adapters' matrices", minimum=1, maximum=1024)
+    lora_alpha: int = _setting(16, "scale of the adapters; they count lora_alpha / lora_rank", minimum=1)
+    lora_dropout: float = _setting(0.1, "share of the adapters' inputs left out at random", minimum=0, maximum=0.9)
+    gradient_checkpointing: bool = _setting(True, "less memory for more computation: activations are computed again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadTrainingSettings(TrainingSettings):
+    """Heads on a frozen model."""
+
+    heads: int = _setting(5, "how many heads; head k predicts the token k + 1 places ahead", minimum=1, maximum=16)
+    layers: int = _setting(1, "residual blocks in each head", minimum=1, maximum=8)
+    epochs: float = _setting(3.0, "passes over the training data", above=0, maximum=1000)
+    head_loss_decay: float = _setting(
+        0.8, "head k's loss counts this to the power of k (section 2.2.1 of the paper)", above=0, maximum=1
+    )
+    accuracy_ranks: int = _setting(10, "how many ranks of each head's guesses are counted", minimum=1, maximum=64)
+    served_from: str = _setting(
+        "/opt/ml/model", "the folder that the server finds the artifact in; base-model is below it"
+    )
+
+
+def _parsed(field: dataclasses.Field[Any], text: str) -> Any:
+    text = _without_quotes(str(text)).strip()
+    match field.type:
+        case "bool":
+            if text.lower() not in ("true", "false", "1", "0"):
+                raise ValueError("use true or false")
+            value: Any = text.lower() in ("true", "1")
+        case "int":
+            try:
+                value = int(text)
+            except ValueError:
+                raise ValueError("use a whole number") from None
+        case "float":
+            try:
+                value = float(text)
+            except ValueError:
+                raise ValueError("use a number") from None
+        case _:
+            value = text
+    if problem := _out_of_range(field, value):
+        raise ValueError(problem)
+    return value
+
+
+def _without_quotes(text: str) -> str:
+    if text.startswith('"') and text.endswith('"') and len(text) > 1:
+        try:
+            return str(json.loads(text))
+        except json.JSONDecodeError:
+            return text
+    return text
+
+
+def _out_of_range(field: dataclasses.Field[Any], value: Any) -> str | None:
+    limits = field.metadata
+    if isinstance(value, float) and not math.isfinite(value):
+        return "use a finite number"
+    if limits["choices"] and value not in limits["choices"]:
+        return f"use one of {', '.join(limits['choices'])}"
+    if limits["minimum"] is not None and value < limits["minimum"]:
+        return f"use {limits['minimum']} or more"
+    if limits["above"] is not None and value <= limits["above"]:
+        return f"use more than {limits['above']}"
+    if limits["maximum"] is not None and value > limits["maximum"]:
+        return f"use {limits['maximum']} or less"
+    return None

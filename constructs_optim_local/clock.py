@@ -1,0 +1,56 @@
+"""The time of a local cloud, which a test may advance instead of waiting."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections.abc import Callable
+
+
+class Clock:
+    """The machine's time and what it was advanced by. Safe to use from several threads.
+
+    Args:
+        runs: whether time passes by itself; without, it is as late as it was advanced to. Default: it passes.
+    """
+
+    def __init__(self, *, runs: bool = True) -> None:
+        self._lock, self._ahead = threading.Lock(), 0.0
+        self._frozen = None if runs else (dt.datetime.now(dt.UTC), time.monotonic())
+        self._listeners: list[Callable[[], None]] = []
+
+    def now(self) -> dt.datetime:
+        """The time, in UTC."""
+        at = dt.datetime.now(dt.UTC) if self._frozen is None else self._frozen[0]
+        return at + dt.timedelta(seconds=self._ahead)
+
+    def monotonic(self) -> float:
+        """Seconds since some moment, to tell how long something takes."""
+        return (time.monotonic() if self._frozen is None else self._frozen[1]) + self._ahead
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds pass at once.
+
+        Raises:
+            ValueError: for a negative number: time does not go back.
+        """
+        if not seconds >= 0:
+            raise ValueError(f"time passes by a number of seconds from zero on, not by {seconds!r}")
+        with self._lock:
+            self._ahead += seconds
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait. Where time does not pass by itself, it is advanced."""
+        if self._frozen is None:
+            time.sleep(seconds)
+        else:
+            self.advance(seconds)
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` after each advance: a thread that waits for a moment wakes up and looks at the time."""
+        with self._lock:
+            self._listeners.append(listener)

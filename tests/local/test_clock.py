@@ -1,0 +1,50 @@
+"""The clock of a local cloud."""
+
+from __future__ import annotations
+
+import pytest
+
+from constructs_optim_local.clock import Clock
+from constructs_optim_local.cloud import LocalCloud, LocalCloudError
+
+from .test_hosting import make_config, make_model
+
+
+def test_a_clock_that_stands_still_is_as_late_as_it_was_advanced_to() -> None:
+    clock = Clock(runs=False)
+    at, since = clock.now(), clock.monotonic()
+    assert (clock.now(), clock.monotonic()) == (at, since)
+    clock.advance(60)
+    clock.sleep(0.5)
+    assert (clock.now() - at).total_seconds() == clock.monotonic() - since == 60.5
+
+
+def test_a_clock_that_runs_is_ahead_of_the_machines_by_what_it_was_advanced() -> None:
+    clock, machine = Clock(), Clock()
+    clock.advance(3600)
+    assert 3599 < (clock.now() - machine.now()).total_seconds() < 3601
+
+
+def test_whoever_waits_is_told_of_an_advance() -> None:
+    clock, told = Clock(runs=False), list[float]()
+    clock.subscribe(lambda: told.append(clock.monotonic()))
+    began = clock.monotonic()
+    clock.advance(2)
+    assert told == [began + 2]
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan")])
+def test_time_does_not_go_back(seconds: float) -> None:
+    with pytest.raises(ValueError, match="from zero on"):
+        Clock().advance(seconds)
+
+
+def test_the_clock_of_a_local_cloud_is_advanced_by_its_control_interface(cloud: LocalCloud) -> None:
+    sagemaker = cloud.client("sagemaker")
+    make_model(sagemaker, "advanced")
+    make_config(sagemaker, "advanced", "advanced")
+    sagemaker.create_endpoint(EndpointName="advanced", EndpointConfigName="advanced")
+    cloud.advance(10)
+    assert sagemaker.describe_endpoint(EndpointName="advanced")["EndpointStatus"] == "InService"
+    with pytest.raises(LocalCloudError, match="not a number of seconds"):
+        cloud.advance(-1)

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constructs_optim.training.data.conversations import Conversation, Message, read_conversations
+from constructs_optim.training.data.tokenization import IGNORED, prompt_tokens, tokenized
+from constructs_optim.training.errors import InvalidData
+
+from .models import small_tokenizer
+
+USER = {"role": "user", "content": "Count the rows."}
+ASSISTANT = {"role": "assistant", "content": "SELECT COUNT(*)"}
+
+
+def written(tmp_path: Path, *rows: Any) -> Path:
+    path = tmp_path / "training.jsonl"
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(InvalidData) as caught:
+        read_conversations(path)
+    return str(caught.value)
+
+
+def test_the_three_shapes_are_read(tmp_path: Path) -> None:
+    found = read_conversations(
+        written(
+            tmp_path,
+            {"messages": [USER, ASSISTANT]},
+            {"instruction": "Count.", "input": "CREATE TABLE t (a)", "output": "SELECT 1"},
+            {"instruction": "Count.", "output": "SELECT 2"},
+            {"prompt": "1 + 1 =", "completion": " 2"},
+        )
+    )
+    assert [len(conversation.messages) for conversation in found] == [2, 2, 2, 0]
+    assert found[0].messages == (Message("user", "Count the rows."), Message("assistant", "SELECT COUNT(*)"))
+    assert found[1].messages[0].content == "Count.\n\nCREATE TABLE t (a)"
+    assert found[3] == Conversation(prompt="1 + 1 =", completion=" 2")
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("{", "it is no JSON: Expecting property name enclosed in double quotes at column 2"),
+        ("[1]", "it is no JSON object but a list"),
+        ({}, "its keys are none"),
+        ({"text": "x"}, "its keys are text; use one of"),
+        ({"prompt": "x"}, "it has no 'completion'"),
+        ({"prompt": "x", "completion": "  "}, "'completion' is empty"),
+        ({"prompt": 1, "completion": "y"}, "'prompt' is no string but of type int"),
+        ({"instruction": "x"}, "it has no 'output'"),
+        ({"messages": []}, "'messages' is no list with messages in it"),
+        ({"messages": [USER]}, "the last message is of 'user'"),
+        ({"messages": [ASSISTANT]}, "messages[0].role is 'assistant', but no user message comes before it"),
+        ({"messages": [USER, USER, ASSISTANT]}, "messages[1].role is 'user', as the one before"),
+        (
+            {"messages": [USER, {"role": "system", "content": "x"}]},
+            "messages[1].role is 'system'; a system message comes first",
+        ),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role is 'tool'; use one of system, user"),
+        ({"messages": [USER, {"role": "assistant"}]}, "messages[1].content is no text: None"),
+        ({"messages": ["x"]}, "messages[0] is no JSON object but of type str"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named_with_its_reason(tmp_path: Path, row: Any, reason: str) -> None:
+    text = refused(written(tmp_path, {"messages": [USER, ASSISTANT]}, "", row))
+    assert "1 of 2 lines cannot be used" in text
+    assert f"training.jsonl line 3: {reason}" in text
+
+
+def test_a_line_of_other_bytes_than_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "training.jsonl"
+    path.write_bytes(b'{"prompt": "\xff"}\n')
+    assert "training.jsonl line 1: it is no UTF-8: byte 12 is 0xff" in refused(path)
+
+
+def test_all_faulty_lines_are_told_at_once_up_to_a_limit(tmp_path: Path) -> None:
+    text = refused(written(tmp_path, *["{"] * 50))
+    assert "50 of 50 lines cannot be used" in text
+    assert "line 20:" in text
+    assert "line 21:" not in text
+    assert "and 30 more" in text
+
+
+@pytest.mark.parametrize("content", ["", "\n\n  \n"])
+def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "training.jsonl"
+    path.write_text(content)
+    assert "training.jsonl: no line with content" in refused(path)
+
+
+def test_a_channel_without_jsonl_is_refused_with_what_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("x")
+    assert "no *.jsonl file in it, only data.csv" in refused(tmp_path)
+    assert "there is no such file or folder" in refused(tmp_path / "nowhere")
+
+
+def test_all_files_of_a_channel_are_read_by_their_names(tmp_path: Path) -> None:
+    for name in ("b.jsonl", "a.jsonl"):
+        (tmp_path / name).write_text(json.dumps({"prompt": name, "completion": "x"}))
+    assert [conversation.prompt for conversation in read_conversations(tmp_path)] == ["a.jsonl", "b.jsonl"]
+
+
+def test_only_the_answer_is_learned_and_it_ends_with_the_end_token() -> None:
+    tokenizer = small_tokenizer()
+    conversation = Conversation(messages=(Message("user", "Count."), Message("assistant", "SELECT 1")))
+    (example,) = tokenized([conversation], tokenizer, maximum_length=64).examples
+    learned = [token for token in example.labels if token != IGNORED]
+    assert tokenizer.decode(learned) == "SELECT 1</s>"
+    assert tokenizer.decode(example.input_ids) == "<|user|>Count.</s><|assistant|>SELECT 1</s>"
+
+
+def test_the_prompt_of_training_is_the_prompt_of_decoding() -> None:
+    tokenizer = small_tokenizer()
+    conversation = Conversation(messages=(Message("user", "Count."), Message("assistant", "SELECT 1")))
+    (example,) = tokenized([conversation], tokenizer, maximum_length=64).examples
+    prompt = prompt_tokens(conversation, tokenizer)
+    assert example.input_ids[: len(prompt)] == prompt
+    assert all(label == IGNORED for label in example.labels[: len(prompt)])
+    assert example.labels[len(prompt)] != IGNORED
+
+
+def test_every_answer_of_a_chat_is_learned() -> None:
+    tokenizer = small_tokenizer()
+    turns = [("user", "One?"), ("assistant", "1"), ("user", "Two?"), ("assistant", "2")]
+    conversation = Conversation(messages=tuple(Message(*turn) for turn in turns))
+    (example,) = tokenized([conversation], tokenizer, maximum_length=64).examples
+    assert tokenizer.decode([token for token in example.labels if token != IGNORED]) == "1</s>2</s>"
+
+
+def test_a_template_that_rewrites_earlier_turns_leaves_the_last_answer_to_be_learned() -> None:
+    tokenizer = small_tokenizer()
+    tokenizer.chat_template = (
+        "{% for message in messages %}{% if message.role == 'user' or loop.last %}"
+        "<|{{ message.role }}|>{{ message.content }}</s>{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    turns = [("user", "One?"), ("assistant", "1"), ("user", "Two?"), ("assistant", "2")]
+    conversation = Conversation(messages=tuple(Message(*turn) for turn in turns))
+    (example,) = tokenized([conversation], tokenizer, maximum_length=64).examples
+    assert tokenizer.decode([token for token in example.labels if token != IGNORED]) == "2</s>"
+
+
+def test_without_a_chat_template_instructions_are_plain_text_and_chats_are_refused() -> None:
+    tokenizer = small_tokenizer(chat_template=False)
+    asked = Conversation(
+        messages=(Message("user", "Count."), Message("assistant", "SELECT 1")), instruction="Count.\n\n"
+    )
+    (example,) = tokenized([asked], tokenizer, maximum_length=64).examples
+    assert tokenizer.decode(example.input_ids) == "Count.\n\nSELECT 1</s>"
+    chat = Conversation(messages=asked.messages)
+    with pytest.raises(InvalidData, match="example 1: the tokenizer has no chat template for 'messages'"):
+        tokenized([chat], tokenizer, maximum_length=64)
+
+
+def test_what_is_too_long_is_cut_off_or_left_out_and_counted() -> None:
+    tokenizer = small_tokenizer()
+    short = Conversation(prompt="a", completion="b")
+    long_answer = Conversation(prompt="a", completion="b " * 50)
+    long_prompt = Conversation(prompt="a " * 50, completion="b")
+    found = tokenized([short, long_answer, long_prompt], tokenizer, maximum_length=16)
+    assert str(found) == (
+        "2 examples; 2 cut off at maximum_sequence_length; 1 left out, their prompts alone are longer"
+    )
+    assert max(len(example.input_ids) for example in found.examples) == 16
+    with pytest.raises(InvalidData, match="leave no answer to learn; raise it"):
+        tokenized([long_prompt], tokenizer, maximum_length=16)
+
+
+def test_prompts_are_learned_when_asked_for() -> None:
+    (example,) = tokenized(
+        [Conversation(prompt="abc", completion="def")], small_tokenizer(), maximum_length=64, with_prompts=True
+    ).examples
+    assert example.labels == example.input_ids
