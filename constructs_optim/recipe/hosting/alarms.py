@@ -59,6 +59,12 @@ class AlarmSettings(Settings):
     minimum_count: int | None = Field(default=None, ge=0)
     actions_enabled: bool = True
 
+    @field_validator("threshold")
+    @classmethod
+    def _whole_where_it_is(cls, threshold: float | None) -> float | None:
+        # Texts and dashboards show 20 and not 20.0.
+        return int(threshold) if threshold is not None and threshold == int(threshold) else threshold
+
     @field_validator("period_seconds")
     @classmethod
     def _is_a_period(cls, seconds: int | None) -> int | None:
