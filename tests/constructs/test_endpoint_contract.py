@@ -360,10 +360,10 @@ def test_a_pools_violation_says_which_pool() -> None:
             model=llama(),
             instance_pools=[
                 Pool("ml.p5.48xlarge", [Quantization.fp8()]),
-                Pool("ml.g5.12xlage", [Quantization.awq(group_size=7)]),  # type: ignore[arg-type]
+                Pool("ml.g5.12xlage", [Quantization.awq(), Quantization.awq()]),
             ],
         )
     assert {violation.location for violation in caught.value.violations} == {
         "instance_pools[1].instance_type",
-        "instance_pools[1].techniques[0].group_size",
+        "instance_pools[1].techniques[1]",
     }

@@ -56,7 +56,7 @@ def test_the_cdk_cli_that_is_asked_for_is_of_the_major_version_that_is_tried(pag
 def test_what_the_readme_shows_refused_is_what_is_told() -> None:
     broken = violations(
         model=Model.jumpstart("meta-textgeneration-lama-3-70b-instruct", version="2.25.0", accept_eula=True),
-        techniques=[Quantization.awq(group_size=100)],  # type: ignore[arg-type]
+        techniques=[Quantization.awq(), Quantization.fp8()],
         instance_type="ml.g5.12xlage",
     )
     raised = "".join(traceback.format_exception_only(RecipeError(broken)))

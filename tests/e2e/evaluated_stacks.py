@@ -39,7 +39,7 @@ def _everything(scope: Stack, p99_ttft_ms: float) -> None:
     )
     workload = Workload(concurrency=[2], requests=20, prompts=PROMPTS, token_secret_arn=SECRET)
     endpoint.evaluate(workload=workload, schedule="rate(1 hour)").require(
-        p99_ttft_ms=p99_ttft_ms, quality=QualityRequirement(PROMPTS)
+        p99_ttft_ms=p99_ttft_ms, quality=QualityRequirement(prompts=PROMPTS)
     )
 
 
@@ -50,7 +50,7 @@ def gated(group_size: int, **required: Any) -> Any:
         endpoint = _endpoint(scope, group_size)
         endpoint.evaluate(workload=Workload(concurrency=[1, 8], requests=60)).require(
             p99_ttft_ms=2000,
-            **{"max_regression": 0.1, "quality": QualityRequirement(PROMPTS, most_prompts=12), **required},
+            **{"max_regression": 0.1, "quality": QualityRequirement(prompts=PROMPTS, most_prompts=12), **required},
         )
 
     return build

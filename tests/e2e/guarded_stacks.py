@@ -46,7 +46,7 @@ def every_kind(stack: Stack) -> None:
     in_vpc = {"network": NetworkOptions(vpc=vpc, security_groups=[group])}
     quantized, mine = Quantization.awq(), Model.s3(f"s3://{MODELS}/mine/")
     heads = SpeculativeDecoding.eagle(training_data=f"s3://{MODELS}/prompts/")
-    own_draft = SpeculativeDecoding.custom_draft(f"s3://{MODELS}/draft/")
+    own_draft = SpeculativeDecoding.custom_draft(uri=f"s3://{MODELS}/draft/")
     draft_of_hub = SpeculativeDecoding.jumpstart_draft(LLAMA_31, version="9.0.0", accept_eula=True)
     for name, model, techniques, network in (
         ("Drafted", hub(LLAMA_3), [quantized, SpeculativeDecoding.sagemaker_draft()], in_vpc),
@@ -105,7 +105,7 @@ def one_model(stack: Stack) -> None:
         stack,
         "Drafted",
         model=hub(LLAMA_3),
-        techniques=[SpeculativeDecoding.custom_draft(f"s3://{MODELS}/draft/")],
+        techniques=[SpeculativeDecoding.custom_draft(uri=f"s3://{MODELS}/draft/")],
         instance_type=G5,
     )
 

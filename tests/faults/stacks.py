@@ -100,7 +100,7 @@ def _template(name: str, group_size: int) -> str:
     if kind.refers:
         OptimizedArtifact(stack, "Llama", techniques=[quantization], artifact_key=_ANY_KEY, **given)
     elif kind.endpoint or kind.component:
-        drafts = [SpeculativeDecoding.custom_draft(f"s3://{MODELS}/draft/")] if kind.endpoint else []
+        drafts = [SpeculativeDecoding.custom_draft(uri=f"s3://{MODELS}/draft/")] if kind.endpoint else []
         at_once = UpdatePolicy.all_at_once(bake_time=Duration.seconds(0))
         made = OptimizedEndpoint(
             stack,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import struct
 import zlib
@@ -18,7 +19,6 @@ from constructs_optim_local.sagemaker.benchmarks.concurrency_search import Concu
 from constructs_optim_local.sagemaker.benchmarks.measurement import Measurement, measured
 from constructs_optim_local.sagemaker.benchmarks.workload_spec import Workload, parsed
 from constructs_optim_local.sagemaker.hosting.performance import Performance, Served
-from constructs_optim_local.sagemaker.records import now
 from constructs_optim_local.sagemaker.runtime import event_message
 
 HERE = Served("here", "ml.g5.12xlarge", ("here",))
@@ -98,7 +98,7 @@ def test_percentiles_lie_between_the_least_and_the_most(values: list[float]) -> 
 def test_a_benchmark_of_nothing_but_errors_can_be_written() -> None:
     asked = workload(request_count=3)
     found = measured(asked, 1, [HERE], always(Performance(100, 10, error_rate=1)))
-    written = files(asked, found, model="here", started=now())
+    written = files(asked, found, model="here", started=dt.datetime.now(dt.UTC))
     assert "error_request_count" in json.loads(written["profile_export_aiperf.json"])
     assert written["profile_export_aiperf.csv"].startswith(b"Metric,Value")
 

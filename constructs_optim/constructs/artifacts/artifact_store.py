@@ -10,6 +10,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring
@@ -46,6 +47,7 @@ class IArtifactStore(Protocol):
         ...
 
 
+@suggests_keywords
 class ArtifactStore(Construct):
     """An encrypted, versioned, TLS-only bucket without public access, laid out as ``artifacts/<key>/...``.
 

@@ -22,6 +22,7 @@ from constructs_optim.constructs.stack.custom_resource import (
     drop_none,
     wait_seconds,
 )
+from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds, wrong_kinds
@@ -42,6 +43,7 @@ from .optimization_service import OptimizationService
 from .planned_recipe import add_job_metadata, plan_for, shown
 
 
+@suggests_keywords
 @dataclass(frozen=True)
 class JobOptions:
     """How optimization and training jobs run.
@@ -58,6 +60,7 @@ class JobOptions:
     timeout: Duration | None = None
 
 
+@suggests_keywords
 class OptimizationJob(Construct):
     """One artifact: the job that makes it, and the condition that holds back what needs it.
 

@@ -12,6 +12,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
+from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
@@ -30,6 +31,7 @@ from .planned_recipe import add_recipe_metadata, plan_for, shown
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
+@suggests_keywords
 class OptimizedArtifact(Construct):
     """An artifact of another stack, or of another account that shares its store: no job of this stack makes it.
 

@@ -9,10 +9,12 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 
+from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 
 
+@suggests_keywords
 @dataclass(frozen=True)
 class AsyncInference:
     """Where requests come from and answers go to. Such an endpoint is invoked with ``InvokeEndpointAsync``.

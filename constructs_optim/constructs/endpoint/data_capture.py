@@ -9,12 +9,14 @@ from typing import Any
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
+from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 
 _JSON = ("application/json", "application/jsonlines")
 
 
+@suggests_keywords
 @dataclass(frozen=True)
 class DataCapture:
     """What is captured, and where to.

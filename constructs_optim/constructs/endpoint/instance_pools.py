@@ -9,12 +9,14 @@ from typing import Any
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.hosted_model import ModelRecipe
+from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.errors import shown
 from constructs_optim.recipe.hosting import Adapters, Hosting
 from constructs_optim.recipe.techniques import Technique
 
 
+@suggests_keywords
 @dataclass(frozen=True)
 class Pool:
     """One instance type of an endpoint, and the techniques that make the model ready for it.

@@ -30,6 +30,7 @@ from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDa
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.scaling_target import AsyncVariantTarget, VariantTarget
+from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.physical_names import endpoint_name_of
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token, late_value, path_of
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from aws_cdk import aws_kms as kms
 
 
+@suggests_keywords
 @jsii.implements(iam.IGrantable)
 class OptimizedEndpoint(EndpointBase):
     """A SageMaker endpoint that serves a model after its techniques were applied.

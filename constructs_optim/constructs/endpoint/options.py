@@ -11,6 +11,7 @@ from constructs import Construct
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction, EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.recipe.hosting import CapacityReservation, Observability, Routing
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
@@ -18,6 +19,7 @@ from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from .update_policy import watch_statements
 
 
+@suggests_keywords
 @dataclass(frozen=True)
 class VariantOptions:
     """The endpoint's production variant, in the terms of SageMaker's ``ProductionVariant``.
@@ -55,6 +57,7 @@ class VariantOptions:
     routing: Routing | None = None
 
 
+@suggests_keywords
 @dataclass(frozen=True)
 class MonitoringOptions:
     """What is alarmed about an endpoint, what is measured, and what its dashboard reckons costs with.

@@ -22,6 +22,7 @@ from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, JobSignal, drop_none, wait_seconds
+from constructs_optim.constructs.stack.keywords import check_options
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
@@ -176,6 +177,7 @@ class EndpointEvaluation(Construct):
         dashboard: EndpointDashboard | None,
     ) -> EndpointEvaluation:
         """Declare an evaluation, show it on the dashboard, and have the alarms watch that its schedule is kept."""
+        check_options("evaluate", options, EvaluationOptions)
         schedule, baseline = options.get("schedule"), options.get("baseline")
         evaluation = EndpointEvaluation(
             scope,

@@ -11,6 +11,7 @@ from aws_cdk import Stack, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct, Node
 
+from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.stack_context import PSEUDO, late_text
 from constructs_optim.recipe import pricing
 
@@ -54,6 +55,7 @@ class FleetEndpoint:
     instance_price_per_hour: float | None = None
 
 
+@suggests_keywords
 class FleetDashboard(Construct):
     """Requests, errors, instances and costs of all endpoints together, and a row of graphs for each.
 

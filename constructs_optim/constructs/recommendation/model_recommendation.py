@@ -29,6 +29,7 @@ from constructs_optim.constructs.stack.custom_resource import (
     drop_none,
     wait_seconds,
 )
+from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from aws_cdk import aws_iam as iam
 
 
+@suggests_keywords
 class ModelRecommendation(Construct):
     """What SageMaker recommends to serve a model with, by a recommendation job when the stack is deployed.
 

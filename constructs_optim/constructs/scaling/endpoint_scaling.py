@@ -10,9 +10,9 @@ from aws_cdk import Duration
 from aws_cdk import aws_applicationautoscaling as scaling
 from constructs import Construct
 
+from constructs_optim.constructs.stack.keywords import check_options
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.refusal import refuse
-from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.hosting.scaling import (
     HEADROOM,
     SCALE_IN_COOLDOWN_SECONDS,
@@ -341,6 +341,7 @@ class EndpointScaling(Construct):
         """
         expression = schedule if isinstance(schedule, str) else getattr(schedule, "expression_string", schedule)
         place = f"on_schedule({id!r})"
+        check_options(place, options, ScheduleOptions)
         self._add_schedule(id, ScheduleRequest(place, expression, min_capacity, max_capacity, **options))
         return self
 
@@ -466,9 +467,7 @@ def _seconds(duration: Duration | None, default: int) -> Any:
 
 def _target_request(place: str, target: Any, options: TrackingOptions) -> TargetRequest:
     """A target tracking policy for rules to look at."""
-    for name in set(options) - set(TrackingOptions.__annotations__):
-        near = " or ".join(close_matches(name, TrackingOptions.__annotations__)[:2])
-        raise TypeError(f"{place}() has no argument {name!r}" + (f" (did you mean {near}?)" if near else ""))
+    check_options(place, options, TrackingOptions)
     refuse_wrong_kinds(place=f"{place}.", **options)
     given = (
         ("scale_in_cooldown", _seconds(options.get("scale_in_cooldown"), SCALE_IN_COOLDOWN_SECONDS)),

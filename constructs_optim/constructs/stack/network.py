@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from constructs import Construct
 
+from constructs_optim.constructs.stack.keywords import suggests_keywords
+
 from .stack_context import StackContext
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
 
 
+@suggests_keywords
 @dataclass(frozen=True)
 class NetworkOptions:
     """How jobs and models reach the network.
