@@ -41,7 +41,9 @@ def _options(
 try:
     from .local import local_app
 except ModuleNotFoundError as missing:
-    if not (missing.name or "").startswith(("ministack", "moto", "cfnlint", "yaml", "werkzeug", "hypercorn", "boto3")):
+    if not (missing.name or "").startswith(
+        ("constructs_optim_local", "ministack", "moto", "cfnlint", "yaml", "werkzeug", "boto3")
+    ):
         raise
     local_app = None
 
