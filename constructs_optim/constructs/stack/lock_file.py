@@ -35,10 +35,12 @@ def recorded_containers(scope: Construct) -> Mapping[str, str]:
 
 def record_containers(scope: Construct, containers: Mapping[str, str]) -> None:
     """Record images that the app has from now on. Does nothing where no CDK CLI runs the app."""
+    if _WRITTEN_BY_CLI not in os.environ:
+        return
     path = _path(scope)
     lock = Lock.read(path)
     added = [f"{name}: {image}" for name, image in containers.items() if name not in lock.containers]
-    if not added or _WRITTEN_BY_CLI not in os.environ:
+    if not added:
         return
     try:
         lock.adding(containers).write(path)
