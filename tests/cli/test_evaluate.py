@@ -20,9 +20,10 @@ from constructs_optim.recipe.metrics.evaluation import EVALUATION
 from constructs_optim_local.cloud import LocalCloud
 
 from ..evaluator.conftest import TOKENS, ModelServer
-from ..evaluator.test_tokens import model as tokenizer_of_words
-from ..local.conftest import ROLE, until
 from ..operations.endpoints import IMAGE, Served
+from ..support.local_cloud import ROLE
+from ..support.tokenizers import model as tokenizer_of_words
+from ..support.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
 PROMPTS = [{"prompt": "one two"}, {"prompt": "vary it", "reference": "w0"}, {"prompt": "three"}, {"prompt": "four"}]
