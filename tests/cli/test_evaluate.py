@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
 from constructs_optim.recipe.evaluation.result import EvaluationResult
-from constructs_optim.recipe.metrics.evaluation import EVALUATION
+from constructs_optim.recipe.metrics import EVALUATION
 from constructs_optim_local.cloud import LocalCloud
 
 from ..evaluator.conftest import TOKENS, ModelServer
