@@ -47,7 +47,7 @@ def every_kind(stack: Stack) -> None:
     quantized, mine = Quantization.awq(), Model.s3(f"s3://{MODELS}/mine/")
     heads = SpeculativeDecoding.eagle(training_data=f"s3://{MODELS}/prompts/")
     own_draft = SpeculativeDecoding.custom_draft(uri=f"s3://{MODELS}/draft/")
-    draft_of_hub = SpeculativeDecoding.jumpstart_draft(LLAMA_31, version="9.0.0", accept_eula=True)
+    draft_of_hub = SpeculativeDecoding.jumpstart_draft(model_id=LLAMA_31, version="9.0.0", accept_eula=True)
     for name, model, techniques, network in (
         ("Drafted", hub(LLAMA_3), [quantized, SpeculativeDecoding.sagemaker_draft()], in_vpc),
         ("Sharded", hub(LLAMA_3), [quantized, Sharding.fast_load()], {}),
