@@ -11,7 +11,7 @@ import boto3
 import pytest
 from hypothesis import settings
 
-from .telemetry import Said, StandardOutput
+from .support.telemetry import Said, StandardOutput
 
 _MARKERS = {
     "local": ("local",),

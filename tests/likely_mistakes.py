@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .documents import CHECKOUT, first_example
+from .support.documents import CHECKOUT, first_example
 
 CDK = (Path(sys.executable).parent / "node", CHECKOUT / "node_modules" / "aws-cdk" / "bin" / "cdk")
 PAGE = CHECKOUT / "docs" / "likely-mistakes.md"

@@ -10,7 +10,7 @@ from typing import Any
 
 from constructs_optim.recipe.evaluation.calculation import better, relative_change
 from constructs_optim.recipe.evaluation.result import EvaluationResult
-from constructs_optim.recipe.metrics.evaluation import EVALUATION
+from constructs_optim.recipe.metrics import EVALUATION
 
 from .load import Record
 from .prompts import Prompt

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING
 
 from constructs_optim.recipe.evaluation.calculation import PARTS, ErrorKind
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Level
-from constructs_optim.recipe.metrics import find
-from constructs_optim.recipe.metrics.definition import MetricDefinition, Unit
-from constructs_optim.recipe.metrics.evaluation import EVALUATION, PERCENTILES
+from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefinition, Unit, find
 
 from .comparison import NOISE, Change, CompletionComparison, compare_completions, compare_metrics, comparison_data
 from .load import MeasuredLevel, Record

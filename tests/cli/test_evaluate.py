@@ -16,13 +16,14 @@ from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
 from constructs_optim.recipe.evaluation.result import EvaluationResult
-from constructs_optim.recipe.metrics.evaluation import EVALUATION
+from constructs_optim.recipe.metrics import EVALUATION
 from constructs_optim_local.cloud import LocalCloud
 
 from ..evaluator.conftest import TOKENS, ModelServer
-from ..evaluator.test_tokens import model as tokenizer_of_words
-from ..local.conftest import ROLE, until
 from ..operations.endpoints import IMAGE, Served
+from ..support.local_cloud import ROLE
+from ..support.tokenizers import model as tokenizer_of_words
+from ..support.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
 PROMPTS = [{"prompt": "one two"}, {"prompt": "vary it", "reference": "w0"}, {"prompt": "three"}, {"prompt": "four"}]

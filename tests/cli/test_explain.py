@@ -19,8 +19,8 @@ from constructs_optim_local.price_list import hourly_price
 
 from ..explanation.schemas import DOCUMENTED, of_reports
 from ..explanation.templates import chat, job, resource, role, scaled, stack, written
-from ..local.conftest import until
 from ..operations.stores import Store, artifact_key, owner
+from ..support.waiting import until
 
 WIDER = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
 

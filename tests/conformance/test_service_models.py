@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ..recorded_requests import problems
+from ..support.recorded_requests import problems
 
 RECORDED = sorted(Path(__file__).parent.glob("recorded/*.json"))
 

@@ -18,8 +18,8 @@ from constructs_optim.constructs.scaling.scaling_target import ComponentTarget
 from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings
 from constructs_optim.recipe.hosting.scaling import ScalingDefaults, ScalingStep
 
+from ..support.nag import nag_findings
 from .stacks import ENVIRONMENT, resource, stack, template_of
-from .test_template_checks import nag_findings
 
 SPECIFICATION = {
     "computeResourceRequirements": {"minMemoryRequiredInMb": 1024, "numberOfAcceleratorDevicesRequired": 1},

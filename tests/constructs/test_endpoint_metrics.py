@@ -3,28 +3,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aws_cdk import CfnParameter, Duration, Stack
+from aws_cdk import CfnParameter, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.recipe import metrics
 
+from ..support.monitored_endpoint import Endpoint
 from .stacks import resource, stack, template_of
 
 VARIANT = ServedModel("chat", "AllTraffic", instance_type="ml.g5.12xlarge", artifact_key="a" * 64)
 COMPONENT = ServedModel("chat", "AllTraffic", "chat-llama", instance_type="ml.g5.12xlarge", artifact_key="a" * 64)
 NEURON = ServedModel("chat", "AllTraffic", instance_type="ml.inf2.48xlarge")
-
-
-class Endpoint(MeasuredResource):
-    def __init__(self, scope: Stack, id: str, served: ServedModel) -> None:
-        super().__init__(scope, id)
-        self._served = served
-
-    @property
-    def served(self) -> ServedModel:
-        return self._served
 
 
 def alarm_on(served: ServedModel, choose: Any) -> dict[str, Any]:

@@ -9,143 +9,43 @@ import functools
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from aws_cdk import Duration, RemovalPolicy, Size, Stack
-from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_ec2 as ec2
+from aws_cdk import RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_s3 as s3
 from cfnlint.api import lint
 
 from constructs_optim import (
-    Adapters,
-    Alarms,
     AsyncInference,
-    CapacityReservation,
     DataCapture,
-    JobOptions,
-    MonitoringOptions,
-    NetworkOptions,
-    Observability,
     OptimizedEndpoint,
-    Pool,
-    Quantization,
     RecipeError,
-    Routing,
     UpdatePolicy,
     VariantOptions,
 )
 from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.api.model import ApiModel
 
+from ..support.endpoint_options import GROUPS, KEY, ON, Props, alarm, bucket, grouped
 from .stacks import endpoint, resource, resources, stack, template_of
-
-Props = dict[str, Any]
-_KEY = "arn:aws:kms:us-west-2:111122223333:key/0a1b2c3d-1111-2222-3333-444455556666"
-_RESERVATION = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
-_POOLS = [
-    Pool("ml.p5.48xlarge", techniques=[Quantization.fp8()]),
-    Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
-]
-
-
-def _bucket(scope: Stack, id: str = "Bucket") -> s3.IBucket:
-    return s3.Bucket.from_bucket_name(scope, id, "bucket-of-mine")
-
-
-def _alarm(scope: Stack) -> cloudwatch.IAlarm:
-    arn = "arn:aws:cloudwatch:us-west-2:111122223333:alarm:checkout"
-    return cloudwatch.Alarm.from_alarm_arn(scope, "Checkout", arn)
-
-
-def _vpc(scope: Stack) -> ec2.IVpc:
-    return ec2.Vpc.from_vpc_attributes(
-        scope,
-        "Vpc",
-        vpc_id="vpc-11111111",
-        availability_zones=["us-west-2a", "us-west-2b"],
-        private_subnet_ids=["subnet-11111111", "subnet-22222222"],
-    )
-
 
 _IN_A_STACK = 30
 
 
-# What is given when a prop is switched on. A prop that this table lacks is found by a test below.
-ON: dict[str, Callable[[Stack], Props]] = {
-    "adapters": lambda _: {"adapters": Adapters()},
-    "monitoring.alarm_actions": lambda _: {"monitoring.alarm_actions": ()},
-    "monitoring.alarms": lambda _: {"monitoring.alarms": Alarms.none()},
-    "async_inference": lambda scope: {"async_inference": AsyncInference(_bucket(scope, "Answers"))},
-    "variant.capacity_reservation": lambda _: {"variant.capacity_reservation": CapacityReservation(arn=_RESERVATION)},
-    "variant.container_startup_timeout": lambda _: {"variant.container_startup_timeout": Duration.minutes(20)},
-    "data_capture": lambda scope: {"data_capture": DataCapture(_bucket(scope), sampling_percentage=10)},
-    "monitoring.discount": lambda _: {"monitoring.discount": 0.2},
-    "encryption_key": lambda scope: {"encryption_key": kms.Key.from_key_arn(scope, "Key", _KEY)},
-    # Filled in for each case: no two endpoints of a stack have one name.
-    "endpoint_name": lambda _: {"endpoint_name": "chat-llama-70b-{}"},
-    "environment": lambda _: {"environment": {"OPTION_MAX_MODEL_LEN": "8192"}},
-    "variant.inference_ami_version": lambda _: {"variant.inference_ami_version": "al2-ami-sagemaker-inference-gpu-3-1"},
-    "inference_component": lambda _: {"inference_component": True},
-    "variant.initial_instance_count": lambda _: {"variant.initial_instance_count": 2},
-    "instance_pools": lambda _: {"instance_pools": _POOLS, "instance_type": None, "techniques": None},
-    "monitoring.instance_price_per_hour": lambda _: {"monitoring.instance_price_per_hour": 7.09},
-    "variant.instance_provision_timeout": lambda _: {"variant.instance_provision_timeout": Duration.minutes(30)},
-    "jobs.role": lambda scope: {
-        "jobs.role": iam.Role(scope, "JobRole", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
-    },
-    "variant.max_instance_count": lambda _: {"variant.max_instance_count": 4},
-    "jobs.max_runtime": lambda _: {"jobs.max_runtime": Duration.hours(2)},
-    "variant.min_instance_count": lambda _: {"variant.min_instance_count": 1},
-    "variant.model_data_download_timeout": lambda _: {"variant.model_data_download_timeout": Duration.minutes(30)},
-    "network.isolation": lambda _: {"network.isolation": False},
-    "monitoring.observability": lambda _: {
-        "monitoring.observability": Observability(frequency_seconds=10, enhanced=True, detailed=True)
-    },
-    "monitoring.ok_actions": lambda _: {"monitoring.ok_actions": ()},
-    "removal_policy": lambda _: {"removal_policy": RemovalPolicy.RETAIN},
-    "role": lambda scope: {"role": iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))},
-    "variant.routing": lambda _: {"variant.routing": Routing.prefix_aware()},
-    "jobs.timeout": lambda _: {"jobs.timeout": Duration.hours(2)},
-    "update_policy": lambda scope: {
-        "update_policy": UpdatePolicy.rolling(rollback_alarms=[_alarm(scope)]),
-        "variant.initial_instance_count": 2,
-    },
-    "variant.name": lambda _: {"variant.name": "main"},
-    "variant.volume_size": lambda _: {"variant.volume_size": Size.gibibytes(256)},
-    "network.vpc": lambda scope: {"network.vpc": _vpc(scope)},
-}
 # What an endpoint cannot be without, and what goes with others only.
 _ALWAYS_OR_WITH_OTHERS = {
     "scope", "id", "model", "techniques", "instance_type", "artifact_key", "artifact_store",
     "network.vpc_subnets", "network.security_groups",
 }  # fmt: skip
-_GROUPS: dict[str, type[Any]] = {
-    "variant": VariantOptions,
-    "jobs": JobOptions,
-    "monitoring": MonitoringOptions,
-    "network": NetworkOptions,
-}
 _TYPES = {
     "AWS::SageMaker::EndpointConfig": "CreateEndpointConfig",
     "AWS::SageMaker::Endpoint": "CreateEndpoint",
     "AWS::SageMaker::InferenceComponent": "CreateInferenceComponent",
     "AWS::SageMaker::Model": "CreateModel",
 }
-
-
-def grouped(props: Props) -> Props:
-    """Keyword arguments of an endpoint: ``variant.name`` is the ``name`` of its VariantOptions."""
-    arguments: Props = {name: value for name, value in props.items() if "." not in name}
-    for group, options in _GROUPS.items():
-        own = {name.partition(".")[2]: value for name, value in props.items() if name.startswith(f"{group}.")}
-        if own:
-            arguments[group] = options(**own)
-    return arguments
 
 
 def _switched_on(combinations: list[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -237,8 +137,8 @@ def _refused_by_cfn_lint(found: Iterable[dict[str, Any]]) -> list[str]:
 
 def test_the_table_has_every_prop() -> None:
     props = set(OptimizedEndpoint.__init__.__annotations__) - {"return"}
-    fields = {f"{group}.{field.name}" for group, options in _GROUPS.items() for field in dataclasses.fields(options)}
-    assert (props - set(_GROUPS)) | fields == set(ON) | _ALWAYS_OR_WITH_OTHERS
+    fields = {f"{group}.{field.name}" for group, options in GROUPS.items() for field in dataclasses.fields(options)}
+    assert (props - set(GROUPS)) | fields == set(ON) | _ALWAYS_OR_WITH_OTHERS
     assert len(props - {"scope", "id"}) <= 20
 
 
@@ -278,7 +178,7 @@ def test_what_the_test_of_all_props_stands_on_would_find_something() -> None:
 
 def test_capture_lets_the_execution_role_write_below_its_prefix_only() -> None:
     scope = stack()
-    endpoint(scope, data_capture=DataCapture(_bucket(scope), prefix="chat", requests=False))
+    endpoint(scope, data_capture=DataCapture(bucket(scope), prefix="chat", requests=False))
     template = template_of(scope)
     capture = resource(template, "AWS::SageMaker::EndpointConfig")["DataCaptureConfig"]
     assert capture["CaptureOptions"] == [{"CaptureMode": "Output"}]
@@ -294,8 +194,8 @@ def test_statements_for_a_role_of_the_users_own_have_ids_of_their_own() -> None:
     endpoint(
         scope,
         role=role,
-        update_policy=UpdatePolicy.all_at_once(rollback_alarms=[_alarm(scope)]),
-        data_capture=DataCapture(_bucket(scope)),
+        update_policy=UpdatePolicy.all_at_once(rollback_alarms=[alarm(scope)]),
+        data_capture=DataCapture(bucket(scope)),
     )
     policies = resources(template_of(scope), "AWS::IAM::Policy")
     ids = [[statement["Sid"] for statement in policy["PolicyDocument"]["Statement"]] for policy in policies]
@@ -307,12 +207,12 @@ def test_statements_for_a_role_of_the_users_own_have_ids_of_their_own() -> None:
 
 def test_capturing_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="captures nothing"):
-        DataCapture(_bucket(stack()), requests=False, responses=False)
+        DataCapture(bucket(stack()), requests=False, responses=False)
 
 
 def test_an_asynchronous_endpoint_scales_to_zero_and_is_alarmed_by_what_sagemaker_publishes_of_it() -> None:
     scope = stack()
-    endpoint(scope, async_inference=AsyncInference(_bucket(scope))).auto_scale(min_capacity=0, max_capacity=2)
+    endpoint(scope, async_inference=AsyncInference(bucket(scope))).auto_scale(min_capacity=0, max_capacity=2)
     template = template_of(scope)
     assert resource(template, "AWS::ApplicationAutoScaling::ScalableTarget")["MinCapacity"] == 0
     alarms = resources(template, "AWS::CloudWatch::Alarm")
@@ -328,11 +228,11 @@ def test_volumes_without_disks_are_encrypted_with_the_key_and_have_the_size_that
         model=_neuron_model(),
         techniques=[_neuron()],
         instance_type="ml.inf2.48xlarge",
-        encryption_key=kms.Key.from_key_arn(scope, "Key", _KEY),
+        encryption_key=kms.Key.from_key_arn(scope, "Key", KEY),
         variant=VariantOptions(volume_size=Size.gibibytes(256)),
     )
     config = resource(template_of(scope), "AWS::SageMaker::EndpointConfig")
-    assert config["KmsKeyId"] == _KEY
+    assert config["KmsKeyId"] == KEY
     assert config["ProductionVariants"][0]["VolumeSizeInGB"] == 256
 
 

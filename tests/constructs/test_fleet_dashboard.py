@@ -5,9 +5,9 @@ from aws_cdk import App, Environment, Stack
 
 from constructs_optim import FleetDashboard, FleetEndpoint, ServedModel
 
+from ..support.monitored_endpoint import Endpoint
 from .dashboards import bodies, expressions, graphs, overlapping, series, texts, titled
 from .stacks import ENVIRONMENT, template_of
-from .test_endpoint_metrics import Endpoint
 
 CHAT = ServedModel("chat", "AllTraffic", instance_type="ml.g5.12xlarge")
 SHARDED = ServedModel("shared", "AllTraffic", "sharded", instance_type="ml.g5.12xlarge")

@@ -25,8 +25,8 @@ from constructs_optim import (
 )
 from constructs_optim.recipe.techniques import Technique
 
+from ..support.endpoint_options import ON, grouped
 from .stacks import ENVIRONMENT, STACKS, endpoint, llama
-from .test_endpoint_options import ON, grouped
 
 _MISTRAL = Model.s3("s3://models/mistral/7b")
 # The same endpoint with what may become of its recipe.

@@ -8,7 +8,7 @@ from aws_cdk import App, Stack
 from constructs_optim import Model, SpeculativeDecoding
 
 from ..e2e.template_stack import allowed
-from ..security_document import permissions_under
+from ..support.security_document import permissions_under
 from .stacks import ENVIRONMENT, STACKS, endpoint, template_of
 
 

@@ -14,6 +14,7 @@ from cdk_nag import AwsSolutionsChecks
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
+from ..support.nag import nag_findings
 from . import iam_reference
 from .oracles import REGIONS, cfn_lint_errors, lacking, state_machine_errors
 from .stacks import ENVIRONMENTS, STACKS, masked, template_of
@@ -255,16 +256,6 @@ def test_nag_would_find_something(tmp_path: Path) -> None:
     s3.Bucket(Stack(app, "Chat"), "Careless")
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     assert any("S10" in finding for finding in nag_findings(app, tmp_path))
-
-
-def nag_findings(app: App, directory: Path) -> list[str]:
-    try:
-        app.synth()
-    except Exception as error:
-        if "Validation failed" not in str(error) and "ValidationFailed" not in str(error):
-            raise
-    report = json.loads((directory / "validation-report.json").read_text())
-    return [violation["ruleName"] for plugin in report["pluginReports"] for violation in plugin["violations"]]
 
 
 @every_template

@@ -9,7 +9,7 @@ from aws_cdk import App, CfnOutput, Environment, Stack, aws_cloudwatch, aws_iam,
 
 import constructs_optim
 from constructs_optim import ArtifactStore, Model, OptimizedEndpoint, PlatformPolicy, Quantization, SpeculativeDecoding
-from tests.documents import Snippet
+from tests.support.documents import Snippet
 
 _LLAMA = "meta-textgeneration-llama-3-70b-instruct"
 _ENVIRONMENT = Environment(account="111122223333", region="us-west-2")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from constructs_optim.recipe import Model, Quantization, RecipeError, violations
-from tests.documents import CHECKOUT
 from tests.likely_mistakes import Mistake, mistakes
+from tests.support.documents import CHECKOUT
 
 MISTAKES = mistakes()
 

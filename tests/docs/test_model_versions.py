@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from tests.documents import CHECKOUT
+from tests.support.documents import CHECKOUT
 
 PUBLISHED: dict[str, list[str]] = json.loads((Path(__file__).parent / "model_versions.json").read_text())["versions"]
 PAGES = [

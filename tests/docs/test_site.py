@@ -7,7 +7,7 @@ import re
 import constructs_optim
 from constructs_optim.recipe.metrics import metrics_page
 from constructs_optim.recipe.report import rules_page
-from tests.documents import CHECKOUT, pages
+from tests.support.documents import CHECKOUT, pages
 
 DOCUMENTS = CHECKOUT / "docs"
 

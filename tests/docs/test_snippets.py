@@ -12,7 +12,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app as command_line
-from tests.documents import CHECKOUT, Snippet, pages, snippets
+from tests.support.documents import CHECKOUT, Snippet, pages, snippets
 
 from .given import given
 

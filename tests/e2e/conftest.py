@@ -10,7 +10,7 @@ import pytest
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.sagemaker import hub as hub_module
 
-from ..recorded_requests import RECORDER, problems, recorded
+from ..support.recorded_requests import RECORDER, problems, recorded
 from .stack import DeployedStack
 
 BUCKET = "shared-artifacts"

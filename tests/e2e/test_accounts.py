@@ -14,11 +14,11 @@ from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
 
-from ..local.conftest import until
+from ..support.shared_stores import manifest_of
+from ..support.waiting import until
 from .conftest import write_document
 from .stack import DeployedStack
 from .template_stack import part_of
-from .test_sharing import manifest_of
 
 pytestmark = pytest.mark.exhaustive
 

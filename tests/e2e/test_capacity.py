@@ -20,7 +20,7 @@ from constructs_optim.operations.capacity import EndpointCapacity
 from constructs_optim.recipe.hosting.scaling import ScalingDefaults
 from constructs_optim_local.cloud import LocalCloud
 
-from ..local.conftest import until
+from ..support.waiting import until
 from .template_stack import ASSETS, TemplateStack, allowed, part_of, synthesized, upload_assets
 
 # In lower case, as its ARN has it: the alarms' dimension, which is made of the ARN, has to be the same.

@@ -15,7 +15,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from ..processes import marked, none_left
+from ..support.processes import marked, none_left
 
 CHECKOUT = Path(__file__).parent.parent.parent
 COMMAND = str(Path(sys.executable).with_name("constructs-optim"))

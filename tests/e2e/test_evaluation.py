@@ -13,11 +13,11 @@ import pytest
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim_local.cloud import LocalCloud
 
-from ..local.conftest import until
-from ..security_document import permissions_under
+from ..support.security_document import permissions_under
+from ..support.template_stacks import endpoint_of, made, physical
+from ..support.waiting import until
 from .evaluated_stacks import MODELS, everything, gated, of_component
 from .template_stack import ASSETS, TemplateStack, allowed, part_of
-from .test_hosting import endpoint_of, made, physical
 
 PROMPTS = [{"prompt": f"Question {number}?"} for number in range(12)]
 

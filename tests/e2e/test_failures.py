@@ -8,8 +8,8 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.deployments import job_names, wait_for_job
 from .stack import DeployedStack
-from .test_lifecycle import job_names, wait_for_job
 
 pytestmark = pytest.mark.e2e
 

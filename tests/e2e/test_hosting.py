@@ -10,9 +10,10 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
-from ..local.conftest import until
+from ..support.template_stacks import endpoint_of, made, physical
+from ..support.waiting import until
 from .hosted_stacks import MODELS, components, pooled, updated
-from .template_stack import ASSETS, Build, TemplateStack, part_of, synthesized, upload_assets
+from .template_stack import ASSETS, TemplateStack, part_of
 
 
 @pytest.fixture(scope="module")
@@ -32,27 +33,6 @@ def cloud() -> Iterator[LocalCloud]:
 def no_faults(cloud: LocalCloud) -> Iterator[None]:
     yield
     cloud.clear_faults()
-
-
-def made(cloud: LocalCloud, folder: Path, name: str, build: Build) -> TemplateStack:
-    stack = TemplateStack(cloud, name, synthesized(build, folder))
-    upload_assets(cloud, folder)
-    return stack
-
-
-def endpoint_of(stack: TemplateStack) -> dict[str, Any]:
-    client = stack.cloud.client("sagemaker")
-    return client.describe_endpoint(EndpointName=physical(stack, "AWS::SageMaker::Endpoint").rpartition("/")[2])
-
-
-def physical(stack: TemplateStack, type_name: str, part: str = "") -> str:
-    found = stack.cloud.client("cloudformation").describe_stack_resources(StackName=stack.name)["StackResources"]
-    (one,) = [
-        each["PhysicalResourceId"]
-        for each in found
-        if each["ResourceType"] == type_name and part in each["LogicalResourceId"]
-    ]
-    return one
 
 
 def component_of(stack: TemplateStack, part: str) -> dict[str, Any]:

@@ -14,15 +14,15 @@ from aws_cdk import Stack
 
 from constructs_optim_local.cloud import LocalCloud
 
-from ..local.conftest import until
-from ..local.test_model_handler import Answers
-from ..recorded_requests import problems, recorded
-from ..security_document import permissions_under
+from ..support.deployments import wait_for_job
+from ..support.local_cloud import Answers
+from ..support.recorded_requests import problems, recorded
+from ..support.security_document import permissions_under
+from ..support.waiting import until
 from .conftest import write_document
 from .guarded_stacks import LLAMA_3, LLAMA_31, MODELS, STORE, bounded, every_kind, one_job, one_model, one_reference
 from .stack import DeployedStack
 from .template_stack import ASSETS, TemplateStack, allowed, part_of, synthesized, upload_assets
-from .test_lifecycle import wait_for_job
 
 Make = Callable[..., TemplateStack]
 EXCEPTIONS = "What no test sees"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +14,7 @@ from constructs_optim.explanation.report import Report
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
 
+from ..support.deployments import job_names
 from .conftest import BUCKET
 from .stack import DeployedStack
 
@@ -29,10 +29,6 @@ def chat(a_stack: MakeStack) -> DeployedStack:
     stack = a_stack("Chat")
     stack.deploy()
     return stack
-
-
-def job_names(cloud: LocalCloud) -> list[str]:
-    return [job["name"] for job in cloud.jobs()]
 
 
 def test_a_deployment_runs_the_job_and_serves_its_artifact(chat: DeployedStack, cloud: LocalCloud) -> None:
@@ -184,13 +180,3 @@ def test_destroying_a_stack_leaves_nothing_but_what_the_store_retains(a_stack: M
 def test_the_store_says_which_stacks_refer_to_an_artifact(chat: DeployedStack) -> None:
     body = chat.client("s3").get_object(Bucket=BUCKET, Key=f"artifacts/{chat.artifact_key}/claim.json")["Body"]
     assert "stack/Chat/" in body.read().decode()
-
-
-def wait_for_job(cloud: LocalCloud, known: list[str], status: str) -> str:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        for job in cloud.jobs():
-            if job["name"] not in known and job["history"][-1]["status"] == status:
-                return job["name"]
-        time.sleep(0.3)
-    raise AssertionError(f"no new job became {status}: {cloud.jobs()}")

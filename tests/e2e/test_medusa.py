@@ -11,7 +11,7 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
-from ..local.conftest import until
+from ..support.waiting import until
 from .stack import CHECKOUT, DeployedStack
 from .template_stack import part_of
 

@@ -16,10 +16,10 @@ from aws_cdk import aws_s3 as s3
 from constructs_optim import ArtifactStore, IArtifactStore, Model, ModelRecommendation, Workload
 from constructs_optim_local.cloud import LocalCloud
 
-from ..local.conftest import until
-from ..security_document import permissions_under
+from ..support.security_document import permissions_under
+from ..support.template_stacks import made, physical
+from ..support.waiting import until
 from .template_stack import ASSETS, TemplateStack, allowed, part_of
-from .test_hosting import made, physical
 
 MODELS = "models-of-recommendations"
 STORE = "store-of-recommendations"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
+from ..support.shared_stores import manifest_of
 from .stack import DeployedStack
 
 pytestmark = pytest.mark.e2e
@@ -48,16 +46,6 @@ def references(stack: DeployedStack) -> set[str]:
         if "/Serving/" in record["stack_id"]:
             found |= set(record["keys"])
     return found
-
-
-def manifest_of(stack: DeployedStack, key: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        try:
-            return stack.manifest(key)
-        except ClientError:
-            time.sleep(0.5)
-    raise AssertionError(f"no manifest of {key}")
 
 
 def test_an_endpoint_for_heads_that_are_not_there_yet_fails_with_the_job_to_watch(

@@ -1,22 +1,15 @@
 from __future__ import annotations
 
-import http.server
-import json
-import threading
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 
 from constructs_optim_local.cloud import LocalCloud
-from tests.support.in_process import InProcessCloud
-from tests.support.waiting import by_the_clock
-from tests.support.waiting import until as until
 
-BUCKET = "outputs"
-ROLE = "arn:aws:iam::000000000000:role/execution"
+from ..support.in_process import InProcessCloud
+from ..support.local_cloud import BUCKET, Answers
+from ..support.waiting import by_the_clock
 
 
 @pytest.fixture(scope="session")
@@ -56,42 +49,6 @@ def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
     for name in {"brisk", "cloud", "in_process"} & set(request.fixturenames):
         request.getfixturevalue(name).clear_faults()
         request.getfixturevalue(name).clear_performances()
-
-
-def plain_client(cloud: LocalCloud, **config: Any) -> Any:
-    """A SageMaker client with a configuration of its own, for instance one that leaves all checking to the service."""
-    return boto3.client(
-        "sagemaker",
-        endpoint_url=cloud.endpoint_url,
-        region_name=cloud.region,
-        aws_access_key_id=cloud.environment()["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=cloud.environment()["AWS_SECRET_ACCESS_KEY"],
-        config=Config(**config),
-    )
-
-
-class Answers:
-    """Where CloudFormation would receive answers."""
-
-    def __init__(self) -> None:
-        answers = self.received = list[dict[str, Any]]()
-
-        class Receiver(http.server.BaseHTTPRequestHandler):
-            def do_PUT(self) -> None:
-                answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *arguments: Any) -> None:
-                pass
-
-        self._server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @pytest.fixture

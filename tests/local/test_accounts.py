@@ -11,10 +11,12 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .conftest import ROLE, until
-from .test_iam import ACCOUNT, PULL, Role, allow, document, refused
-from .test_optimization_jobs import ended, request
-from .test_scaling import alarm, causes, instances, serving, step_policy, variant
+from ..support.endpoint_updates import serving
+from ..support.iam import ACCOUNT, PULL, Role, allow, document, refused
+from ..support.local_cloud import ROLE
+from ..support.optimization_jobs import ended, request
+from ..support.scaled_variants import alarm, causes, instances, step_policy, variant
+from ..support.waiting import until
 from .training import Training, started
 from .training import request as training_request
 

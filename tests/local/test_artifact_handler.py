@@ -24,9 +24,10 @@ from constructs_optim.runtime.store.owner_records import (
 )
 from constructs_optim_local.cloud import LocalCloud
 
-from ..lambda_context import LambdaContext
-from .conftest import BUCKET, Answers, until
-from .test_optimization_jobs import ended, request
+from ..support.lambda_context import LambdaContext
+from ..support.local_cloud import BUCKET, Answers
+from ..support.optimization_jobs import ended, request
+from ..support.waiting import until
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"
 OWNER = Owner(STACK, "Llama70BArtifact")

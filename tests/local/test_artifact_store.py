@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Owner
 from constructs_optim_local.cloud import LocalCloud
 
-from .conftest import BUCKET
+from ..support.local_cloud import BUCKET
 
 KEY = "c" * 64
 OWNERS = [Owner(f"stack/{number}", "Job") for number in range(8)]

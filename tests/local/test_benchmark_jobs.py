@@ -16,9 +16,10 @@ from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.sagemaker.benchmarks.workload_spec import BadWorkload, parsed
 from tests.support.in_process import InProcessCloud
 
-from .conftest import ROLE, until
-from .test_hosting import IMAGE, make_config, settled
-from .test_inference_components import create, endpoint, needing
+from ..support.benchmark_jobs import serve
+from ..support.inference_components import create, endpoint, needing
+from ..support.local_cloud import ROLE
+from ..support.waiting import until
 
 BUCKET = "benchmarks"
 SMALL = {"concurrency": 4, "request_count": 20, "prompt_input_tokens_mean": 100, "output_tokens_mean": 20}
@@ -42,15 +43,6 @@ def config(sagemaker: Any, parameters: Mapping[str, Any], **more: Any) -> str:
     sagemaker.create_ai_workload_config(
         AIWorkloadConfigName=name, AIWorkloadConfigs={"WorkloadSpec": {"Inline": inline(parameters)}}, **more
     )
-    return name
-
-
-def serve(sagemaker: Any, name: str, **container: Any) -> str:
-    """An endpoint in service; its name."""
-    sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE, **container})
-    make_config(sagemaker, name, name)
-    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
-    assert settled(sagemaker, name)["EndpointStatus"] == "InService"
     return name
 
 

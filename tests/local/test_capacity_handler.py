@@ -9,10 +9,11 @@ import pytest
 from constructs_optim.runtime.handlers import capacity_handler
 from constructs_optim_local.cloud import LocalCloud
 
-from ..lambda_context import LambdaContext
-from .conftest import ROLE, Answers, until
-from .test_hosting import IMAGE
-from .test_resource_types import Stack
+from ..support.cloudformation_stacks import Stack
+from ..support.hosting import IMAGE
+from ..support.lambda_context import LambdaContext
+from ..support.local_cloud import ROLE, Answers
+from ..support.waiting import until
 
 COMPONENT = {
     "Type": "AWS::SageMaker::InferenceComponent",

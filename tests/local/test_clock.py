@@ -7,7 +7,7 @@ import pytest
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloud import LocalCloud, LocalCloudError
 
-from .test_hosting import make_config, make_model
+from ..support.hosting import make_config, make_model
 
 
 def test_a_clock_that_stands_still_is_as_late_as_it_was_advanced_to() -> None:

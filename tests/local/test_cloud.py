@@ -16,8 +16,8 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud, LocalCloudError
 
-from ..processes import listening_addresses, marked, none_left
-from .conftest import until
+from ..support.processes import listening_addresses, marked, none_left
+from ..support.waiting import until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
 

@@ -15,8 +15,9 @@ from botocore.exceptions import ClientError
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.cloudformation.regional_types import resource_types
 
-from .conftest import BUCKET, ROLE, until
-from .test_resource_types import Stack
+from ..support.cloudformation_stacks import Stack
+from ..support.local_cloud import BUCKET, ROLE
+from ..support.waiting import until
 
 TOPIC: dict[str, Any] = {"Type": "AWS::SNS::Topic"}
 QUEUE: dict[str, Any] = {"Type": "AWS::SQS::Queue"}

@@ -10,12 +10,12 @@ from botocore.exceptions import ClientError
 
 from tests.support.in_process import InProcessCloud
 
-from .conftest import until
-from .test_hosting import make_config, make_model, settled
+from ..support.endpoint_updates import AT_ONCE, baking, blue_green, make_alarm, serving, stage, trip, update, watching
+from ..support.hosting import settled
+from ..support.waiting import until
 
 CANARY = {"Type": "CANARY", "CanarySize": {"Type": "INSTANCE_COUNT", "Value": 1}, "WaitIntervalInSeconds": 300}
 LINEAR = {"Type": "LINEAR", "LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 50}, "WaitIntervalInSeconds": 200}
-AT_ONCE = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
 
 
 @pytest.fixture
@@ -28,54 +28,12 @@ def cloudwatch(in_process: InProcessCloud) -> Any:
     return in_process.client("cloudwatch")
 
 
-def blue_green(routing: dict[str, Any], *, termination: int = 300, alarms: tuple[str, ...] = ()) -> dict[str, Any]:
-    policy = {"TrafficRoutingConfiguration": routing, "TerminationWaitInSeconds": termination}
-    return {"BlueGreenUpdatePolicy": policy, **watching(alarms)}
-
-
 def rolling(batch: int = 1, *, wait: int = 200, alarms: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
     size = {"Type": "INSTANCE_COUNT", "Value": batch}
     return {
         "RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": wait, **more},
         **watching(alarms),
     }
-
-
-def watching(alarms: tuple[str, ...]) -> dict[str, Any]:
-    return {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": name} for name in alarms]}} if alarms else {}
-
-
-def serving(sagemaker: Any, name: str, count: int = 3, **more: Any) -> None:
-    """An endpoint in service, and a second configuration of the same size to move to."""
-    make_model(sagemaker, name)
-    make_config(sagemaker, name, name, count=count)
-    make_config(sagemaker, f"{name}-2", name, count=count)
-    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name, **more)
-    assert settled(sagemaker, name)["EndpointStatus"] == "InService"
-
-
-def make_alarm(cloudwatch: Any, name: str, **more: Any) -> str:
-    given = {
-        "Namespace": "AWS/SageMaker",
-        "MetricName": "Invocation5XXErrors",
-        "Statistic": "Sum",
-        "Period": 60,
-        **more,
-    }
-    if "Metrics" in more:
-        given = more
-    cloudwatch.put_metric_alarm(
-        AlarmName=name,
-        EvaluationPeriods=1,
-        Threshold=1.0,
-        ComparisonOperator="GreaterThanOrEqualToThreshold",
-        **given,
-    )
-    return name
-
-
-def trip(cloudwatch: Any, name: str, state: str = "ALARM") -> None:
-    cloudwatch.set_alarm_state(AlarmName=name, StateValue=state, StateReason="a test")
 
 
 def ended(sagemaker: Any, name: str) -> dict[str, Any]:
@@ -90,24 +48,6 @@ def stages(in_process: InProcessCloud, name: str) -> list[tuple[str, int, int]]:
     """What its last update went through: what was done, and how many instances of the new and the old fleet served."""
     history = in_process.deployments(f"endpoint/{name}")[-1]["history"]
     return [(stage["status"], stage["new"]["AllTraffic"], stage["old"]["AllTraffic"]) for stage in history]
-
-
-def stage(endpoint: dict[str, Any]) -> tuple[str, str, int, int]:
-    """Its status, what is being done, and how many instances of the new and the old fleet serve."""
-    pending = endpoint.get("PendingDeploymentSummary", {}).get("ProductionVariants", [{}])[0]
-    done = pending.get("VariantStatus", [{}])[0].get("Status", "")
-    old = endpoint["ProductionVariants"][0]["CurrentInstanceCount"]
-    return endpoint["EndpointStatus"], done, pending.get("CurrentInstanceCount", 0), old
-
-
-def update(sagemaker: Any, name: str, config: dict[str, Any], **more: Any) -> None:
-    sagemaker.update_endpoint(
-        EndpointName=name, EndpointConfigName=f"{name}-2", **({"DeploymentConfig": config} if config else {}), **more
-    )
-
-
-def baking(sagemaker: Any, name: str) -> dict[str, Any]:
-    return until(lambda: sagemaker.describe_endpoint(EndpointName=name), lambda e: stage(e)[1] == "Baking")
 
 
 def test_a_canary_bakes_before_the_rest_of_the_traffic_follows(in_process: InProcessCloud, sagemaker: Any) -> None:

@@ -22,9 +22,9 @@ from constructs_optim.runtime.requests.fields import validate
 from constructs_optim.runtime.store.run_records import EvaluationRecords, run_job_name
 from constructs_optim_local.cloud import LocalCloud
 
-from ..lambda_context import LambdaContext
-from .conftest import BUCKET, ROLE, Answers
-from .test_endpoint_updates import serving
+from ..support.endpoint_updates import serving
+from ..support.lambda_context import LambdaContext
+from ..support.local_cloud import BUCKET, ROLE, Answers
 
 ACCOUNT, REGION = "000000000000", "us-west-2"
 _numbers = count()

@@ -10,9 +10,9 @@ from botocore.exceptions import ClientError
 from constructs_optim_local.cloud import LocalCloud, LocalCloudError
 from constructs_optim_local.faults import NAMES
 
-from .conftest import BUCKET, plain_client
-from .test_hosting import deploy
-from .test_optimization_jobs import ended, request, unchecked
+from ..support.hosting import deploy
+from ..support.local_cloud import BUCKET, plain_client
+from ..support.optimization_jobs import ended, request, unchecked
 
 
 def test_a_failing_job_gives_the_reason_it_was_given(cloud: LocalCloud, sagemaker: Any) -> None:

@@ -27,7 +27,7 @@ from botocore.exceptions import ClientError
 from constructs_optim_local.access.credentials import ACCOUNT
 from constructs_optim_local.cloud import LocalCloud
 
-from .conftest import BUCKET
+from ..support.local_cloud import BUCKET
 
 PAGE = {"Content-Type": "text/plain", "Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
 MADE_UP = {

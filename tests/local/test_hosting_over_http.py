@@ -12,12 +12,12 @@ from botocore.exceptions import ClientError
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.server.handler_calls import MARK
 
-from .conftest import ROLE
-from .test_benchmark_jobs import serve
-from .test_endpoint_updates import AT_ONCE, baking, blue_green, make_alarm, serving, stage, trip, update
-from .test_hosting import IMAGE, settled
-from .test_inference_components import FOUR_GPUS, adapter, component, needing, rolling
-from .test_resource_types import Stack, hosting
+from ..support.benchmark_jobs import serve
+from ..support.cloudformation_stacks import Stack, hosting
+from ..support.endpoint_updates import AT_ONCE, baking, blue_green, make_alarm, serving, stage, trip, update
+from ..support.hosting import IMAGE, settled
+from ..support.inference_components import FOUR_GPUS, adapter, component, needing, rolling
+from ..support.local_cloud import ROLE
 
 
 @pytest.fixture

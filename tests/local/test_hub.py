@@ -14,7 +14,7 @@ from constructs_optim.recipe.catalog import models
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.jobs.hub_document import HubDocument
 from constructs_optim_local.sagemaker.hub import known_models
-from tests.documents import CHECKOUT, first_example
+from tests.support.documents import CHECKOUT, first_example
 from tests.support.in_process import InProcessCloud
 
 HUB = {"HubName": "SageMakerPublicHub", "HubContentType": "Model"}

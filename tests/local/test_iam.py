@@ -7,22 +7,18 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
-from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .conftest import until
-from .test_hosting import make_config, settled
-from .test_optimization_jobs import ended, request
+from ..support.hosting import make_config, settled
+from ..support.iam import ACCOUNT, PULL, Role, allow, document, refused
+from ..support.optimization_jobs import ended, request
+from ..support.waiting import until
 
-ACCOUNT = "000000000000"
 BUCKET = "guarded"
 IMAGE = "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1"
 REPOSITORY = "arn:aws:ecr:us-west-2:111122223333:repository/lmi"
-PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
 
 
 @pytest.fixture(scope="module")
@@ -33,72 +29,6 @@ def guarded() -> Iterator[LocalCloud]:
         s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": running.region})
         s3.put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"weights")
         yield running
-
-
-class Role:
-    """A role of the local cloud, which the administrator and SageMaker may take on.
-
-    ``home`` is its account, and ``account`` the one for which SageMaker may.
-    """
-
-    def __init__(
-        self,
-        cloud: LocalCloud,
-        *statements: dict[str, Any],
-        home: str = ACCOUNT,
-        account: str | None = None,
-        **given: Any,
-    ) -> None:
-        self.cloud, self.home, self.name = cloud, home, f"role-{uuid.uuid4().hex[:8]}"
-        trust = [
-            allow("sts:AssumeRole", None, Principal={"AWS": f"arn:aws:iam::{home}:root"}),
-            allow(
-                "sts:AssumeRole",
-                None,
-                Principal={"Service": "sagemaker.amazonaws.com"},
-                Condition={"StringEquals": {"aws:SourceAccount": account or home}},
-            ),
-        ]
-        iam = cloud.client("iam", home)
-        made = iam.create_role(RoleName=self.name, AssumeRolePolicyDocument=document(*trust), **given)
-        self.arn = made["Role"]["Arn"]
-        if statements:
-            iam.put_role_policy(RoleName=self.name, PolicyName="p", PolicyDocument=document(*statements))
-
-    def client(self, service: str) -> Any:
-        """A client that signs with a session of the role."""
-        sts = self.cloud.client("sts", self.home)
-        session = sts.assume_role(RoleArn=self.arn, RoleSessionName="test")["Credentials"]
-        return boto3.client(
-            service,
-            endpoint_url=self.cloud.endpoint_url,
-            region_name=self.cloud.region,
-            aws_access_key_id=session["AccessKeyId"],
-            aws_secret_access_key=session["SecretAccessKey"],
-            aws_session_token=session["SessionToken"],
-            config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}),
-        )
-
-    @property
-    def decisions(self) -> list[tuple[str, str]]:
-        """What was asked for under the role, and what the answers were."""
-        return [(found["action"], found["decision"]) for found in self.cloud.authorizations(self.name)]
-
-
-def allow(action: str | list[str], resource: str | list[str] | None, **rest: Any) -> dict[str, Any]:
-    return {"Effect": "Allow", "Action": action, **({"Resource": resource} if resource else {}), **rest}
-
-
-def document(*statements: dict[str, Any]) -> str:
-    return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
-
-
-def refused(call: Any, *arguments: Any, **given: Any) -> tuple[str, str]:
-    """Code and message of the error that a call must end in."""
-    with pytest.raises(ClientError) as raised:
-        call(*arguments, **given)
-    error = raised.value.response["Error"]
-    return error["Code"], error["Message"]
 
 
 def test_a_session_may_do_what_its_role_allows_and_nothing_else(guarded: LocalCloud) -> None:

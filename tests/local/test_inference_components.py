@@ -11,59 +11,26 @@ from constructs_optim.recipe.catalog import instances
 from constructs_optim_local.sagemaker.hosting.fleets import hardware
 from tests.support.in_process import InProcessCloud
 
-from .conftest import ROLE, until
-from .test_endpoint_updates import make_alarm, trip, watching
-from .test_hosting import IMAGE, gone, settled
-
-FOUR_GPUS, ONE_GPU = "ml.g5.12xlarge", "ml.g5.2xlarge"
-SETTLED = ("InService", "Failed")
+from ..support.endpoint_updates import make_alarm, trip
+from ..support.hosting import IMAGE, gone, settled
+from ..support.inference_components import (
+    FOUR_GPUS,
+    ONE_GPU,
+    adapter,
+    component,
+    create,
+    endpoint,
+    instance_count,
+    needing,
+    rolling,
+)
+from ..support.local_cloud import ROLE
+from ..support.waiting import until
 
 
 @pytest.fixture
 def sagemaker(in_process: InProcessCloud) -> Any:
     return in_process.client("sagemaker")
-
-
-def endpoint(sagemaker: Any, name: str, *types: str, count: int = 1, managed: tuple[int, int] | None = None) -> None:
-    """An endpoint for components, in service."""
-    pools = [{"InstanceType": type_name, "Priority": place} for place, type_name in enumerate(types, 1)]
-    variant: dict[str, Any] = {"VariantName": "AllTraffic", "InitialInstanceCount": count}
-    variant |= {"InstancePools": pools} if len(types) > 1 else {"InstanceType": (*types, FOUR_GPUS)[0]}
-    if managed is not None:
-        low, high = managed
-        scaling = {"Status": "ENABLED", "MinInstanceCount": low, "MaxInstanceCount": high}
-        variant["ManagedInstanceScaling"] = scaling
-    sagemaker.create_endpoint_config(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
-    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
-    assert settled(sagemaker, name)["EndpointStatus"] == "InService"
-
-
-def needing(accelerators: float, memory: int = 1024, image: str = IMAGE, **more: Any) -> dict[str, Any]:
-    requirements = {"NumberOfAcceleratorDevicesRequired": accelerators, "MinMemoryRequiredInMb": memory}
-    return {"Container": {"Image": image}, "ComputeResourceRequirements": requirements, **more}
-
-
-def adapter(base: str) -> dict[str, Any]:
-    return {"BaseInferenceComponentName": base, "Container": {"ArtifactUrl": "s3://adapters/one.tar.gz"}}
-
-
-def create(sagemaker: Any, name: str, on: str, specification: Any, copies: int | None = 1) -> dict[str, Any]:
-    kind = "Specifications" if isinstance(specification, list) else "Specification"
-    sagemaker.create_inference_component(
-        InferenceComponentName=name,
-        EndpointName=on,
-        VariantName="AllTraffic",
-        **{kind: specification},
-        **({"RuntimeConfig": {"CopyCount": copies}} if copies is not None else {}),
-    )
-    return component(sagemaker, name)
-
-
-def component(sagemaker: Any, name: str) -> dict[str, Any]:
-    return until(
-        lambda: sagemaker.describe_inference_component(InferenceComponentName=name),
-        lambda found: found["InferenceComponentStatus"] in SETTLED,
-    )
 
 
 def scale(sagemaker: Any, name: str, copies: int) -> dict[str, Any]:
@@ -76,10 +43,6 @@ def scale(sagemaker: Any, name: str, copies: int) -> dict[str, Any]:
 def delete(sagemaker: Any, name: str) -> None:
     sagemaker.delete_inference_component(InferenceComponentName=name)
     gone(lambda: sagemaker.describe_inference_component(InferenceComponentName=name))
-
-
-def instance_count(sagemaker: Any, name: str) -> int:
-    return sagemaker.describe_endpoint(EndpointName=name)["ProductionVariants"][0]["CurrentInstanceCount"]
 
 
 def test_the_hardware_is_what_the_catalog_says() -> None:
@@ -310,11 +273,6 @@ def test_components_are_listed_by_endpoint_and_outlive_it(sagemaker: Any) -> Non
     sagemaker.delete_endpoint(EndpointName="mortal")
     assert component(sagemaker, "survivor")["InferenceComponentStatus"] == "InService"
     delete(sagemaker, "survivor")
-
-
-def rolling(*, wait: int = 100, alarms: tuple[str, ...] = ()) -> dict[str, Any]:
-    size = {"Type": "CAPACITY_PERCENT", "Value": 50}
-    return {"RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": wait}, **watching(alarms)}
 
 
 def update(sagemaker: Any, name: str, image: str, deployment: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from tests.support.in_process import InProcessCloud
 
-from .test_hosting import make_model, settled
+from ..support.hosting import make_model, settled
 
 FIRST, SECOND = "ml.g6e.2xlarge", "ml.g5.2xlarge"
 

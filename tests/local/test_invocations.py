@@ -12,9 +12,9 @@ from botocore.exceptions import ClientError
 from constructs_optim_local.sagemaker.hosting.invocations import text_for
 from tests.support.in_process import InProcessCloud
 
-from .conftest import until
-from .test_benchmark_jobs import serve
-from .test_inference_components import create, endpoint, needing
+from ..support.benchmark_jobs import serve
+from ..support.inference_components import create, endpoint, needing
+from ..support.waiting import until
 
 PROMPTS = [f"prompt {number}" for number in range(200)]
 

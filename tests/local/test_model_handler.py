@@ -10,9 +10,9 @@ from botocore.exceptions import ClientError
 from constructs_optim.runtime.handlers import model_handler
 from constructs_optim_local.cloud import LocalCloud
 
-from ..lambda_context import LambdaContext
-from .conftest import BUCKET, ROLE, Answers
-from .test_hosting import IMAGE
+from ..support.hosting import IMAGE
+from ..support.lambda_context import LambdaContext
+from ..support.local_cloud import BUCKET, ROLE, Answers
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .conftest import ROLE
+from ..support.local_cloud import ROLE
 
 LOOKING = """
 import boto3

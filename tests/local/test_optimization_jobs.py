@@ -11,39 +11,13 @@ from botocore.exceptions import ClientError
 
 from tests.support.in_process import InProcessCloud
 
-from .conftest import BUCKET, ROLE, until
+from ..support.local_cloud import BUCKET
+from ..support.optimization_jobs import ended, request, unchecked
 
 
 @pytest.fixture
 def sagemaker(in_process: InProcessCloud) -> Any:
     return in_process.client("sagemaker")
-
-
-def request(name: str, **changed: Any) -> dict[str, Any]:
-    return {
-        "OptimizationJobName": name,
-        "RoleArn": ROLE,
-        "ModelSource": {"S3": {"S3Uri": "s3://models/llama/"}},
-        "DeploymentInstanceType": "ml.g5.12xlarge",
-        "OptimizationConfigs": [
-            {
-                "ModelQuantizationConfig": {
-                    "Image": "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1",
-                    "OverrideEnvironment": {"OPTION_QUANTIZE": "awq", "OPTION_TENSOR_PARALLEL_DEGREE": "4"},
-                }
-            }
-        ],
-        "OutputConfig": {"S3OutputLocation": f"s3://{BUCKET}/{name}/"},
-        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
-        **changed,
-    }
-
-
-def ended(sagemaker: Any, name: str) -> dict[str, Any]:
-    return until(
-        lambda: sagemaker.describe_optimization_job(OptimizationJobName=name),
-        lambda job: job["OptimizationJobStatus"] in ("COMPLETED", "FAILED", "STOPPED"),
-    )
 
 
 def statuses(in_process: InProcessCloud, name: str) -> list[str]:
@@ -166,10 +140,6 @@ def test_all_that_is_wrong_with_a_request_is_named_at_once(in_process: InProcess
         unchecked(in_process).create_optimization_job(
             **request("under_score", DeploymentInstanceType="ml.m5.xlarge", OptimizationJobName="under_score")
         )
-
-
-def unchecked(in_process: InProcessCloud) -> Any:
-    return in_process.client("sagemaker", parameter_validation=False)
 
 
 def test_an_operation_that_is_not_there_says_so(sagemaker: Any) -> None:

@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .conftest import ROLE
-from .test_resource_types import Stack
+from ..support.cloudformation_stacks import Stack
+from ..support.local_cloud import ROLE
 
 TRUST: dict[str, Any] = {
     "Version": "2012-10-17",

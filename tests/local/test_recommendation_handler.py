@@ -20,11 +20,11 @@ from constructs_optim.runtime.handlers import recommendation_handler, recommenda
 from constructs_optim.runtime.jobs import watching
 from constructs_optim_local.cloud import LocalCloud
 
-from ..lambda_context import LambdaContext
-from .conftest import BUCKET, ROLE, Answers
-from .test_job_handler import Clients, Died
+from ..support.handler_clients import Clients, Died
+from ..support.lambda_context import LambdaContext
+from ..support.local_cloud import BUCKET, ROLE, Answers
 
-_numbers = count()
+numbers = count()
 CALLS_OF_A_CREATE = 8
 
 
@@ -33,7 +33,7 @@ class Asked:
 
     def __init__(self, cloud: LocalCloud, answers: Answers, machine: str, config: str) -> None:
         self.cloud, self.answers, self.machine, self.config = cloud, answers, machine, config
-        self.number = next(_numbers)
+        self.number = next(numbers)
         self._sent: list[str] = []
         self.prefix = f"recommended/{self.number}/"
         cloud.client("s3").put_object(Bucket=BUCKET, Key=f"{self.prefix}model.safetensors", Body=b"weights")

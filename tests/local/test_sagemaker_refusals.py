@@ -15,9 +15,9 @@ from constructs_optim_local.sagemaker.images import missing_image
 from tests.support.in_process import InProcessCloud
 from tests.support.waiting import by_the_clock
 
-from .conftest import BUCKET, ROLE
-from .test_hosting import IMAGE, deploy, make_config, make_model, settled
-from .test_optimization_jobs import ended, request
+from ..support.hosting import IMAGE, deploy, make_config, make_model, settled
+from ..support.local_cloud import BUCKET, ROLE
+from ..support.optimization_jobs import ended, request
 
 DLC = "763104351884.dkr.ecr.{}.amazonaws.com/djl-inference:0.29.0-neuronx-sdk2.19.1"
 HAS, LACKS = "us-west-2", "us-west-1"

@@ -10,14 +10,14 @@ from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .conftest import until
-from .test_endpoint_updates import serving
-from .test_hosting import settled
-from .test_inference_components import ONE_GPU, create, endpoint, instance_count, needing
-from .test_resource_types import Stack, hosting
+from ..support.cloudformation_stacks import Stack, hosting
+from ..support.endpoint_updates import serving
+from ..support.hosting import settled
+from ..support.inference_components import ONE_GPU, create, endpoint, instance_count, needing
+from ..support.scaled_variants import INSTANCES, alarm, causes, instances, step_policy, target, variant
+from ..support.waiting import until
 
 COPIES = "sagemaker:inference-component:DesiredCopyCount"
-INSTANCES = "sagemaker:variant:DesiredInstanceCount"
 
 
 @pytest.fixture
@@ -35,23 +35,8 @@ def scaling(brisk: LocalCloud) -> Any:
     return brisk.client("application-autoscaling")
 
 
-def variant(name: str) -> dict[str, str]:
-    return target(f"endpoint/{name}/variant/AllTraffic", INSTANCES)
-
-
 def copies_of(name: str) -> dict[str, str]:
     return target(f"inference-component/{name}", COPIES)
-
-
-def target(resource: str, dimension: str) -> dict[str, str]:
-    return {"ServiceNamespace": "sagemaker", "ResourceId": resource, "ScalableDimension": dimension}
-
-
-def instances(sagemaker: Any, name: str, wanted: int) -> None:
-    until(
-        lambda: sagemaker.describe_endpoint(EndpointName=name)["ProductionVariants"][0]["CurrentInstanceCount"],
-        lambda count: count == wanted,
-    )
 
 
 def copies(sagemaker: Any, name: str, wanted: int) -> None:
@@ -61,41 +46,10 @@ def copies(sagemaker: Any, name: str, wanted: int) -> None:
     )
 
 
-def step_policy(scaling: Any, of: dict[str, str], adjustment: int, *, kind: str = "ChangeInCapacity") -> str:
-    bound = "MetricIntervalLowerBound" if adjustment >= 0 else "MetricIntervalUpperBound"
-    steps = [{bound: 0.0, "ScalingAdjustment": adjustment}]
-    made = scaling.put_scaling_policy(
-        **of,
-        PolicyName=f"step-{adjustment}",
-        PolicyType="StepScaling",
-        StepScalingPolicyConfiguration={"AdjustmentType": kind, "StepAdjustments": steps, "Cooldown": 0},
-    )
-    return made["PolicyARN"]
-
-
-def alarm(cloudwatch: Any, name: str, policy: str, *, above: bool = True, dimensions: Any = ()) -> None:
-    cloudwatch.put_metric_alarm(
-        AlarmName=name,
-        Namespace="AWS/SageMaker",
-        MetricName=f"Metric-{name}",
-        Statistic="Maximum",
-        Period=10,
-        EvaluationPeriods=1,
-        Threshold=1.0,
-        ComparisonOperator="GreaterThanOrEqualToThreshold" if above else "LessThanThreshold",
-        AlarmActions=[policy],
-        Dimensions=list(dimensions),
-    )
-
-
 def put(cloudwatch: Any, metric: str, value: float, **dimensions: str) -> None:
     named = [{"Name": name, "Value": of} for name, of in dimensions.items()]
     datum = {"MetricName": metric, "Value": value, "Dimensions": named}
     cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
-
-
-def causes(scaling: Any, of: dict[str, str]) -> list[str]:
-    return [activity["Cause"] for activity in scaling.describe_scaling_activities(**of)["ScalingActivities"]]
 
 
 def test_a_registered_target_is_brought_into_its_range(sagemaker: Any, scaling: Any) -> None:

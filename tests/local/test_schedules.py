@@ -12,8 +12,9 @@ from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .conftest import ROLE, until
-from .test_resource_types import Stack
+from ..support.cloudformation_stacks import Stack
+from ..support.local_cloud import ROLE
+from ..support.waiting import until
 
 PASS = json.dumps({"StartAt": "Done", "States": {"Done": {"Type": "Pass", "End": True}}})
 

@@ -13,7 +13,8 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .conftest import ROLE, until
+from ..support.local_cloud import ROLE
+from ..support.waiting import until
 
 LOOP: dict[str, Any] = {
     "StartAt": "Look",

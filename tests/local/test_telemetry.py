@@ -25,9 +25,10 @@ from constructs_optim.runtime.telemetry import HandlerFailed
 from constructs_optim_local.access.credentials import ACCOUNT
 from constructs_optim_local.cloud import LocalCloud
 
-from ..telemetry import Context, Said
-from .conftest import BUCKET, ROLE, until
-from .test_hosting import IMAGE
+from ..support.hosting import IMAGE
+from ..support.local_cloud import BUCKET, ROLE
+from ..support.telemetry import Context, Said
+from ..support.waiting import until
 
 # Every secret below has it, in a form of its own.
 MARK = "MARKED"

@@ -16,9 +16,10 @@ from constructs_optim.runtime.handlers import job_handler, job_watcher
 from constructs_optim.runtime.jobs.sagemaker_jobs import TRAINING, SageMakerJobs, job_name
 from constructs_optim_local.cloud import LocalCloud
 
-from ..lambda_context import LambdaContext
-from .conftest import BUCKET, ROLE, Answers, until
-from .test_job_handler import Requests
+from ..support.handler_clients import Requests
+from ..support.lambda_context import LambdaContext
+from ..support.local_cloud import BUCKET, ROLE, Answers
+from ..support.waiting import until
 
 # Fails the first time, and leaves a checkpoint; goes on from it the second time.
 TWICE = (

@@ -17,7 +17,7 @@ from constructs_optim_local.sagemaker.training.host import Host
 from constructs_optim_local.sagemaker.training.job import algorithm_error
 from constructs_optim_local.sagemaker.training.telemetry import TrainingMetrics
 
-from .conftest import ROLE
+from ..support.local_cloud import ROLE
 from .training import channel
 
 

@@ -17,9 +17,10 @@ from botocore.exceptions import ClientError
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.sagemaker.training.host import can_have_several
 
-from ..processes import marked, none_left
-from .conftest import plain_client, until
-from .test_iam import refused
+from ..support.iam import refused
+from ..support.local_cloud import plain_client
+from ..support.processes import marked, none_left
+from ..support.waiting import until
 from .training import BUCKET, REPORT, Training, channel, request, started
 
 

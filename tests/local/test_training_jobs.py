@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .conftest import until
+from ..support.waiting import until
 from .training import BUCKET, REPORT, Training, channel, started
 
 

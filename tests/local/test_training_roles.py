@@ -9,7 +9,7 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .test_iam import ACCOUNT, PULL, Role, allow, refused
+from ..support.iam import ACCOUNT, PULL, Role, allow, refused
 from .training import BUCKET, IMAGE, Training, request, started
 
 

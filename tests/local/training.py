@@ -10,7 +10,8 @@ from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
-from .conftest import ROLE, until
+from ..support.local_cloud import ROLE
+from ..support.waiting import until
 
 BUCKET = "training"
 IMAGE = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-cpu-py312"

@@ -8,7 +8,8 @@ from typing import Any
 
 from constructs_optim_local.cloud import LocalCloud
 
-from ..local.conftest import ROLE, until
+from ..support.local_cloud import ROLE
+from ..support.waiting import until
 from .stores import client
 
 IMAGE = "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1"

@@ -11,8 +11,8 @@ import pytest
 
 from constructs_optim.operations.evaluations import artifact_keys, evaluations
 
-from ..local.conftest import ROLE
-from ..local.test_hosting import IMAGE, make_config, settled
+from ..support.hosting import IMAGE, make_config, settled
+from ..support.local_cloud import ROLE
 from .stores import Store, artifact_key
 
 

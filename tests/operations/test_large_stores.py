@@ -13,7 +13,7 @@ from constructs_optim.operations.pruning import Pruner
 from constructs_optim.operations.stacks import Stacks
 from constructs_optim.runtime.store.json_records import CALLS_A_THREAD
 
-from ..local.conftest import until
+from ..support.waiting import until
 from .memory_store import ACCOUNT, BUCKET, FILES, MemoryS3, MemoryStacks, fill
 
 ARTIFACTS, UNUSED = 400, 100

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import CHECKOUT
+from tests.support.documents import CHECKOUT
 
 from .environments import UV, Environment, run
 

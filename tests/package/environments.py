@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.documents import CHECKOUT
+from tests.support.documents import CHECKOUT
 
 UV = Path(sys.executable).parent / "uv"
 NODE = Path(sys.executable).parent / "node"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.documents import CHECKOUT, first_example
+from tests.support.documents import CHECKOUT, first_example
 
 from .environments import BASE, NODE, Environment, run
 

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
 from constructs_optim import cli
-from tests.documents import CHECKOUT
+from tests.support.documents import CHECKOUT
 
 from .environments import BASE
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.documents import first_example, snippets
 from tests.likely_mistakes import CDK, PAGE, Mistake, command, message, mistakes
+from tests.support.documents import first_example, snippets
 
 from .environments import Environment
 

@@ -12,7 +12,7 @@ import boto3
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from tests.documents import CHECKOUT
+from tests.support.documents import CHECKOUT
 
 from .environments import BASE, Environment
 

@@ -25,7 +25,7 @@ from constructs_optim.recipe.catalog.resource_types import WORKLOAD_CONFIG, is_m
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import REGISTRY
-from tests.documents import CHECKOUT
+from tests.support.documents import CHECKOUT
 
 
 def enum(operation: str, *path: str) -> set[str]:

@@ -16,8 +16,7 @@ from constructs_optim.recipe.evaluation.calculation import (
     relative_change,
     summarize,
 )
-from constructs_optim.recipe.metrics import find
-from constructs_optim.recipe.metrics.evaluation import EVALUATION
+from constructs_optim.recipe.metrics import EVALUATION, find
 
 # Worked out by hand below: first tokens after 200 and 300 ms, 5 tokens 20 ms apart and 11 tokens 30 ms apart.
 FAST = Request(start=0.0, first_token=0.2, last_token=0.28, end=0.3, input_tokens=100, output_tokens=5)

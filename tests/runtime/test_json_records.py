@@ -7,37 +7,10 @@ from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.store.json_records import JsonRecords
 
+from ..support.s3_clients import Reticent
 from .conftest import BUCKET
 
 NAME = "artifacts/abc/claim.json"
-
-
-class Reticent:
-    """S3 for whoever may list by prefixes only: it does not say that an object is not there."""
-
-    def __init__(self, s3: Any, *, readable: bool = True, listable: bool = True) -> None:
-        self._s3, self._readable, self._listable = s3, readable, listable
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._s3, name)
-
-    def get_object(self, **given: Any) -> Any:
-        try:
-            found = self._s3.get_object(**given)
-        except ClientError:
-            raise _denied("GetObject") from None
-        if not self._readable:
-            raise _denied("GetObject")
-        return found
-
-    def list_objects_v2(self, **given: Any) -> Any:
-        if not self._listable or not given.get("Prefix"):
-            raise _denied("ListObjectsV2")
-        return self._s3.list_objects_v2(**given)
-
-
-def _denied(operation: str) -> ClientError:
-    return ClientError({"Error": {"Code": "AccessDenied", "Message": "Access Denied"}}, operation)
 
 
 def test_a_record_that_is_not_there_is_none_to_a_reader_that_is_answered_403(s3: Any) -> None:

@@ -20,7 +20,7 @@ from constructs_optim.runtime.jobs.sagemaker_jobs import (
     RECOMMENDATION,
     SageMakerJobs,
 )
-from tests.documents import CHECKOUT
+from tests.support.documents import CHECKOUT
 
 EXTRAS = Path(runtime.__file__).parent / "botocore_data/sagemaker/2017-07-24/service-2.sdk-extras.json"
 NEWER = ("AIBenchmarkJob", "AIRecommendationJob")

@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.jobs.artifact_jobs import KINDS, remove_setting
 
+from ..support.s3_clients import Reticent
 from .conftest import BUCKET
-from .test_json_records import Reticent
 
 KEY = "artifacts/1/model/1/serving.properties"
 

@@ -12,7 +12,7 @@ from constructs_optim.runtime import telemetry
 from constructs_optim.runtime.store.json_records import JsonRecords
 from constructs_optim.runtime.telemetry import Counted, HandlerFailed, count, entry_point, log
 
-from ..telemetry import Context, Said
+from ..support.telemetry import Context, Said
 from .conftest import BUCKET
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"

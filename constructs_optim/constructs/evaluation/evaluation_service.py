@@ -34,7 +34,7 @@ from constructs_optim.constructs.stack.permissions import (
 )
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe.evaluation import QualityRequirement, Workload
-from constructs_optim.recipe.metrics.definition import EVALUATION_NAMESPACE
+from constructs_optim.recipe.metrics import EVALUATION_NAMESPACE
 
 from .benchmark_jobs import passing_statement, training_statements, workload_config, workload_hash, workload_statements
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from constructs_optim.recipe import metrics
-from constructs_optim.recipe.metrics import MetricDefinition
-from constructs_optim.recipe.metrics.evaluation import PERCENTILES
+from constructs_optim.recipe.metrics import PERCENTILES, MetricDefinition
 
 from .dashboard_graph import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, GraphContext, MetricRows, axis_label
 from .dashboard_widget import Segment, Widget

@@ -27,7 +27,7 @@ from constructs_optim.recipe.hosting.scaling import (
     invocations_target,
 )
 from constructs_optim.recipe.rules import check
-from constructs_optim.recipe.rules.scaling_rules import in_utc, is_number
+from constructs_optim.recipe.rules.endpoint.scaling_rules import in_utc, is_number
 from constructs_optim.recipe.tokens import is_known
 
 from .scaling_target import NAMESPACE, AsyncVariantTarget, ComponentTarget, VariantTarget

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from constructs_optim.recipe import pricing
-from constructs_optim.recipe.metrics.definition import MetricDefinition, Part, Unit
-from constructs_optim.recipe.metrics.evaluation import EVALUATION, PERCENTILES
+from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefinition, Part, Unit
 
 
 class ErrorKind(StrEnum):

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
-from constructs_optim.recipe.metrics.evaluation import EVALUATION
+from constructs_optim.recipe.metrics import EVALUATION
 
 SCHEMA_VERSION = 1
 """Goes up when a document of before could be misread; a field that is added keeps it."""

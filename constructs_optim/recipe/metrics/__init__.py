@@ -1,43 +1,182 @@
-"""Every metric by which an endpoint is watched and evaluated: one definition, for dashboards, alarms and reports."""
+"""Every metric by which an endpoint is watched and evaluated: one definition, for dashboards, alarms and reports.
+
+The definitions are data: ``definitions.toml``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from functools import cache
+from importlib.resources import files
 from types import MappingProxyType
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.dataclasses import dataclass
 
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.catalog.instances import InstanceRow
 from constructs_optim.recipe.errors import close_matches
-from constructs_optim.recipe.metrics.definition import (
-    EVALUATION_NAMESPACE,
-    MetricDefinition,
-    Part,
-    Series,
-    Summed,
-    Unit,
-)
-from constructs_optim.recipe.metrics.evaluation import EVALUATION, PERCENTILES
-from constructs_optim.recipe.metrics.live import LIVE, PUBLISHING_SECONDS
 
-__all__ = [
-    "EVALUATION",
-    "EVALUATION_NAMESPACE",
-    "LIVE",
-    "PERCENTILES",
-    "PUBLISHING_SECONDS",
-    "MetricDefinition",
-    "Part",
-    "Series",
-    "Summed",
-    "Unit",
-    "by_name",
-    "find",
-    "instance",
-    "like_all",
-    "metrics_page",
-    "summed_over",
-]
+PERCENTILES = ("p50", "p90", "p99")
+"""Of every latency of an evaluation, beside its mean."""
+PUBLISHING_SECONDS = 60
+"""How often instances report their utilization, unless ``MetricsConfig`` of the endpoint's configuration differs."""
+EVALUATION_NAMESPACE = "ConstructsOptim/Evaluation"
+"""Where an evaluation publishes what it measured."""
+BY_VARIANT = ("EndpointName", "VariantName")
+"""The dimensions of what a production variant serves."""
+BY_COMPONENT = ("InferenceComponentName",)
+"""The dimensions of what an inference component serves."""
+_BY_EVALUATION = ("Concurrency", "ArtifactKey")
+
+
+class Unit(StrEnum):
+    """A unit, by CloudWatch's name for it where CloudWatch has one."""
+
+    NONE = "None"
+    COUNT = "Count"
+    COUNT_PER_SECOND = "Count/Second"
+    MICROSECONDS = "Microseconds"
+    MILLISECONDS = "Milliseconds"
+    PERCENT = "Percent"
+    US_DOLLARS = "US dollars"
+
+    @property
+    def in_cloudwatch(self) -> str:
+        """What a published value's ``Unit`` says."""
+        return Unit.NONE.value if self is Unit.US_DOLLARS else self.value
+
+
+class Part(StrEnum):
+    """What a metric tells of."""
+
+    TRAFFIC = "traffic and latency"
+    CONCURRENCY = "concurrency and throughput"
+    ERRORS = "errors"
+    ACCELERATORS = "accelerators"
+    HOST = "host"
+    SCALING = "scaling"
+    COST = "cost"
+    EVALUATION_LATENCY = "evaluation: latency"
+    EVALUATION_THROUGHPUT = "evaluation: throughput"
+    EVALUATION_PRICE = "evaluation: price"
+
+
+class Summed(StrEnum):
+    """What a percentage is added up over: with four GPUs, 100 % each are published as 400 %."""
+
+    GPUS = "GPUs"
+    VCPUS = "vCPUs"
+
+
+@dataclass(frozen=True)
+class Series:
+    """Where CloudWatch has a metric: namespace, name and the dimensions that choose one time series."""
+
+    namespace: str
+    metric_name: str
+    dimensions: tuple[str, ...]
+    summed: Summed | None = None
+
+
+@dataclass(frozen=True)
+class MetricDefinition:
+    """One metric.
+
+    Attributes:
+        name: an identifier, for Python (``metric_<name>``) and as an id in metric math.
+        title: what people read.
+        part: what it tells of.
+        definition: one sentence.
+        statistic: of the values in a period, where nothing else is asked for.
+        published_unit: the unit of the published values.
+        shown_unit: the unit that people are shown.
+        variant: its series where a production variant serves the model; None where there is none.
+        component: its series where an inference component serves the model; None where there is none.
+        gpus_only: only instances with GPUs publish it. SageMaker documents no utilization metric of NeuronCores.
+        formula: metric math over the names of other metrics and of the parameters of ``pricing``.
+        source: where its definition comes from.
+    """
+
+    name: str
+    title: str
+    part: Part
+    definition: str
+    statistic: str
+    published_unit: Unit
+    shown_unit: Unit
+    source: str
+    variant: Series | None = None
+    component: Series | None = None
+    gpus_only: bool = False
+    formula: str | None = None
+
+    def series(self, *, component: bool) -> Series | None:
+        """Its series for an inference component, or for a variant."""
+        return self.component if component else self.variant
+
+    @property
+    def divisor(self) -> int:
+        """How many published units make one that is shown."""
+        units = (self.published_unit, self.shown_unit)
+        return 1000 if units == (Unit.MICROSECONDS, Unit.MILLISECONDS) else 1
+
+    @property
+    def of_evaluation(self) -> bool:
+        """Whether an evaluation publishes it, with the dimensions Concurrency and ArtifactKey."""
+        return self.variant is not None and self.variant.namespace == EVALUATION_NAMESPACE
+
+
+def _live(name: str, row: dict[str, Any], sources: Mapping[str, str]) -> MetricDefinition:
+    series = {
+        owner: {"dimensions": dimensions, **row[owner]}
+        for owner, dimensions in (("variant", BY_VARIANT), ("component", BY_COMPONENT))
+        if owner in row
+    }
+    return _DEFINITION.validate_python({**row, **series, "name": name, "source": sources[row["source"]]})
+
+
+def _evaluated(name: str, row: dict[str, Any], sources: Mapping[str, str]) -> Iterator[MetricDefinition]:
+    variants = [(name, row["title"], row["definition"])]
+    if row.get("percentiles"):
+        variants = [(name, row["title"], f"{row['definition']} The mean over all requests.")] + [
+            (
+                f"{name}_{percentile}",
+                f"{row['title']}, {percentile}",
+                f"{row['definition']} The {percentile[1:]}th percentile over all requests.",
+            )
+            for percentile in PERCENTILES
+        ]
+    for metric, title, definition in variants:
+        published = row.get("metric_name", "".join(word.capitalize() for word in metric.split("_")))
+        yield MetricDefinition(
+            name=metric,
+            title=title,
+            part=row["part"],
+            definition=definition,
+            # One value an evaluation: those of evaluations in the same period are averaged.
+            statistic="Average",
+            published_unit=row["unit"],
+            shown_unit=row["unit"],
+            variant=Series(EVALUATION_NAMESPACE, published, (*BY_VARIANT, *_BY_EVALUATION)),
+            component=Series(EVALUATION_NAMESPACE, published, (*BY_COMPONENT, *_BY_EVALUATION)),
+            formula=row.get("formula"),
+            source=sources[row["source"]],
+        )
+
+
+_DEFINITION = TypeAdapter(MetricDefinition)
+_DATA = tomllib.loads((files(__name__) / "definitions.toml").read_text(encoding="utf-8"))
+
+LIVE: tuple[MetricDefinition, ...] = tuple(_live(name, row, _DATA["sources"]) for name, row in _DATA["live"].items())
+"""What SageMaker publishes of a running endpoint, and what follows from it."""
+EVALUATION: tuple[MetricDefinition, ...] = tuple(
+    metric for name, row in _DATA["evaluation"].items() for metric in _evaluated(name, row, _DATA["sources"])
+)
+"""What an evaluation measures and publishes, at each concurrency and for each artifact."""
 
 
 @cache

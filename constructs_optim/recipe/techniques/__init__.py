@@ -5,10 +5,14 @@ classes.
 """
 
 from .base import REGISTRY, Channel, Stage, Technique
-from .compilation import Compilation, PreOptimized, Sharding
+from .compilation import Compilation
+from .fine_tuning import FineTune
+from .medusa import Medusa
+from .pre_optimized import PreOptimized
 from .quantization import Quantization
+from .sharding import Sharding
 from .speculative_decoding import SpeculativeDecoding
-from .training import FineTune, Medusa, TrainedTechnique, Training, TrainingCompute
+from .training import TrainedTechnique, Training, TrainingCompute
 
 __all__ = [
     "REGISTRY",

@@ -1,12 +1,11 @@
-"""Work done ahead of time: compiled graphs, weights cut into shards, and configurations that JumpStart optimized.
+"""Compilation: the model compiled ahead of time.
 
-Sources: LMI user guides of djl-serving for transformers-neuronx and TensorRT-LLM, and its ``sm_neo_shard.py``; the
-SageMaker SDK's test payloads; Amazon SageMaker developer guide, "Fast model loading".
+Sources: LMI user guides of djl-serving for transformers-neuronx and TensorRT-LLM; the SageMaker SDK's test payloads.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -113,65 +112,8 @@ class TensorRtLlmCompilation(_Compilation):
         return self.maximum_input_length + self.maximum_output_length
 
 
-class FastLoadSharding(Technique):
-    """Shards for the fast model loader, streamed from S3 straight into accelerator memory. For GPUs.
-
-    They are served by an inference component; there is a shard for each accelerator of ``tensor_parallel_degree``.
-    """
-
-    kind: ClassVar[str] = "sharding"
-    name: ClassVar[str] = "fast_load"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"fast_load"})
-    stage: ClassVar[Stage | None] = Stage(3)
-    job_member: ClassVar[str] = "ModelShardingConfig"
-    # The loader reads S3 itself, and the service deploys its output to inference components only.
-    network_isolation: ClassVar[bool] = False
-    inference_component: ClassVar[bool] = True
-
-    @property
-    def label(self) -> str:
-        """``fast load shards``."""
-        return "fast load shards"
-
-
-class PreOptimized(Technique):
-    """A configuration that JumpStart optimized already, deployed without a job: image, environment and files are its.
-
-    Attributes:
-        config: its name in the model's hub document. Default: ``lmi-optimized``.
-    """
-
-    kind: ClassVar[str] = "pre_optimized"
-    name: ClassVar[str] = "pre_optimized"
-    hub_configuration: ClassVar[bool] = True
-    # The provider may have quantized it.
-    lossless: ClassVar[bool] = False
-
-    config: str = "lmi-optimized"
-
-    @classmethod
-    def called(cls) -> str:
-        """``PreOptimized``."""
-        return cls.__name__
-
-    @property
-    def label(self) -> str:
-        """For instance ``pre-optimized (lmi-optimized)``."""
-        return f"pre-optimized ({self.config})"
-
-    def deciding_settings(self) -> dict[str, Any]:
-        """No job, so no artifact."""
-        return {}
-
-
 class Compilation(metaclass=TechniqueGroup):
     """The model compiled ahead of time: faster starts, on hardware that compiles."""
 
     neuron = NeuronCompilation
     tensorrt_llm = TensorRtLlmCompilation
-
-
-class Sharding(metaclass=TechniqueGroup):
-    """The weights cut up as the accelerators will load them: instances that start in less time."""
-
-    fast_load = FastLoadSharding

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from constructs_optim.recipe.hosting.alarms import DEFAULT_PERIOD_SECONDS, AlarmRequest
-
-from .registry import Finding, rule
+from constructs_optim.recipe.rules.registry import Finding, rule
 
 _ALARM = "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html"
 _METRICS = "https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html"

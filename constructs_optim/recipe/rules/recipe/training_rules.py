@@ -9,10 +9,10 @@ from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.planning.memory import USABLE, added_parameters
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.techniques import TrainedTechnique, TrainingCompute
 from constructs_optim.recipe.tokens import is_token
 
-from .registry import Finding, rule
 from .source_rules import S3_PREFIX
 
 _API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTrainingJob.html"

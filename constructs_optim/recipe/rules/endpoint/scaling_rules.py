@@ -14,9 +14,8 @@ from constructs_optim.recipe.hosting.scaling import (
     ScheduleRequest,
     StepRequest,
 )
+from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.tokens import is_known, is_token
-
-from .registry import Finding, rule
 
 _TARGET = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html"
 _ZERO = "https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html"

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from constructs_optim.recipe.errors import Described
 from constructs_optim.recipe.given import is_sequence
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import REGISTRY, Technique
 from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, call_of, in_code, parse
-
-from .registry import Finding, rule
 
 _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html"
 _MATRIX = "https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supported-models.html"

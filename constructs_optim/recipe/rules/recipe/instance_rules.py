@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from constructs_optim.recipe.catalog import images, instances
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.tokens import is_token, too_late
-
-from .registry import Finding, rule
 
 _LONGEST_RUNTIME = 28 * 86_400
 _INSTANCES = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateOptimizationJob.html"

@@ -13,8 +13,7 @@ from constructs_optim.recipe.planning.memory import (
     smallest_fit,
 )
 from constructs_optim.recipe.recipe import Recipe
-
-from .registry import Finding, rule
+from constructs_optim.recipe.rules.registry import Finding, rule
 
 _VLLM = "https://docs.vllm.ai/en/latest/configuration/conserving_memory/"
 _PARALLEL = "https://docs.vllm.ai/en/latest/serving/parallelism_scaling/"

@@ -11,10 +11,10 @@ from constructs_optim.recipe.hosting import (
     Hosting,
     instances_for_copies,
 )
+from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.tokens import is_token
 
 from .hosting_rules import in_range
-from .registry import Finding, rule
 
 _RESOURCES = (
     "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_InferenceComponentComputeResourceRequirements.html"

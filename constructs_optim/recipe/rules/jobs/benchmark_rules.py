@@ -8,11 +8,10 @@ from typing import Any
 
 from constructs_optim.recipe.catalog.resource_types import WORKLOAD_CONFIG, is_missing, regions_with
 from constructs_optim.recipe.evaluation import Benchmark
+from constructs_optim.recipe.rules.endpoint.component_rules import TYPES_BY_REGION
+from constructs_optim.recipe.rules.endpoint.scaling_rules import CRON, RATE, is_number
+from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.tokens import is_known, is_token
-
-from .component_rules import TYPES_BY_REGION
-from .registry import Finding, rule
-from .scaling_rules import CRON, RATE, is_number
 
 _JOBS = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIBenchmarkJob.html"
 _CONFIGS = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIWorkloadConfig.html"

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from constructs_optim.recipe.hosting import Hosting, UpdateSettings
+from constructs_optim.recipe.rules.registry import Finding, rule
 
 from .hosting_rules import in_range
-from .registry import Finding, rule
 
 _API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeploymentConfig.html"
 _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html"

@@ -9,9 +9,8 @@ from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.tokens import is_token, too_late
-
-from .registry import Finding, rule
 
 _MATRIX = "https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supported-models.html"
 _HUB_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeHubContent.html"

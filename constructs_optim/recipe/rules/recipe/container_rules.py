@@ -9,9 +9,8 @@ from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.given import is_mapping
 from constructs_optim.recipe.lock import LOCK_FILE
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.tokens import is_token
-
-from .registry import Finding, rule
 
 _LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html"
 _JOB_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ModelQuantizationConfig.html"

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from constructs_optim.recipe.given import is_mapping
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.tokens import is_token
-
-from .registry import Finding, rule
 
 # Not every name with TOKEN in it: a model's EOS_TOKEN is none of a user's.
 _NAME = re.compile(

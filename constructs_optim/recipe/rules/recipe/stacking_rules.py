@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.techniques import Technique
-
-from .registry import Finding, rule
 
 _SDK = "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py"
 _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html"

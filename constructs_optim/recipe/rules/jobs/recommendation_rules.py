@@ -11,9 +11,8 @@ from constructs_optim.recipe.given import is_sequence
 from constructs_optim.recipe.hosting import CapacityReservation
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.recommendation.request import RecommendationRequest
+from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.tokens import is_token
-
-from .registry import Finding, rule
 
 _JOBS = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIRecommendationJob.html"
 _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/generative-ai-inference-recommendations.html"

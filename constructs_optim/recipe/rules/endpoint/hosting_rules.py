@@ -19,9 +19,8 @@ from constructs_optim.recipe.hosting import (
     Routing,
     UpdateSettings,
 )
+from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.tokens import is_token
-
-from .registry import Finding, rule
 
 _CONFIG = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html"
 _VARIANT = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html"

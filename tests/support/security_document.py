@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-_DOCUMENT = Path(__file__).parent.parent / "docs" / "security.md"
+_DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "security.md"
 
 
 def permissions_under(heading: str) -> set[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from constructs_optim.recipe.catalog import jumpstart, models
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.techniques import PreOptimized, Technique
 from constructs_optim.recipe.techniques.speculative_decoding import (
     CustomDraft,
@@ -17,8 +18,6 @@ from constructs_optim.recipe.techniques.speculative_decoding import (
     SageMakerDraft,
 )
 from constructs_optim.recipe.tokens import is_token
-
-from .registry import Finding, rule
 
 _DRAFTS = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html"
 _EAGLE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-eagle.html"

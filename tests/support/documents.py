@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parent.parent.parent
 
 # A marker is a comment in the line above the fence: neither GitHub nor the site shows it.
 _FENCE = re.compile(

@@ -1,0 +1,1 @@
+"""Rules about how an endpoint is hosted, scaled, updated and watched."""

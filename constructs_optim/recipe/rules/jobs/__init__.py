@@ -1,0 +1,1 @@
+"""Rules about what SageMaker is asked to measure: benchmarks and recommendations."""

@@ -1,0 +1,37 @@
+"""Configurations that JumpStart optimized."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from .base import Technique
+
+
+class PreOptimized(Technique):
+    """A configuration that JumpStart optimized already, deployed without a job: image, environment and files are its.
+
+    Attributes:
+        config: its name in the model's hub document. Default: ``lmi-optimized``.
+    """
+
+    kind: ClassVar[str] = "pre_optimized"
+    name: ClassVar[str] = "pre_optimized"
+    hub_configuration: ClassVar[bool] = True
+    # The provider may have quantized it.
+    lossless: ClassVar[bool] = False
+
+    config: str = "lmi-optimized"
+
+    @classmethod
+    def called(cls) -> str:
+        """``PreOptimized``."""
+        return cls.__name__
+
+    @property
+    def label(self) -> str:
+        """For instance ``pre-optimized (lmi-optimized)``."""
+        return f"pre-optimized ({self.config})"
+
+    def deciding_settings(self) -> dict[str, Any]:
+        """No job, so no artifact."""
+        return {}

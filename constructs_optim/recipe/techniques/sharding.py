@@ -1,0 +1,37 @@
+"""Sharding: weights cut into the shards that the fast model loader streams.
+
+Sources: ``sm_neo_shard.py`` of djl-serving; Amazon SageMaker developer guide, "Fast model loading".
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from .base import Stage, Technique, TechniqueGroup
+
+
+class FastLoadSharding(Technique):
+    """Shards for the fast model loader, streamed from S3 straight into accelerator memory. For GPUs.
+
+    They are served by an inference component; there is a shard for each accelerator of ``tensor_parallel_degree``.
+    """
+
+    kind: ClassVar[str] = "sharding"
+    name: ClassVar[str] = "fast_load"
+    capabilities: ClassVar[frozenset[str]] = frozenset({"fast_load"})
+    stage: ClassVar[Stage | None] = Stage(3)
+    job_member: ClassVar[str] = "ModelShardingConfig"
+    # The loader reads S3 itself, and the service deploys its output to inference components only.
+    network_isolation: ClassVar[bool] = False
+    inference_component: ClassVar[bool] = True
+
+    @property
+    def label(self) -> str:
+        """``fast load shards``."""
+        return "fast load shards"
+
+
+class Sharding(metaclass=TechniqueGroup):
+    """The weights cut up as the accelerators will load them: instances that start in less time."""
+
+    fast_load = FastLoadSharding

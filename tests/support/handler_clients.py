@@ -1,0 +1,141 @@
+"""Shared by tests of ``job_handler`` and others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from constructs_optim.runtime.handlers import job_handler
+from constructs_optim.runtime.jobs.sagemaker_jobs import OPTIMIZATION
+from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
+from constructs_optim.runtime.store.owner_records import Owner, OwnerRecords
+from constructs_optim_local.cloud import LocalCloud
+
+from .lambda_context import LambdaContext
+from .local_cloud import BUCKET, ROLE, Answers
+
+ACCOUNT, OTHER_ACCOUNT = "000000000000", "444455556666"
+
+
+numbers = count()
+
+
+class Died(BaseException):
+    """A function's process that ends at once: nothing it would still do happens."""
+
+
+class Requests:
+    """CloudFormation's side of one resource, and a look at what the requests came to."""
+
+    def __init__(self, cloud: LocalCloud, answers: Answers, machine: str, account: str = ACCOUNT) -> None:
+        self.cloud, self.answers, self.machine = cloud, answers, machine
+        self.number = next(numbers)
+        self.owner = Owner(f"arn:aws:cloudformation:us-west-2:{account}:stack/Chat/{self.number}", "Job")
+        self.store = ArtifactStore(cloud.client("s3"), BUCKET)
+        self.records = OwnerRecords(cloud.client("s3"), BUCKET)
+        self.recipe = f"{self.number:064x}"
+        self._sent: list[str] = []
+        cloud.client("s3").put_object(Bucket=BUCKET, Key=f"models/{self.number}/model.safetensors", Body=b"weights")
+
+    def properties(self, **changed: Any) -> dict[str, Any]:
+        return {
+            "RecipeKey": self.recipe,
+            "Source": {"Kind": "s3", "S3Uri": f"s3://{BUCKET}/models/{self.number}/"},
+            "Request": {
+                "DeploymentInstanceType": "ml.g5.12xlarge",
+                "OptimizationConfigs": [
+                    {
+                        "ModelQuantizationConfig": {
+                            "Image": "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1",
+                            "OverrideEnvironment": {"OPTION_QUANTIZE": "awq"},
+                        }
+                    }
+                ],
+                "StoppingCondition": {"MaxRuntimeInSeconds": "3600"},
+            },
+            "RoleArn": ROLE,
+            "Bucket": BUCKET,
+            "StateMachineArn": self.machine,
+            **changed,
+        }
+
+    def event(self, kind: str, request: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
+        if request not in self._sent:
+            self._sent.append(request)
+        # A repeated event is the same event: it was sent when it was sent.
+        date = f"20261121T1200{self._sent.index(request):02}Z"
+        return {
+            "RequestType": kind,
+            "ResponseURL": f"{self.answers.url}?X-Amz-Date={date}&X-Amz-Expires=7200",
+            "StackId": self.owner.stack_id,
+            "RequestId": f"{self.number}-{request}",
+            "LogicalResourceId": self.owner.logical_id,
+            "ResourceProperties": self.properties(**changed),
+            **({"PhysicalResourceId": physical_id} if physical_id else {}),
+        }
+
+    def send(self, kind: str, request: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
+        """Invoke the function; its answer."""
+        self.deliver(self.event(kind, request, physical_id, **changed))
+        return self.answers.received[-1]
+
+    def deliver(self, event: dict[str, Any]) -> None:
+        job_handler.handler(event, LambdaContext(0.5))
+
+    @property
+    def keys(self) -> set[str]:
+        return set(self.records.get(self.owner).keys)
+
+    @property
+    def running(self) -> list[str]:
+        """The jobs that make something of this resource's source and run."""
+        sagemaker = self.cloud.client("sagemaker")
+        pages = sagemaker.get_paginator("list_optimization_jobs").paginate()
+        found = []
+        for job in (job for page in pages for job in page["OptimizationJobSummaries"]):
+            name = job["OptimizationJobName"]
+            request = sagemaker.describe_optimization_job(OptimizationJobName=name)
+            uri = request["ModelSource"]["S3"]["S3Uri"]
+            if job["OptimizationJobStatus"] in OPTIMIZATION.running and f"/models/{self.number}/" in uri:
+                found.append(name)
+        return found
+
+    def assert_nothing_is_left(self) -> None:
+        assert self.keys == set()
+        assert self.running == []
+        assert self.claims() == []
+
+    def assert_nothing_is_claimed(self) -> None:
+        assert self.keys == set()
+        assert self.claims() == []
+
+    def claims(self) -> list[Claim]:
+        """The claims this resource owns."""
+        pages = self.cloud.client("s3").get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix="artifacts/")
+        keys = {item["Key"].split("/")[1] for page in pages for item in page.get("Contents", [])}
+        found = [self.store.claim(key) for key in keys]
+        return [claim for claim in found if claim is not None and self.owner in claim.owners]
+
+
+class Clients:
+    """The function's clients, made once; something can be done right before the n-th call from now on."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        self._cloud, self._made = cloud, dict[str, Any]()
+        self._plan: dict[int, Callable[[], None]] = {}
+        self._calls = 0
+
+    def get(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = self._cloud.client(name)
+            self._made[name].meta.events.register_first("before-call", self._before_call)
+        return self._made[name]
+
+    def arm(self, acts: dict[int, Callable[[], None]]) -> None:
+        self._plan, self._calls = dict(acts), 0
+
+    def _before_call(self, **_: Any) -> None:
+        number, self._calls = self._calls, self._calls + 1
+        if act := self._plan.pop(number, None):
+            act()
