@@ -175,9 +175,7 @@ def test_another_recipe_is_another_artifact_model_and_configuration_behind_the_s
         "cost: $46,209 to $184,836 a month (730 hours on demand, prices of a test); before: $5,176 to $20,703",
     ):
         assert line in lines, lines
-    assert any(
-        line.startswith("update: rolling, 25 % at a time, 5 min between steps; ") for line in lines
-    )
+    assert any(line.startswith("update: rolling, 25 % at a time, 5 min between steps; ") for line in lines)
     artifact = next(line for line in lines if line.startswith("artifact: "))
     assert "Another one than before (artifact 048a185ba32c). Decided at deployment: artifact " in artifact
     assert (
