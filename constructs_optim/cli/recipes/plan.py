@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,25 +42,31 @@ def plan_command(
         if model_s3 is not None
         else Model.jumpstart(model or "", version=model_version, accept_eula=accept_eula)
     )
-    try:
-        techniques = [_parsed(text) for text in technique]
+    with refusals_printed(format):
         result = plan(
             model=source,
-            techniques=techniques,
+            techniques=[_parsed(text) for text in technique],
             instance_type=instance_type,
             region=region,
             containers=read_lock(Path(LOCK_FILE)).containers,
         )
+    if format is Format.json:
+        print_json(plan_report(result))
+    else:
+        print_fields(_fields(result))
+
+
+@contextmanager
+def refusals_printed(format: Format) -> Iterator[None]:
+    """Print the rules that a recipe breaks, and end the command with status 2."""
+    try:
+        yield
     except RecipeError as error:
         if format is Format.json:
             print_json(refusal_report(list(error.violations)))
         else:
             typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
-    if format is Format.json:
-        print_json(plan_report(result))
-    else:
-        print_fields(_fields(result))
 
 
 def _parsed(text: str) -> Any:
