@@ -105,21 +105,13 @@ class Job:
         return max(0.0, ((self.ended_at or now) - self.started_at).total_seconds())
 
     def to_json(self, now: dt.datetime) -> dict[str, Any]:
-        """The job as ``jobs list --format json`` prints it; times in ISO 8601, durations in seconds."""
-        names = ("name", "kind", "status", "instance_type", "attempt", "artifact_key", "orphaned")
-        times = {"created_at": self.created_at, "started_at": self.started_at, "ended_at": self.ended_at}
+        """The job as ``jobs list --format json`` prints it."""
         return {
-            **{name: getattr(self, name) for name in names},
-            **{name: at.isoformat() if at is not None else None for name, at in times.items()},
+            **vars(self),
+            "attempt": self.attempt,
             "age_seconds": round((now - self.created_at).total_seconds()),
             "running_seconds": round(self.running_seconds(now)),
-            "owners": None if self.owners is None else [owner_to_json(owner) for owner in self.owners],
         }
-
-
-def owner_to_json(owner: Owner) -> dict[str, str]:
-    """An owner as every command prints it."""
-    return {"stack_id": owner.stack_id, "logical_id": owner.logical_id}
 
 
 def list_jobs(sagemaker: Any, *, statuses: Sequence[JobStatus] = ()) -> list[Job]:
