@@ -7,7 +7,6 @@ import contextlib
 import json
 import signal
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from pydantic import JsonValue
 
@@ -16,6 +15,7 @@ from constructs_optim.recipe.evaluation.result import EvaluationResult, Level, P
 
 from .load import MeasuredLevel, Record, Segment
 from .options import FormatName, Load, Options
+from .progress import LiveProgress
 from .prompts import digest
 from .run_directory import RunDirectory
 from .sides import Side
@@ -23,19 +23,6 @@ from .tokens import count_tokens
 
 # Beyond it, the machine that measured shows in what was measured.
 _MOST_LAG_MS = 10.0
-
-
-class Progress(Protocol):
-    """Is called as an evaluation goes on."""
-
-    def level_began(self, side: Side, load: Load, level: MeasuredLevel) -> None:
-        """A load is put on a side. ``level`` has the requests of before, where the evaluation is resumed."""
-
-    def request_ended(self, record: Record) -> None:
-        """A request of that level has ended."""
-
-    def level_ended(self, side: Side, level: Level) -> None:
-        """The level is over, or was given up or interrupted."""
 
 
 class Evaluation:
@@ -57,7 +44,7 @@ class Evaluation:
         self.sides: Sequence[Side] = sides
         self.interrupted = False
 
-    async def run(self, progress: Progress) -> None:
+    async def run(self, progress: LiveProgress) -> None:
         """Measure what has not been measured yet. Ctrl-C ends it and keeps what was measured.
 
         Raises:
@@ -105,7 +92,7 @@ class Evaluation:
             tokenizer=side.tokenizer.source if side.tokenizer else None,
         )
 
-    async def _measure(self, side: Side, load: Load, progress: Progress) -> None:
+    async def _measure(self, side: Side, load: Load, progress: LiveProgress) -> None:
         level = self._directory.measured(side.name, load.concurrency)
         progress.level_began(side, load, level)
         if level.remains(load):
@@ -119,7 +106,7 @@ class Evaluation:
             self._directory.rewrite(side.name, load.concurrency, level)
             progress.level_ended(side, summarize_level(side.price, load.concurrency, level))
 
-    async def _send(self, side: Side, load: Load, level: MeasuredLevel, progress: Progress) -> None:
+    async def _send(self, side: Side, load: Load, level: MeasuredLevel, progress: LiveProgress) -> None:
         with self._directory.append(side.name, load.concurrency, level) as write:
 
             def recorded(record: Record) -> None:
