@@ -261,8 +261,7 @@ def _prompts(options: Options, path: Path | None) -> str:
 def _run(options: Options, directory: RunDirectory) -> None:
     import boto3
 
-    from constructs_optim.evaluator.evaluation import Evaluation
-    from constructs_optim.evaluator.progress import LiveProgress
+    from constructs_optim.evaluator.evaluation import Evaluation, LiveProgress
     from constructs_optim.evaluator.report import write_report
     from constructs_optim.evaluator.sides import prepare_sides
 

@@ -84,13 +84,10 @@ class Record(Completion):
 
 @dataclass
 class Segment:
-    """How a load went.
+    """How a load went; ``abandoned`` is why it was given up before its end.
 
-    Attributes:
-        complete: whether all of it was sent.
-        lag_p99: how late this machine was to handle what had arrived, in milliseconds: the most that it adds to a time,
-            but for one request in a hundred.
-        abandoned: why it was given up before its end; empty where it was not.
+    ``lag_p99`` is how late this machine was to handle what had arrived, in milliseconds: the most that it adds to a
+    time, but for one request in a hundred.
     """
 
     complete: bool = False
@@ -143,12 +140,7 @@ class Sender:
     generation: Generation = field(default_factory=Generation)
 
     async def run(self, load: Load, level: MeasuredLevel, recorded: Callable[[Record], None] | None = None) -> None:
-        """Put on the target what is left of a load, as one more segment of its level.
-
-        Args:
-            load: how much is sent.
-            level: gets the requests, each soon after it has ended, and the segment, however it ends.
-            recorded: is called with each request. Default: nothing is.
+        """Send the rest of a load, as one more segment of its level; ``recorded`` is called with each request.
 
         Raises:
             asyncio.CancelledError: when the evaluation is interrupted; requests under way are dropped.
@@ -302,12 +294,8 @@ class _Run:
 def prompt_order(count: int, concurrency: int, answered: Sequence[int] = ()) -> Iterator[int]:
     """Indexes of prompts without end: each prompt once before any comes again, shuffled anew each time.
 
-    It is the same for all sides at a concurrency, so that a comparison sends the same in the same order.
-
-    Args:
-        count: of prompts.
-        concurrency: seeds the order.
-        answered: indexes that are passed over, each as often as it is there.
+    The concurrency seeds the order, so that a comparison sends the same in the same order. Each index in ``answered``
+    is skipped as often as it occurs.
     """
     generator = random.Random(concurrency)  # noqa: S311 - no secret
     skipped = Counter(answered)

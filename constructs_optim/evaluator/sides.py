@@ -32,13 +32,8 @@ _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 class Side:
     """One side of an evaluation, ready to be measured.
 
-    Attributes:
-        name: of its folder: ``optimized``, ``baseline`` or, on its own, ``endpoint``.
-        subject: its description in results.
-        sender: sends to it.
-        tokenizer: the model's own. Default: the server's counts are taken.
-        price: of all its instances. Default: not known; ``notes`` say why.
-        notes: for readers of the results.
+    ``name`` is that of its folder, ``tokenizer`` the model's own; without one, the server's counts are used. ``price``
+    is of all its instances; where it is None, ``notes`` have the reason.
     """
 
     name: str
@@ -52,11 +47,6 @@ class Side:
 async def prepare_sides(options: Options, prompts: Sequence[Prompt], session: Callable[[], Session]) -> list[Side]:
     """All sides, each of which has completed a prompt.
 
-    Args:
-        options: of the evaluation.
-        prompts: that are sent.
-        session: makes the AWS session, where one is needed.
-
     Raises:
         EvaluationError: where a side is not there or does not respond, or its tokenizer cannot be loaded.
         botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError: where AWS cannot be called.
@@ -65,15 +55,7 @@ async def prepare_sides(options: Options, prompts: Sequence[Prompt], session: Ca
 
 
 def describe_endpoint(sagemaker: Any, side: SideOptions, subject: Subject) -> tuple[Subject, str | None]:
-    """Describe the endpoint of a side.
-
-    Args:
-        sagemaker: a ``sagemaker`` client of boto3.
-        side: names the endpoint, and one of its variants or components.
-        subject: what is known of it already.
-
-    Returns:
-        The subject with its variant, instances and artifact, and the ``s3://`` prefix of the model's files.
+    """The subject with its variant, instances and artifact, and the ``s3://`` prefix of the model's files.
 
     Raises:
         EvaluationError: where the endpoint, or the part of it that is named, does not exist or is not in service.

@@ -251,15 +251,7 @@ def _token_body(prompt: Prompt, generation: Generation) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Format:
-    """A schema of requests and completions.
-
-    Attributes:
-        name: of the format.
-        path: below the URL of a server.
-        decoder: reads one completion.
-        write: makes the body of a request.
-        takes_model: whether a request names the model.
-    """
+    """A schema of requests and completions; ``path`` is below the URL of a server."""
 
     name: FormatName
     path: str
@@ -282,13 +274,7 @@ TGI = Format(FormatName.TGI, "/invocations", TokenDecoder, _token_body)
 
 
 def candidate_formats(name: FormatName, *, sagemaker: bool, as_text: bool) -> tuple[Format, ...]:
-    """The formats among which the one is found that the server understands.
-
-    Args:
-        name: chosen by the user.
-        sagemaker: whether the target is a SageMaker endpoint, whose containers understand several.
-        as_text: whether prompts are ``inputs``, which a chat would wrap in its template.
-    """
+    """The formats to try: containers of SageMaker endpoints understand several, and a chat wraps ``inputs``."""
     if name is not FormatName.AUTO:
         return tuple(known for known in (CHAT, LMI, TGI) if known.name is name)
     if not sagemaker:

@@ -138,14 +138,7 @@ class ArtifactInventory:
     """
 
     def __init__(self, s3: Any, sagemaker: Any, bucket: str, *, account: str) -> None:
-        """Create an inventory.
-
-        Args:
-            s3: an S3 client.
-            sagemaker: a SageMaker client of the region in which the store's jobs run.
-            bucket: the store's bucket.
-            account: the account of the credentials: jobs of other accounts cannot be described.
-        """
+        """Create an inventory with a client of the region of the store's jobs, for the account of the credentials."""
         self.bucket = bucket
         self.account = account
         self.store: ArtifactStore = ArtifactStore(s3, bucket)

@@ -115,12 +115,7 @@ class Job:
 
 
 def list_jobs(sagemaker: Any, *, statuses: Sequence[JobStatus] = ()) -> list[Job]:
-    """The jobs of this library in the client's account and region, newest first.
-
-    Args:
-        sagemaker: a SageMaker client.
-        statuses: only jobs in one of these. Default: all.
-    """
+    """The jobs of this library in the client's account and region, newest first; all by default."""
     jobs = [
         job
         for kind, pages in (

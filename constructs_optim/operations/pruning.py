@@ -114,15 +114,7 @@ class Pruner:
     def __init__(
         self, s3: Any, inventory: ArtifactInventory, stacks: Stacks, *, older_than: dt.timedelta, now: dt.datetime
     ) -> None:
-        """Create a pruner.
-
-        Args:
-            s3: an S3 client.
-            inventory: the store.
-            stacks: the stacks that may own its artifacts.
-            older_than: how long nothing must have referred to what is removed.
-            now: the time, with a time zone.
-        """
+        """Create a pruner of what nothing has referred to for ``older_than`` at the time ``now``."""
         self._s3, self._inventory, self._stacks = s3, inventory, stacks
         self._older_than, self._now = older_than, now
 

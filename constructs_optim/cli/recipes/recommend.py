@@ -25,7 +25,7 @@ from constructs_optim.recipe.recommendation.data import (
 from constructs_optim.recipe.recommendation.ranking import recommend
 
 from ..aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
-from ..explanation.evidence import LISTED, stated_prices
+from ..explain import LISTED, stated_prices
 from ..presentation import Format, FormatOption, print_json, print_table, say
 from .evidence import artifact_keys, evaluated, listed_prices, published_model
 from .plan import refusals_printed
