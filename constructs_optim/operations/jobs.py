@@ -35,14 +35,6 @@ class JobStatus(StrEnum):
     stopped = "STOPPED"
 
 
-_TRAINING_STATUSES = {
-    JobStatus.in_progress: "InProgress",
-    JobStatus.stopping: "Stopping",
-    JobStatus.completed: "Completed",
-    JobStatus.failed: "Failed",
-    JobStatus.stopped: "Stopped",
-}
-
 ENDED = frozenset({JobStatus.completed, JobStatus.failed, JobStatus.stopped})
 """The statuses of jobs that have ended."""
 
@@ -122,26 +114,11 @@ def list_jobs(sagemaker: Any, *, statuses: Sequence[JobStatus] = ()) -> list[Job
             (OPTIMIZATION, sagemaker.get_paginator("list_optimization_jobs")),
             (TRAINING, sagemaker.get_paginator("list_training_jobs")),
         )
-        for page in pages.paginate(**_parameters(kind, statuses))
+        for page in pages.paginate(NameContains="optim-", PaginationConfig={"PageSize": _PAGE})
         for summary in page[f"{kind.name}Summaries"]
         if (job := _job(summary, kind)).attempt is not None and (not statuses or job.status in statuses)
     ]
     return sorted(jobs, key=lambda job: job.created_at, reverse=True)
-
-
-def _parameters(kind: JobKind, statuses: Sequence[JobStatus]) -> dict[str, Any]:
-    """The parameters of a list's request; the service filters by one status at a time."""
-    parameters = {
-        "NameContains": "optim-",
-        "SortBy": "CreationTime",
-        "SortOrder": "Descending",
-        "PaginationConfig": {"PageSize": _PAGE},
-    }
-    if len(statuses) == 1:
-        # An optimization job begins as STARTING, which a training job never is.
-        status = _TRAINING_STATUSES.get(statuses[0]) if kind is TRAINING else statuses[0].value
-        parameters |= {"StatusEquals": status} if status is not None else {}
-    return parameters
 
 
 def describe_job(sagemaker: Any, name: str) -> Job | None:
