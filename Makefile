@@ -32,7 +32,7 @@ demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what 
 # for some wait while others work.
 PYTEST = pytest --numprocesses 3 --dist loadfile
 
-test: install models ## the test suite, without what make e2e, medusa, package, docs and nightly run
+test: install ## the test suite, without what make e2e, medusa, package, docs and nightly run
 	@$(PYTEST) -m "(smoke or not e2e) and not exhaustive and not trains and not package" --ignore tests/docs
 
 e2e: install ## the tests that deploy with the CDK CLI, but for those of make test
@@ -40,7 +40,7 @@ e2e: install ## the tests that deploy with the CDK CLI, but for those of make te
 
 nightly: exhaustive faults explore conformance ## what takes longest, for before a release
 
-exhaustive: install ## the tests that try every case of something
+exhaustive: install models ## the tests that try every case of something
 	@$(PYTEST) -m exhaustive
 
 package: install ## the wheels and the source distributions, built into dist/ and tried in clean environments
