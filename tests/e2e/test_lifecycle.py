@@ -18,7 +18,7 @@ from ..support.deployments import job_names
 from .conftest import BUCKET
 from .stack import DeployedStack
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.smoke
 
 MakeStack = Callable[..., DeployedStack]
 

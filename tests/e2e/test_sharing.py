@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
 from ..support.shared_stores import manifest_of
 from .stack import DeployedStack
-
-pytestmark = pytest.mark.e2e
 
 BUCKET = f"optimized-artifacts-{ACCOUNT}-us-west-2"
 

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from constructs_optim.recipe import Model, Plan, RecipeError
+from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, plan
 from constructs_optim.recipe.lock import LOCK_FILE
-from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.report import plan_report, refusal_report
 from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, parse
 
@@ -43,13 +42,9 @@ def plan_command(
         else Model.jumpstart(model or "", version=model_version, accept_eula=accept_eula)
     )
     with refusals_printed(format):
-        result = plan(
-            model=source,
-            techniques=[_parsed(text) for text in technique],
-            instance_type=instance_type,
-            region=region,
-            containers=read_lock(Path(LOCK_FILE)).containers,
-        )
+        techniques = [_parsed(text) for text in technique]
+        containers = read_lock(Path(LOCK_FILE)).containers
+        result = plan(Recipe(source, techniques, instance_type, region, containers=containers))
     if format is Format.json:
         print_json(plan_report(result))
     else:
