@@ -86,7 +86,7 @@ def evaluate_command(
     ] = 120,
     max_tokens: Annotated[
         int | None,
-        typer.Option(min=1, help="Of an answer, where its prompt does not say: 256, or 250 for random words."),
+        typer.Option(min=1, help="Of a completion, where its prompt sets none: 256, or 250 for random words."),
     ] = None,
     max_error_rate: Annotated[
         float | None,
@@ -94,7 +94,7 @@ def evaluate_command(
             min=0, max=1, help="Exit status 5 where a greater share of a level's requests fails: 0.01 for 1 %."
         ),
     ] = None,
-    temperature: Annotated[float, typer.Option(min=0, help="0 makes answers comparable.")] = 0,
+    temperature: Annotated[float, typer.Option(min=0, help="0 makes completions comparable.")] = 0,
     parameter: Annotated[
         list[str] | None,
         typer.Option(
@@ -118,7 +118,7 @@ def evaluate_command(
     """Measure latency, throughput and price of an endpoint, alone or against a baseline.
 
     Writes JSON, CSV and a report as one HTML file. Ctrl-C keeps what was measured; --resume goes on with it.
-    Exit status 3: no request was answered at some concurrency; 4: given up; 5: more failed than --max-error-rate.
+    Exit status 3: no request succeeded at some concurrency; 4: stopped early; 5: more failed than --max-error-rate.
     """
     if missing := [name for name in _EXTRA if importlib.util.find_spec(name) is None]:
         typer.echo(f'Evaluating is an extra ({", ".join(missing)}): pip install "constructs-optim[evaluate]"', err=True)
@@ -271,7 +271,7 @@ def _run(options: Options, directory: RunDirectory) -> None:
         return boto3.Session(profile_name=options.profile, region_name=options.region)
 
     async def measure() -> tuple[Evaluation, EvaluationError | None]:
-        say("Asking for a first answer …")
+        say("Sending a first request …")
         sides = await prepare_sides(options, prompts, session)
         evaluation = Evaluation(directory, options, sides, f"constructs-optim {version('constructs-optim')}")
         try:
@@ -302,11 +302,11 @@ def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | No
     for label, level in levels:
         sent, errors = level.metrics["client_invocations"], level.metrics["client_invocation_errors"]
         if sent == errors + level.metrics["empty_inference_response"]:
-            reason = f"{label} answered none of {sent:.0f} requests at concurrency {level.concurrency}."
+            reason = f"{label} completed none of {sent:.0f} requests at concurrency {level.concurrency}."
             return _NOTHING_ANSWERED, reason
     for label, level in levels:
         if not level.complete:
-            return _GIVEN_UP, f"The evaluation of {label} was given up at concurrency {level.concurrency}."
+            return _GIVEN_UP, f"The evaluation of {label} was stopped early at concurrency {level.concurrency}."
     for label, level in levels:
         rate = level.metrics["client_invocation_errors"] / level.metrics["client_invocations"]
         if max_error_rate is not None and rate > max_error_rate:
@@ -341,9 +341,9 @@ def _print(folder: Path, results: Sequence[EvaluationResult], completions: Compl
     ]
     sides = ["side"] if len(results) > 1 else []
     print_table(["users", *(_COLUMNS[name] for name in known), *sides], rows, long=len(sides))
-    say("Latencies are medians: TTFT to the first token, ITL for each token after it, latency to the whole answer.")
+    say("Latencies are medians: TTFT to the first token, ITL for each token after it, latency to the whole completion.")
     if completions is not None:
-        say(f"{completions.identical} of {completions.compared} prompts got the same answer from both.")
+        say(f"{completions.identical} of {completions.compared} prompts have the same completion from both.")
     for note in dict.fromkeys(note for result in results for note in result.notes):
         say(f"- {note}")
     say("\n".join(str(path) for path in written_files(folder)))

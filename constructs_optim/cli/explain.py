@@ -83,7 +83,7 @@ def explain_command(
         str | None,
         typer.Option(
             metavar="FILE|aws",
-            help='A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}, or `aws` to ask the AWS Price List.',
+            help='A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}, or `aws` for the AWS Price List.',
         ),
     ] = None,
     stack: Annotated[
@@ -252,7 +252,7 @@ class _Lookup:
         if self._store != DEPLOYED:
             return {job.logical_id: self._contents_of(self._store) for job in jobs}
         if self._is_elsewhere(stack):
-            self._note(f"The stores of {stack.path} were not looked into: it is of account {stack.account}.")
+            self._note(f"The stores of {stack.path} were not searched: it is of account {stack.account}.")
             return {}
         stores = {job.logical_id: self._store_of(stack, job) for job in jobs}
         return {name: store for name, store in stores.items() if store is not None}
@@ -272,7 +272,7 @@ class _Lookup:
             case _:
                 pass
         if name is None:
-            self._note(f"The store of {job.label} in {stack.path} was not found: name it with --store BUCKET.")
+            self._note(f"The store of {job.label} in {stack.path} is not known: name it with --store BUCKET.")
             return None
         return self._contents_of(name)
 
@@ -295,7 +295,7 @@ class _Lookup:
 
 
 def _past_job(artifact: Artifact) -> PastJob | None:
-    """How long an artifact's job took, where its manifest tells."""
+    """How long an artifact's job took, by its manifest."""
     manifest: Mapping[str, Any] = artifact.manifest or {}
     seconds, request = manifest.get("duration_seconds"), manifest.get("request") or {}
     if not isinstance(seconds, int | float) or not artifact.is_complete:

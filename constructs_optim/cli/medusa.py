@@ -32,13 +32,13 @@ def verify_command(
         Path, typer.Option(metavar="FOLDER", help="The artifact: config.json and medusa_lm_head.safetensors.")
     ],
     data: Annotated[
-        Path, typer.Option(metavar="FILE", help="Prompts: JSON Lines as for training; answers are left out.")
+        Path, typer.Option(metavar="FILE", help="Prompts: JSON Lines as for training; completions are ignored.")
     ],
     base: Annotated[
         Path | None, typer.Option(help="The model that the heads belong to. Default: base-model of the artifact.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="How many prompts are decoded at most.")] = 450,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="How many tokens are made of each at most.")] = 128,
+    limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="The most prompts that are decoded.")] = 450,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="The most tokens of a completion.")] = 128,
     precision: Annotated[
         str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on GPUs that have it.")
     ] = "float32",

@@ -257,9 +257,8 @@ def _level_notes(level: Level, measured: MeasuredLevel) -> Iterator[str]:
     successful = [record for record in measured.records if record.request.is_measured]
     whole = sum(record.request.arrived_whole for record in successful)
     if whole:
-        everything = whole == len(successful)
-        which = "the server did not stream: all answers" if everything else f"{whole} of {len(successful)} answers"
-        yield f"{which} arrived in one piece, which leaves no inter-token latency to measure."
+        share = f"{whole} of {len(successful)}" if whole < len(successful) else "the server did not stream: all"
+        yield f"{share} completions arrived in one piece, which leaves no inter-token latency to measure."
     if level.retries:
         yield (
             f"{level.retries} of {len(measured.records)} requests met a connection that the server had closed while "
@@ -267,9 +266,9 @@ def _level_notes(level: Level, measured: MeasuredLevel) -> Iterator[str]:
         )
     uncounted = sum(record.server_output_tokens == 0 and bool(record.text or record.reasoning) for record in successful)
     if uncounted:
-        yield f"the server counted no tokens in {uncounted} answers that have text: its count of them is not used."
+        yield f"the server counted no tokens in {uncounted} completions that have text: its count of them is not used."
     if not level.complete:
         reason = measured.segments[-1].abandoned if measured.segments else ""
         yield "the evaluation was not finished" + (f": {reason}." if reason else "; --resume goes on with it.")
     if len(measured.segments) > 1:
-        yield "the evaluation was interrupted and gone on with."
+        yield "the evaluation was interrupted and resumed."

@@ -185,10 +185,10 @@ class Sender:
                 completion = await self._try(prompt, timeout_seconds)
                 if completion.error is None and completion.first_token is not None:
                     return
-                reason = f"{completion.error or 'empty'}: {completion.message or 'the answer has no token'}"
+                reason = f"{completion.error or 'empty'}: {completion.message or 'the completion has no token'}"
                 problems.append(f"  {self.format.name}: {reason}")
         distinct = "\n".join(dict.fromkeys(problems))
-        raise EvaluationError(f"the endpoint gives no answer that can be measured:\n{distinct}")
+        raise EvaluationError(f"the endpoint returns no completion that can be measured:\n{distinct}")
 
     async def write(self, prompt: Prompt) -> bytes:
         """The whole HTTP request of a prompt."""

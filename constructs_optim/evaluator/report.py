@@ -173,18 +173,15 @@ def _plots(sides: Sequence[ReportSide]) -> Iterator[tuple[str, str]]:
     """Title and SVG of every plot for which there are values."""
     import matplotlib as mpl
 
+    throughput = {"output_tokens_per_second": "-", "total_throughput": ":"}
     plots: dict[str, Callable[[Axes], bool]] = {
         **{title: partial(_draw_percentiles, sides, name) for title, name in _LATENCIES.items()},
-        "Throughput": partial(
-            _draw_lines, sides, {"output_tokens_per_second": "-", "total_throughput": ":"}, "tokens/s"
-        ),
+        "Throughput": partial(_draw_lines, sides, throughput, "tokens/s"),
         "Throughput of a request": partial(
             _draw_lines, sides, {"output_tokens_per_second_per_request": "-"}, "tokens/s"
         ),
-        **{
-            f"Distribution of {title[0].lower()}{title[1:]}": partial(_draw_distribution, sides, name)
-            for title, name in list(_LATENCIES.items())[:2]
-        },
+        "Distribution of time to first token": partial(_draw_distribution, sides, "time_to_first_token"),
+        "Distribution of inter-token latency": partial(_draw_distribution, sides, "inter_token_latency"),
         "Price": partial(_draw_lines, sides, _PRICES, _DOLLARS_PER_MILLION),
         "Cost against latency": partial(_draw_cost, sides),
     }

@@ -105,7 +105,7 @@ class Decoder:
         if self._unknown and self.completion.first_token is None:
             self.completion.fail(ErrorKind.MALFORMED_RESPONSE, f"not of this format: {self._unknown}")
         elif not self._finished and exchange.pieces:
-            self.completion.fail(ErrorKind.CUT_STREAM, "the answer ended without saying that it was finished")
+            self.completion.fail(ErrorKind.CUT_STREAM, "the response ended before the completion was finished")
         return self.completion
 
     def read(self, at: float, data: dict[str, Any]) -> bool:

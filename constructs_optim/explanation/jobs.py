@@ -20,7 +20,7 @@ class StoredArtifact:
     """An artifact in a store.
 
     Attributes:
-        state: as ``constructs-optim artifacts`` prints it. ``ready`` and ``being made`` can be used; of all others, a
+        state: as ``constructs-optim artifacts`` prints it. ``ready`` and ``in progress`` can be used; of all others, a
             new job has to run.
         detail: why it is in that state.
         made_at: when its job ended, in ISO 8601.
@@ -228,7 +228,7 @@ def _outcome(
         return (
             "lost",
             f"{subject} is {state}, and no job runs, since its resource does not change: new instances cannot load "
-            "it. Any change of the resource, for instance of a tag, has it made anew.",
+            "it. Any change of the resource, for instance of a tag, has a new job run.",
         )
     if job.is_reference:
         if is_ready:
@@ -237,10 +237,10 @@ def _outcome(
     if stored is not None and is_ready:
         since = f" since {stored.made_at[:16].replace('T', ' ')} UTC" if stored.made_at else ""
         return "reuse", f"Reused: {name} is in the store{since}. No {kind} runs."
-    if stored is not None and stored.state == "being made":
+    if stored is not None and stored.state == "in progress":
         return (
             "join_running_job",
-            f"Joined: {name} is being made ({stored.detail}); the deployment waits for that and starts no {kind}.",
+            f"Joined: a {kind} for {name} is in progress ({stored.detail}); the deployment waits for it.",
         )
     return "new_job", f"A new {kind} runs: {name} is {state}."
 

@@ -30,13 +30,13 @@ _PREFIX = re.compile(r"[0-9a-f]{1,64}")
 
 
 class State(StrEnum):
-    """How far an artifact has come."""
+    """The state of an artifact."""
 
     ready = "ready"
-    being_made = "being made"
+    in_progress = "in progress"
     failed = "failed"
     damaged = "damaged"
-    half_made = "half-made"
+    incomplete = "incomplete"
     newer = "of a newer release"
     released = "released"
 
@@ -92,7 +92,7 @@ class Artifact:
 
     @property
     def description(self) -> dict[str, Any]:
-        """Model and techniques, for people."""
+        """Model and techniques."""
         return (self.claim.description if self.claim else None) or (self.manifest or {}).get("description") or {}
 
     def summary(self) -> dict[str, Any]:
@@ -121,14 +121,15 @@ class Artifact:
 
 
 @dataclass(frozen=True)
-class OwnerRecordsFound:
-    """What the store's owners refer to.
+class OwnerReferences:
+    """What the store's owners refer to; ``is_partial``: the store shows this account its own references alone.
 
     ``unreadable`` are objects of other accounts that are no record of theirs: what they would refer to is not known.
     """
 
     records: tuple[OwnerRecord, ...]
     unreadable: tuple[UnreadableRecord, ...] = ()
+    is_partial: bool = False
 
 
 class ArtifactInventory:
@@ -146,7 +147,7 @@ class ArtifactInventory:
 
     def all(self) -> Iterator[Artifact]:
         """Every artifact, by key: as they are listed, so that a large store needs no more memory than a small one."""
-        # Read before the threads ask for them, each on its own.
+        # Read before the threads need them.
         _ = self._owners_by_key
         # S3 lists by name, so the objects of an artifact follow each other.
         listed = itertools.groupby(self.objects("artifacts/"), lambda item: _key_of(item["Key"]))
@@ -170,7 +171,7 @@ class ArtifactInventory:
         return [match[1] for folder in folders if (match := _KEY.fullmatch(f"{folder}."))]
 
     def is_versioned(self) -> bool | None:
-        """Whether the bucket keeps old versions of what is deleted; None where these credentials may not ask."""
+        """Whether the bucket keeps old versions of what is deleted; None where these credentials may not read that."""
         try:
             return self._s3.get_bucket_versioning(Bucket=self.bucket).get("Status") == "Enabled"
         except ClientError:
@@ -205,8 +206,7 @@ class ArtifactInventory:
     @property
     def hides_owners(self) -> bool:
         """Whether the store is shared with this account, and shows it no references but its own."""
-        _ = self._visible_records
-        return "owner_records" not in vars(self)
+        return self.owner_records.is_partial
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -214,32 +214,28 @@ class ArtifactInventory:
         return tuple(
             f"{unreadable.problem} (account {unreadable.account}). It is not counted, and while it is there nothing is "
             "pruned: have that account restore it, or delete it"
-            for unreadable in self._visible_records.unreadable
+            for unreadable in self.owner_records.unreadable
         )
 
     @cached_property
-    def owner_records(self) -> OwnerRecordsFound:
-        """What the store's owners refer to, as of the first access."""
-        return self.read_owner_records()
-
-    @cached_property
-    def _visible_records(self) -> OwnerRecordsFound:
+    def owner_records(self) -> OwnerReferences:
+        """What the store's owners refer to, as of the first access, and as far as it shows them."""
         try:
-            return self.owner_records
+            return self.read_owner_records()
         except ClientError as error:
             if code_of(error) != "AccessDenied":
                 raise
-            return self.read_owner_records(self.account)
+            return replace(self.read_owner_records(self.account), is_partial=True)
 
     @cached_property
     def _owners_by_key(self) -> Mapping[str, tuple[Owner, ...]]:
         owners: dict[str, tuple[Owner, ...]] = {}
-        for record in self._visible_records.records:
+        for record in self.owner_records.records:
             for key in record.keys:
                 owners[key] = (*owners.get(key, ()), record.owner)
         return owners
 
-    def read_owner_records(self, account: str | None = None) -> OwnerRecordsFound:
+    def read_owner_records(self, account: str | None = None) -> OwnerReferences:
         """What the store's owners, or those of one account, refer to now.
 
         Raises:
@@ -257,7 +253,7 @@ class ArtifactInventory:
                 )
             else:
                 unreadable.append(record)
-        return OwnerRecordsFound(tuple(records), tuple(unreadable))
+        return OwnerReferences(tuple(records), tuple(unreadable))
 
     def objects(self, prefix: str) -> Iterator[dict[str, Any]]:
         """The bucket's objects below ``prefix``, as ListObjectsV2 describes them."""
@@ -293,7 +289,7 @@ class ArtifactInventory:
         elif manifest is not None and is_complete:
             state = _state_by_files(manifest, files)
         elif claim is None:
-            state = State.half_made, "there are files, and neither claim nor manifest"
+            state = State.incomplete, "there are files, and neither claim nor manifest"
         else:
             state = _state_by_job(claim, job, is_own=claim.made_in(self.account))
         return Artifact(
@@ -328,14 +324,14 @@ def _state_by_job(claim: Claim, job: Job | None, *, is_own: bool) -> tuple[State
     if claim.failure:
         return State.failed, claim.failure
     if not is_own:
-        return State.being_made, f"account {claim.maker} makes it; its job cannot be looked at from here"
+        return State.in_progress, f"account {claim.maker} runs its job, which cannot be described from here"
     if job is None:
-        return State.half_made, f"there is no job of attempt {claim.attempt}"
+        return State.incomplete, f"there is no job of attempt {claim.attempt}"
     if job.status == JobStatus.completed:
-        return State.half_made, f"job {job.name} has completed, and there is no manifest"
+        return State.incomplete, f"job {job.name} has completed, and there is no manifest"
     if job.ended:
         return State.failed, job.failure_reason or f"job {job.name} is {job.status}"
-    return State.being_made, f"job {job.name} is {job.status}"
+    return State.in_progress, f"job {job.name} is {job.status}"
 
 
 def _key_of(name: str) -> str | None:

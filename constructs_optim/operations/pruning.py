@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
@@ -99,7 +99,12 @@ class Pruning:
             "artifacts": [removal.to_json() for removal in self.removals],
             "freed_bytes": self.freed_bytes,
             "gone_owners": [
-                {**asdict(gone.owner), "artifact_keys": gone.keys, "record_removed": gone.record is not None}
+                {
+                    "stack_id": gone.owner.stack_id,
+                    "logical_id": gone.owner.logical_id,
+                    "artifact_keys": gone.keys,
+                    "record_removed": gone.record is not None,
+                }
                 for gone in self.gone_owners
             ],
             "kept": [{"artifact_key": key, "reason": reason} for key, reason in self.kept.items()],
@@ -204,7 +209,7 @@ class Pruner:
         if artifact.is_newer:
             return "a newer release of constructs-optim wrote its records: upgrade, then prune"
         if artifact.claim is None:
-            return "its claim is missing or cannot be read: look at it by hand"
+            return "its claim is missing or cannot be read: repair it by hand"
         if alive:
             return f"{len(alive)} owner{'s' if len(alive) > 1 else ''}"
         if self._runs(artifact):

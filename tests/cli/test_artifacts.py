@@ -58,7 +58,7 @@ def test_artifacts_are_listed_as_a_table(store: Store) -> None:
     assert result.exit_code == 0, result.output
     first, second = (line for line in result.stdout.splitlines() if "AWQ" in line)
     assert (TWIN[:12] in first, "ready" in first) == (True, True)
-    assert "being made: job optim-" in second
+    assert "in progress: job optim-" in second
 
 
 def test_an_empty_store_is_no_error(store: Store) -> None:
@@ -122,7 +122,7 @@ def test_damage_is_named_and_the_status_is_1(store: Store) -> None:
 def test_what_is_in_the_making_fails_only_where_it_was_asked_for(store: Store) -> None:
     store.running(TWIN, by=owner())
     everything = run("verify", "--store", store.bucket)
-    assert (everything.exit_code, "not checked, being made" in everything.stdout) == (0, True)
+    assert (everything.exit_code, "not checked, in progress" in everything.stdout) == (0, True)
     assert run("verify", "--store", store.bucket, TWIN).exit_code == 1
 
 

@@ -94,7 +94,7 @@ def test_an_endpoint_is_compared_with_its_baseline(
     sides = (f"{server.url},label=optimized", "--compare", f"{baseline.url},label=baseline")
     ran = run(*sides, "--prompts", prompts, "--concurrency", "1,2", "--requests", 4, "--output", out)
     assert ran.exit_code == 0, ran.output
-    assert "3 of 4 prompts got the same answer from both." in ran.output
+    assert "3 of 4 prompts have the same completion from both." in ran.output
     compared = json.loads((out / "comparison.json").read_text())
     assert [level["concurrency"] for level in compared["levels"]] == [1, 2]
     assert (compared["answers"]["identical"], compared["answers"]["compared"]) == (3, 4)
@@ -154,7 +154,7 @@ def test_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest(
     resumed = result_of(out)
     assert resumed.complete
     assert [level.metrics["client_invocations"] for level in resumed.levels] == [24, 24]
-    assert "At concurrency 1 the evaluation was interrupted and gone on with." in resumed.notes
+    assert "At concurrency 1 the evaluation was interrupted and resumed." in resumed.notes
     # One to find the format out, and warm-ups of one and two users.
     assert server.timing.requests - before == 1 + (24 - kept) + 24 + 1 + 2
     again = server.timing.requests
@@ -207,7 +207,7 @@ def test_an_evaluation_of_which_nothing_was_answered_says_so_by_its_status(
         *("--output", tmp_path / "out"),
     )
     assert ran.exit_code == 3, ran.output
-    assert "answered none of 4 requests at concurrency 1." in ran.output
+    assert "completed none of 4 requests at concurrency 1." in ran.output
 
 
 def test_more_failures_than_allowed_say_so_by_their_status(server: ModelServer, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_an_answer_that_is_not_streamed_is_told_of(server: ModelServer, tmp_path
     )
     assert ran.exit_code == 0, ran.output
     said = " ".join(ran.output.split())
-    assert "At concurrency 1 the server did not stream: all answers arrived in one piece" in said
+    assert "At concurrency 1 the server did not stream: all completions arrived in one piece" in said
     assert "inter_token_latency_p50" not in result_of(out).levels[0].metrics
     assert (out / "report.html").exists()
 
@@ -242,7 +242,7 @@ def test_a_wrong_count_of_tokens_is_told_of(server: ModelServer, tmp_path: Path)
     prompts.write_text('{"prompt": "bend:uncounted"}')
     ran = run(server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2, "--output", tmp_path / "o")
     assert ran.exit_code == 0, ran.output
-    assert "the server counted no tokens in 2 answers that have text" in " ".join(ran.output.split())
+    assert "the server counted no tokens in 2 completions that have text" in " ".join(ran.output.split())
 
 
 def test_without_prompts_they_are_made_up_at_the_length_of_a_usual_load(server: ModelServer, tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_a_server_that_answers_nothing_that_can_be_measured_is_told_of(server: M
     prompts.write_text('{"prompt": "fault:500"}')
     ran = run(server.url, "--prompts", prompts, "--output", tmp_path / "out")
     assert ran.exit_code == 2
-    assert "gives no answer that can be measured" in ran.output
+    assert "returns no completion that can be measured" in ran.output
     assert "openai: server_error: status 500 ModelError asked for 500" in ran.output
 
 

@@ -267,7 +267,7 @@ def test_the_store_of_a_job_is_found_in_the_deployed_stack(store: Store, deploye
     assert "is not in the store explainedstore-bucket" in first.sentences[0]
     assert "is not in the store that this deployment creates." in second.sentences[0]
     assert third.outcome == "decided_at_deployment"
-    assert any("The store of Job in Elsewhere was not found" in note for note in report.notes)
+    assert any("The store of Job in Elsewhere is not known" in note for note in report.notes)
 
 
 @pytest.mark.local
@@ -279,7 +279,7 @@ def test_a_stack_of_another_account_is_not_taken_for_one_that_is_not_deployed(st
     assert "of account 000000000000, and these stacks are of others: Chat (111122223333)" in result.stderr
     report = reported(folder, "--store", "deployed")
     assert report.jobs[0].outcome == "decided_at_deployment"
-    assert "The stores of Chat were not looked into: it is of account 111122223333." in report.notes
+    assert "The stores of Chat were not searched: it is of account 111122223333." in report.notes
 
 
 @pytest.mark.local

@@ -108,8 +108,8 @@ def exception(kind: str) -> bytes:
 @pytest.mark.parametrize(
     ("decoder", "pieces", "headers", "kind", "said"),
     [
-        (ChatDecoder, [events(chunk("a"))], {}, ErrorKind.CUT_STREAM, "without saying that it was finished"),
-        (TokenDecoder, [lines(token("a"))], {}, ErrorKind.CUT_STREAM, "without saying"),
+        (ChatDecoder, [events(chunk("a"))], {}, ErrorKind.CUT_STREAM, "before the completion was finished"),
+        (TokenDecoder, [lines(token("a"))], {}, ErrorKind.CUT_STREAM, "before the completion"),
         (ChatDecoder, [b'data: {"choices": [{"de\n\n'], {}, ErrorKind.MALFORMED_RESPONSE, "no JSON object"),
         (ChatDecoder, [b"<html>\n"], {}, ErrorKind.MALFORMED_RESPONSE, "<html>"),
         (ChatDecoder, [b"data: 7\n"], {}, ErrorKind.MALFORMED_RESPONSE, "no JSON object: 7"),

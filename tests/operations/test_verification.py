@@ -88,7 +88,7 @@ def test_an_artifact_in_the_making_is_not_checked(store: Store, inventory: Artif
     store.running(KEY, by=owner())
     result = verified(inventory)
     assert (result.findings, result.is_sound) == ((), False)
-    assert "being made" in str(result.not_checked)
+    assert "in progress" in str(result.not_checked)
 
 
 ENTRIES = st.dictionaries(

@@ -155,7 +155,7 @@ def prune_command(
 ) -> None:
     """Remove artifacts that nothing refers to, and the records of stacks that are gone."""
     if delete and not yes and format is Format.json:
-        raise typer.BadParameter("--delete asks before it removes; with --format json give --yes as well")
+        raise typer.BadParameter("--delete asks for confirmation; with --format json add --yes")
     with errors_explained():
         account = Account(profile, region)
         inventory = account.inventory(bucket)

@@ -19,7 +19,7 @@ from .lock import read_lock
 
 
 def plan_command(
-    instance_type: Annotated[str, typer.Option(help="What the endpoint runs on, for instance ml.g5.12xlarge.")],
+    instance_type: Annotated[str, typer.Option(help="The instance type of the endpoint, for instance ml.g5.12xlarge.")],
     technique: Annotated[
         list[str],
         typer.Option(help="kind=variant[,setting=value], for instance quantization=awq,group_size=64. Repeatable."),
@@ -29,11 +29,11 @@ def plan_command(
     model_s3: Annotated[
         str | None, typer.Option(metavar="URI", help="An S3 prefix of model files, instead of a JumpStart model.")
     ] = None,
-    region: Annotated[str, typer.Option(help="Where.")] = "us-west-2",
+    region: Annotated[str, typer.Option(help="The AWS region.")] = "us-west-2",
     accept_eula: Annotated[bool, typer.Option("--accept-eula", help="You have read and accept the licence.")] = False,
     format: FormatOption = Format.table,
 ) -> None:
-    """Show what a recipe comes to: jobs, artifact keys, container, memory. Exit status 2 when it is refused."""
+    """Preview a recipe: jobs, artifact keys, container, memory. Exit status 2 when a rule refuses it."""
     if (model is None) == (model_s3 is None):
         raise typer.BadParameter("give one of --model and --model-s3")
     source = (
