@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 from constructs_optim.recipe.catalog import instances, models
 from constructs_optim.recipe.errors import close_matches
-from constructs_optim.recipe.given import is_list_or_tuple, is_mapping
 from constructs_optim.recipe.techniques import REGISTRY
 
 Severity = Literal["error", "warning", "fatal"]
@@ -41,6 +40,16 @@ class Mistake:
 
     def __str__(self) -> str:
         return f"{self.location} = {self.value!r}\n    why:        {self.reason}\n    what works: {self.suggestion}"
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
+    """Whether a setting is a mapping."""
+    return isinstance(value, Mapping)
+
+
+def is_list_or_tuple(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
+    """Whether a setting is a list or a tuple."""
+    return isinstance(value, (list, tuple))
 
 
 def mistakes_in(settings: Mapping[str, Any], rules: Mapping[str, str], switched_on: Set[str]) -> list[Mistake]:

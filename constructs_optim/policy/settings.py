@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
-from constructs_optim.recipe.given import is_list_or_tuple, is_mapping
-
-from .setting_checks import Mistake, Severity, mistakes_in
+from .setting_checks import Mistake, Severity, is_list_or_tuple, is_mapping, mistakes_in
 
 
 class PolicyError(ValueError):

@@ -1,0 +1,269 @@
+"""Rules about an endpoint's instances, its configuration, and how it moves from one configuration to the next.
+
+The ranges are those of the API's own model (CreateEndpointConfig, DeploymentConfig).
+"""
+
+# pyright: reportUnnecessaryIsInstance=false
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from constructs_optim.recipe.errors import Described
+from constructs_optim.recipe.hosting import (
+    COMPONENT_STARTUP_SECONDS,
+    Adapters,
+    CapacityReservation,
+    Hosting,
+    Observability,
+    Routing,
+    UpdateSettings,
+)
+from constructs_optim.recipe.tokens import is_token, is_whole, matches
+
+from .registry import Finding, rule
+
+_STARTUP_SECONDS = 3600
+# CloudFormation's schemas of AWS::SageMaker::Endpoint (handlers.create.timeoutInMinutes: 160) and InferenceComponent
+# (none, so the registry's default of 120).
+_ENDPOINT_PATIENCE, _COMPONENT_PATIENCE = 9600, 7200
+_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+RESERVATION = re.compile(r"(?=.{1,256}\Z)arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:\d{12}:[a-z0-9-]{1,14}/\S+")
+RESERVATION_EXAMPLE = 'CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")'
+_MOST_POOLS = 5
+# The API's machine images, and the kind of accelerator whose drivers they have.
+_IMAGES = {
+    "al2-ami-sagemaker-inference-gpu-2": "gpu",
+    "al2-ami-sagemaker-inference-gpu-2-1": "gpu",
+    "al2-ami-sagemaker-inference-gpu-3-1": "gpu",
+    "al2-ami-sagemaker-inference-neuron-2": "neuron",
+    "al2023-ami-sagemaker-inference-gpu-4-1": "gpu",
+}
+MOST_ROLLBACK_ALARMS = 10
+"""How many alarms SageMaker watches during an update."""
+_LONGEST_UPDATE_SECONDS = 28_800
+# The smallest step of each strategy in steps, in percent; the largest is half of the fleet.
+_SMALLEST_STEP, _LARGEST_STEP = {"CANARY": 1, "LINEAR": 10, "ROLLING": 5}, 50
+
+
+@rule("OPT100")
+def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
+    for location, name in (("endpoint_name", hosting.endpoint_name), ("variant.name", hosting.variant_name)):
+        if not (name is None and location == "endpoint_name") and not matches(_NAME, name):
+            yield Finding(location, name, "a name such as chat-llama-70b")
+
+
+@rule("OPT101")
+def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
+    count = hosting.initial_instance_count
+    least = 0 if hosting.serves_components and hosting.minimum_instance_count == 0 else 1
+    if not is_whole(count, least):
+        reason = "a count is a number, and this is text" if isinstance(count, str) else None
+        yield Finding("variant.initial_instance_count", count, f"a whole number from {least} on", reason)
+
+
+@rule("OPT102")
+def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
+    least, most, start = hosting.minimum_instance_count, hosting.maximum_instance_count, hosting.initial_instance_count
+    if not hosting.serves_components:
+        for name, value in (("min", least), ("max", most)):
+            if value is not None:
+                fix = "inference_component=True, or auto_scale(...) for a variant's instances"
+                yield Finding(f"variant.{name}_instance_count", value, fix)
+    elif least is not None and not is_whole(least, 0):
+        yield Finding("variant.min_instance_count", least, "a whole number from 0 on", "no number of instances")
+    elif most is not None and not is_whole(most, max(1, least or 0)):
+        yield Finding("variant.max_instance_count", most, f"a whole number from {max(1, least or 0)} on")
+    elif most is not None and is_whole(start, 0) and not (least or 0) <= start <= most:
+        fix = f"a number from {least or 0} to {most}, the managed range"
+        yield Finding("variant.initial_instance_count", start, fix)
+
+
+@rule("OPT103")
+def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
+    for location, option, kind, example in (
+        ("adapters", hosting.adapter_settings, Adapters, "Adapters(max_loaded=4, max_rank=64)"),
+        ("variant.capacity_reservation", hosting.capacity_reservation, CapacityReservation, RESERVATION_EXAMPLE),
+        ("monitoring.observability", hosting.observability, Observability, "Observability(enhanced=True)"),
+        ("variant.routing", hosting.routing, Routing, "Routing.least_outstanding_requests()"),
+        ("update_policy", hosting.update, UpdateSettings, "UpdatePolicy.all_at_once()"),
+    ):
+        if option is not None and not isinstance(option, kind):
+            yield Finding(location, option, example)
+
+
+@rule("OPT104")
+def _capture_is_a_percentage(hosting: Hosting) -> Iterator[Finding]:
+    share = hosting.capture_percentage
+    if share is not None and not is_whole(share, 0, 100):
+        yield Finding("data_capture.sampling_percentage", share, "0 to 100")
+
+
+@rule("OPT105")
+def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
+    if hosting.asynchronous and hosting.serves_components:
+        yield Finding("async_inference", "given", "a variant (inference_component=False), or requests answered at once")
+    most = hosting.concurrent_invocations
+    if hosting.asynchronous and most is not None and not is_whole(most, 1, 1000):
+        reason = "an instance is sent 1 to 1,000 requests at once"
+        yield Finding("async_inference.max_concurrent_invocations_per_instance", most, "1 to 1000", reason)
+
+
+@rule("OPT106")
+def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
+    for location, seconds, least in (
+        ("variant.model_data_download_timeout", hosting.download_timeout_seconds, 60),
+        ("variant.container_startup_timeout", hosting.startup_timeout_seconds, 60),
+        ("variant.instance_provision_timeout", hosting.provision_timeout_seconds, 300),
+    ):
+        if seconds is not None and not is_whole(seconds, least, 3600):
+            yield Finding(location, f"{seconds} s", f"{least} to 3600 seconds")
+
+
+@rule("OPT112")
+def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
+    timeouts = (hosting.download_timeout_seconds, hosting.startup_timeout_seconds, hosting.provision_timeout_seconds)
+    default = COMPONENT_STARTUP_SECONDS if hosting.serves_components else _STARTUP_SECONDS
+    defaults = (default, default, 0)
+    seconds = [usual if chosen is None else chosen for chosen, usual in zip(timeouts, defaults, strict=True)]
+    patience = _COMPONENT_PATIENCE if hosting.serves_components else _ENDPOINT_PATIENCE
+    if timeouts != (None, None, None) and all(is_whole(each, 0) for each in seconds) and sum(seconds) > patience:
+        fix = (
+            f"Keep the times for download, startup and provisioning within {patience} s together: a model that takes "
+            "longer fails the deployment while SageMaker goes on"
+        )
+        yield Finding("variant.container_startup_timeout", f"{sum(seconds)} s", fix)
+
+
+@rule("OPT107")
+def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
+    with_disks = ", ".join(sorted({row.name for row in hosting.rows if row.nvme_gb}))
+    size = Described(f"{hosting.volume_gib} GiB") if hosting.volume_gib is not None else None
+    key = Described("a KMS key") if hosting.encrypted_volume else None
+    for location, value in (("variant.volume_size", size), ("encryption_key", key)):
+        if value is not None and with_disks:
+            fix = f"leave {location} out, or choose a type without NVMe disks instead of {with_disks}"
+            yield Finding(location, value, fix)
+    if hosting.volume_gib is not None and not is_whole(hosting.volume_gib, 1, 512):
+        value = f"{hosting.volume_gib} GiB"
+        yield Finding("variant.volume_size", value, "1 to 512 GiB", "a volume has 1 to 512 GiB")
+
+
+@rule("OPT108")
+def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
+    version = hosting.ami_version
+    kinds = {row.kind for row in hosting.rows}
+    fitting = [name for name, kind in _IMAGES.items() if not kinds or kinds == {kind}]
+    if version is not None and not is_token(version) and version not in fitting:
+        reason = None if version in _IMAGES else "there is no such machine image"
+        fix = " or ".join(fitting) or "leave it out: the pools have accelerators of two kinds"
+        yield Finding("variant.inference_ami_version", version, fix, reason)
+
+
+@rule("OPT109")
+def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
+    reservation = hosting.capacity_reservation
+    if not isinstance(reservation, CapacityReservation):
+        return
+    if not matches(RESERVATION, reservation.arn):
+        yield Finding("variant.capacity_reservation.arn", reservation.arn, RESERVATION_EXAMPLE)
+    if hosting.pooled and len(hosting.instance_types) > 1:
+        reason = "a reservation is of one instance type, and SageMaker launches nothing outside it"
+        fix = "a reservation for one instance type, or pools"
+        yield Finding("variant.capacity_reservation", "with instance_pools", fix, reason)
+
+
+@rule("OPT111")
+def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
+    if not hosting.pooled:
+        return
+    count = len(hosting.instance_types)
+    if not 1 <= count <= _MOST_POOLS:
+        yield Finding("instance_pools", f"{count} pools", f"1 to {_MOST_POOLS} pools")
+    for index, name in enumerate(hosting.instance_types):
+        if name in hosting.instance_types[:index]:
+            yield Finding(f"instance_pools[{index}].instance_type", name, "a type that no earlier pool has")
+
+
+def _update(hosting: Hosting) -> UpdateSettings | None:
+    """How the endpoint is updated; None where OPT103 refuses what was passed instead."""
+    return hosting.update if isinstance(hosting.update, UpdateSettings) else None
+
+
+@rule("OPT120")
+def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
+    update = _update(hosting)
+    if update is None:
+        return
+    least = _SMALLEST_STEP.get(update.strategy)
+    sizes = [("size", update.size, _LARGEST_STEP)] if least is not None else []
+    if update.rollback_size is not None:
+        sizes.append(("rollback_size", update.rollback_size, 100))
+    for name, size, most in sizes:
+        if update.size_unit != "CAPACITY_PERCENT":
+            if not is_whole(size, 1):
+                yield Finding(f"update_policy.{name}", size, "a whole number from 1 on")
+        elif not is_whole(size, least or 1, most):
+            yield Finding(f"update_policy.{name}", f"{size} %", f"{least or 1} to {most} %")
+
+
+@rule("OPT121")
+def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
+    update = _update(hosting)
+    if update is None:
+        return
+    waits = {"bake_time": update.bake_seconds, "termination_wait": update.termination_wait_seconds}
+    for name, seconds in waits.items():
+        if not is_whole(seconds, 0, 3600):
+            yield Finding(f"update_policy.{name}", f"{seconds} s", "0 to 3600 seconds")
+    timeout, fix = update.timeout_seconds, None
+    if timeout is None:
+        return
+    if not is_whole(timeout, 600, _LONGEST_UPDATE_SECONDS):
+        fix = f"600 to {_LONGEST_UPDATE_SECONDS} seconds"
+    elif all(is_whole(seconds, 0) for seconds in waits.values()) and timeout <= sum(waits.values()):
+        fix = f"more than {sum(waits.values())} seconds, the waits of a single step"
+    if fix is not None:
+        yield Finding("update_policy.timeout", f"{timeout} s", fix)
+
+
+@rule("OPT122")
+def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
+    if hosting.rollback_alarms > MOST_ROLLBACK_ALARMS:
+        alarms = f"{hosting.rollback_alarms} alarms"
+        yield Finding("update_policy.rollback_alarms", alarms, f"at most {MOST_ROLLBACK_ALARMS}")
+
+
+@rule("OPT123")
+def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
+    update = _update(hosting)
+    if update is not None and update.strategy in _SMALLEST_STEP and hosting.initial_instance_count == 1:
+        fix = "Start with two instances, auto_scale(min_capacity=2, ...), or use UpdatePolicy.all_at_once()"
+        yield Finding("update_policy", update.strategy, fix)
+
+
+@rule("OPT124")
+def _steps_fit_the_time(hosting: Hosting) -> Iterator[Finding]:
+    update = _update(hosting)
+    if update is None:
+        return
+    bake, termination = update.bake_seconds, update.termination_wait_seconds
+    steps, limit = _steps(update, hosting.initial_instance_count), update.timeout_seconds or _LONGEST_UPDATE_SECONDS
+    if steps is None or not all(is_whole(wait, 0, 3600) for wait in (bake, termination)) or not is_whole(limit, 600):
+        return
+    waiting = steps * bake + termination
+    if waiting >= limit:
+        longest = (limit - termination - 1) // steps
+        shorter = f", or a bake_time of {longest} s at most: launching instances takes time as well"
+        reason = f"the waits alone take {waiting} s, and the update {limit} s at most"
+        fix = f"fewer steps{shorter if longest > 0 else ''}"
+        yield Finding("update_policy", f"{steps} steps of {bake} s", fix, reason)
+
+
+def _steps(update: UpdateSettings, instances: int) -> int | None:
+    """How often alarms are watched in one update; None where the sizes are wrong."""
+    if update.strategy in ("ALL_AT_ONCE", "CANARY"):
+        return 1
+    whole = 100 if update.size_unit == "CAPACITY_PERCENT" else instances
+    return math.ceil(whole / update.size) if is_whole(update.size, 1) and is_whole(whole, 1) else None
