@@ -16,7 +16,7 @@ from rich.table import Table
 from constructs_optim.explanation.formatting import counted
 from constructs_optim.recipe import Model, RecipeError
 from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.planning.memory import MemoryEstimate
+from constructs_optim.recipe.memory import MemoryEstimate
 from constructs_optim.recipe.recommendation.data import (
     AtBest,
     Baseline,

@@ -29,8 +29,8 @@ from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_k
 from constructs_optim.constructs.validation.refusal import declaring, refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan
-from constructs_optim.recipe.planning.plan_data import ArtifactSource, HubSource, JobPlan
-from constructs_optim.recipe.planning.training_plan import data_source
+from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan
+from constructs_optim.recipe.planning import data_source
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.techniques import Technique

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from aws_cdk import Duration
@@ -27,8 +28,8 @@ from constructs_optim.recipe.hosting.scaling import (
     invocations_target,
 )
 from constructs_optim.recipe.rules import check
-from constructs_optim.recipe.rules.endpoint.scaling_rules import in_utc, is_number
-from constructs_optim.recipe.tokens import is_known
+from constructs_optim.recipe.rules.scaling_rules import in_utc
+from constructs_optim.recipe.tokens import is_known, is_number
 
 from .scaling_target import NAMESPACE, AsyncVariantTarget, ComponentTarget, VariantTarget
 from .step_scaling import StepScaling, WakeUp
@@ -306,7 +307,7 @@ class EndpointScaling(Construct):
         refuse_wrong_kinds(place=f"{place}.", cooldown=cooldown)
         pause = _seconds(cooldown, 300)
         request = StepRequest(place, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
-        refuse(check(self._asked.asked(ids=self._ids, new_id=id, steps=[request])))
+        refuse(check(replace(self._asked, ids=self._ids, new_id=id, steps=[request])))
         self._ids += [id, f"{id}Out", f"{id}In"]
         StepScaling(
             self,
@@ -339,7 +340,7 @@ class EndpointScaling(Construct):
         Raises:
             RecipeError: when the schedule cannot be kept, or the id is taken.
         """
-        expression = schedule if isinstance(schedule, str) else getattr(schedule, "expression_string", schedule)
+        expression = schedule.expression_string if isinstance(schedule, scaling.Schedule) else schedule
         place = f"on_schedule({id!r})"
         check_options(place, options, ScheduleOptions)
         self._add_schedule(id, ScheduleRequest(place, expression, min_capacity, max_capacity, **options))
@@ -396,7 +397,7 @@ class EndpointScaling(Construct):
         )
 
     def _add_schedule(self, id: str, request: ScheduleRequest) -> None:
-        refuse(check(self._asked.asked(ids=self._ids, new_id=id, schedules=[request])))
+        refuse(check(replace(self._asked, ids=self._ids, new_id=id, schedules=[request])))
         self._ids.append(id)
         self._scheduled.append(_scheduled_action(id, request))
         # The property's type lists the classes that the same dictionaries are made of.
@@ -412,7 +413,7 @@ class EndpointScaling(Construct):
         options: TrackingOptions,
     ) -> EndpointScaling:
         request = _target_request(place, target, options)
-        refuse(check(self._asked.asked(ids=self._ids, new_id=id, targets=[request])))
+        refuse(check(replace(self._asked, ids=self._ids, new_id=id, targets=[request])))
         self._ids.append(id)
         scaling.CfnScalingPolicy(
             self,
@@ -460,7 +461,7 @@ class EndpointScaling(Construct):
         )
 
 
-def _seconds(duration: Duration | None, default: int) -> Any:
+def _seconds(duration: Duration | None, default: int) -> float:
     """In whole seconds, or in parts of one, for a rule to refuse."""
     return default if duration is None else duration.to_milliseconds() / 1000
 
