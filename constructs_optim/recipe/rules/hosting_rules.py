@@ -78,7 +78,7 @@ def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
     title="SageMaker scales the instances of inference components",
     reason="managed instance scaling keeps the number of instances in a range, and fits them to the copies "
     "of inference components",
-    link=" https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantManagedInstanceScaling.html",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantManagedInstanceScaling.html",
 )
 def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
     least, most, start = hosting.minimum_instance_count, hosting.maximum_instance_count, hosting.initial_instance_count

@@ -105,7 +105,7 @@ def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
     "OPT015",
     title="The region has the images",
     reason="that region's registry lacks the container image that has what the techniques need",
-    link=" https://github.com/aws/sagemaker-python-sdk/tree/master/sagemaker-core/src/sagemaker/core/image_uri_config",
+    link="https://github.com/aws/sagemaker-python-sdk/tree/master/sagemaker-core/src/sagemaker/core/image_uri_config",
 )
 def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
     region = recipe.region if isinstance(recipe.region, str) else None

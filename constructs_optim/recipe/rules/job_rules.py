@@ -170,7 +170,7 @@ def _tokenizer_is_named(benchmark: Benchmark) -> Iterator[Finding]:
     "OPT150",
     title="A recommendation is for model files in S3",
     reason="a recommendation job reads a Hugging Face checkpoint with safetensors weights under an S3 prefix",
-    link=" https://docs.aws.amazon.com/sagemaker/latest/dg/generative-ai-inference-recommendations-get-started.html",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/generative-ai-inference-recommendations-get-started.html",
 )
 def _model_is_in_s3(request: RecommendationRequest) -> Iterator[Finding]:
     model, example = request.model, 'Model.s3("s3://my-bucket/models/llama/")'

@@ -146,7 +146,7 @@ def _is_zone(name: str) -> bool:
     "OPT085",
     title="Steps follow each other",
     reason="each value of the metric has to lead to one step, and the way out must not meet the way in",
-    link=" https://docs.aws.amazon.com/autoscaling/application/APIReference/API_StepScalingPolicyConfiguration.html",
+    link="https://docs.aws.amazon.com/autoscaling/application/APIReference/API_StepScalingPolicyConfiguration.html",
 )
 def _steps_follow_each_other(scaling: Scaling) -> Iterator[Finding]:
     for request in scaling.steps:
