@@ -24,7 +24,7 @@ from .constructs.endpoint.options import (
 )
 from .constructs.endpoint.update_policy import UpdatePolicy as UpdatePolicy
 from .constructs.evaluation.endpoint_evaluation import EndpointEvaluation as EndpointEvaluation
-from .constructs.monitoring.dashboard_evaluation import EvaluatedModel as EvaluatedModel
+from .constructs.monitoring.endpoint_dashboard import EvaluatedModel as EvaluatedModel
 from .constructs.monitoring.endpoint_alarms import EndpointAlarms as EndpointAlarms
 from .constructs.monitoring.endpoint_dashboard import EndpointDashboard as EndpointDashboard
 from .constructs.monitoring.fleet_dashboard import (

@@ -42,9 +42,8 @@ from .benchmark_jobs import workload_config_name
 from .evaluation_service import EvaluationService
 
 if TYPE_CHECKING:
-    from constructs_optim.constructs.monitoring.dashboard_evaluation import EvaluatedModel
     from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
-    from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
+    from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard, EvaluatedModel
 
 _TYPE = "Custom::EndpointEvaluation"
 _DEFAULT_WAIT_SECONDS = 4 * 60 * 60
