@@ -54,14 +54,16 @@ def issued_at(response_url: str) -> int:
     return int(date.replace(tzinfo=dt.UTC).timestamp())
 
 
+def account_and_region(event: Event) -> tuple[str, str]:
+    """The account and region of the stack."""
+    region, account = event["StackId"].split(":")[3:5]
+    return account, region
+
+
 def respond(
-    event: Event,
-    *,
-    physical_id: str,
-    failure: str | None = None,
-    data: Mapping[str, str] | None = None,
+    event: Event, *, physical_id: str, failure: str | None = None, data: Mapping[str, str] | None = None
 ) -> None:
-    """Answer a custom resource event: success, or FAILED with ``failure`` as the reason users see."""
+    """Respond to a custom resource event: success, or FAILED with ``failure`` as the reason users see."""
     _put(
         event["ResponseURL"],
         {
@@ -77,7 +79,7 @@ def respond(
 
 
 def signal(handle: str, *, failure: str | None = None, data: str = "") -> None:
-    """Signal a wait condition. A handle that is gone (its stack was deleted) is no error: nobody waits any more."""
+    """Signal a wait condition. A handle whose stack was deleted is no error."""
     body = {
         "Status": "SUCCESS" if failure is None else "FAILURE",
         "Reason": redacted(failure or "the artifact is ready"),

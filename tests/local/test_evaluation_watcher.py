@@ -17,8 +17,8 @@ import pytest
 from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.handlers import evaluation_handler, evaluation_watcher
-from constructs_optim.runtime.requests.evaluation_properties import EvaluationRequest
 from constructs_optim.runtime.requests.fields import validate
+from constructs_optim.runtime.requests.run_properties import EvaluationRequest
 from constructs_optim.runtime.store.run_records import EvaluationRecords, run_job_name
 from constructs_optim_local.cloud import LocalCloud
 

@@ -11,7 +11,7 @@ from constructs_optim.recipe.evaluation.requirements import QualityRequirement
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.evaluation.completions import completion_text, read_prompts
 from constructs_optim.runtime.evaluation.gate import CompletionComparison, compare, misses
-from constructs_optim.runtime.requests.evaluation_properties import Comparison, Gate, Limit, Quality
+from constructs_optim.runtime.requests.run_properties import Comparison, Gate, Limit, Quality
 
 TTFT = Limit(formula="time_to_first_token_p99", title="Time to first token, p99", unit="ms", at_most=500.0)
 THROUGHPUT = Limit(formula="output_tokens_per_second", title="Output tokens/s", at_least=100.0)

@@ -18,14 +18,13 @@ from botocore.exceptions import ClientError
 from ..aws import client
 from ..documents import is_list, is_object, nested
 from ..errors import DeploymentError, code_of
-from ..requests.evaluation_properties import EvaluationRequest, Quality
+from ..requests.run_properties import EvaluationRequest, Quality
 from ..store.json_records import lacks
 from ..store.run_records import EvaluationRecords
 from ..telemetry import log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
-    from mypy_boto3_s3.client import S3Client
     from mypy_boto3_sagemaker_runtime.client import SageMakerRuntimeClient
     from mypy_boto3_sagemaker_runtime.type_defs import InvokeEndpointInputTypeDef
 
@@ -125,11 +124,6 @@ def completion_text(body: object) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def prompts_content(s3: S3Client, bucket: str, name: str) -> bytes:
-    """The prompts file, as far as one may be large."""
-    return s3.get_object(Bucket=bucket, Key=name)["Body"].read(_LARGEST_PROMPTS)
-
-
 def complete_prompts(request: EvaluationRequest, records: EvaluationRecords, run: str, context: LambdaContext) -> bool:
     """Send as many prompts as there is time for; whether all have a completion.
 
@@ -159,10 +153,11 @@ def complete_prompts(request: EvaluationRequest, records: EvaluationRecords, run
 
 def _content(quality: Quality) -> bytes:
     s3 = client("s3")
+    bucket, _, key = quality.prompts.removeprefix("s3://").partition("/")
     try:
-        return prompts_content(s3, quality.bucket, quality.key)
+        return s3.get_object(Bucket=bucket, Key=key)["Body"].read(_LARGEST_PROMPTS)
     except ClientError as error:
-        if code_of(error) != "NoSuchBucket" and not lacks(s3, quality.bucket, quality.key, error):
+        if code_of(error) != "NoSuchBucket" and not lacks(s3, bucket, key, error):
             raise
         raise DeploymentError(
             f"there is no file {quality.prompts}, which the prompts of the gate are read from"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..documents import object_in
-from ..requests.evaluation_properties import EvaluationRequest
+from ..requests.run_properties import EvaluationRequest
 from .benchmark_output import Level
 from .evaluated_fleet import Fleet
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..requests.evaluation_properties import EvaluationRequest, Gate, Limit, Quality
+from ..requests.run_properties import EvaluationRequest, Gate, Limit, Quality
 from ..store.run_records import EvaluationRecords
 from .formula import calculate
 

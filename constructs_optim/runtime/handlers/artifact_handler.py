@@ -14,13 +14,13 @@ import contextlib
 import datetime as dt
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ..aws import client
 from ..cloudformation import Event, issued_at
-from ..custom_resource import handle
+from ..custom_resource import custom_resource
 from ..documents import failed_request, list_in, nested, object_in
 from ..errors import DeploymentError, Superseded, code_of
 from ..jobs.artifact_jobs import KINDS
@@ -37,10 +37,7 @@ from ..store.owner_records import (
     OwnerRecord,
     OwnerRecords,
 )
-from ..telemetry import entry_point, log
-
-if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
+from ..telemetry import log
 
 # What another program wrote is quoted this far: the reason of a failure has room for 1,024 characters.
 _QUOTED = 320
@@ -48,12 +45,6 @@ _DEPLOY_ITS_MAKER = (
     "deploy the stack that makes it again, which runs another job, and this one when that has ended. A stack that did "
     "not wait for its job needs a change to be deployed: give the job another max_runtime"
 )
-
-
-@entry_point
-def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets a response."""
-    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
@@ -245,3 +236,6 @@ def _described(description: Mapping[str, object]) -> str:
 
 def _quoted(text: str) -> str:
     return text if len(text) <= _QUOTED else f"{text[: _QUOTED - 3]}..."
+
+
+handler = custom_resource(ensure=_ensure, delete=_delete)

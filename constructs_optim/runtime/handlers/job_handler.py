@@ -25,31 +25,23 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ..aws import client
 from ..cloudformation import Event, issued_at, signal
-from ..custom_resource import handle
+from ..custom_resource import custom_resource
 from ..documents import failed_request, is_artifact_key, object_in
 from ..errors import DeploymentError, Superseded, code_of, message_of
 from ..jobs.artifact_jobs import KINDS
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
 from ..jobs.signals import artifact_data
 from ..jobs.source import ResolvedSource, resolve, with_reads
-from ..jobs.watching import deadline, start_watching
+from ..jobs.watching import start_watching
 from ..requests.fields import validate
 from ..requests.properties import ArtifactSource, HubSource, JobProperties, S3Source, StoreProperties
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
 from ..store.json_records import NewerRecord
-from ..store.owner_records import (
-    APPLIED,
-    CONFIRMED,
-    LEAVING,
-    Owner,
-    OwnerRecord,
-    OwnerRecords,
-)
-from ..telemetry import Counted, entry_point, log
+from ..store.owner_records import APPLIED, CONFIRMED, LEAVING, Owner, OwnerRecord, OwnerRecords
+from ..telemetry import Counted, log
 
 if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
     from mypy_boto3_cloudformation.client import CloudFormationClient
 
 _MOST_ATTEMPTS = 50
@@ -63,14 +55,8 @@ _REJOIN_ATTEMPTS = 6
 _DECISIVE = ("RecipeKey", "Source", "Reads", "Bucket", "WaitHandle")
 
 
-@entry_point
-def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets a response."""
-    handle(event, context, ensure=_ensure, delete=_delete)
-
-
 class _Deployment:
-    """One resource's request, and what it is carried out with."""
+    """One resource's request, with its clients and records."""
 
     def __init__(self, event: Event, wanted: StoreProperties) -> None:
         self.event = event
@@ -174,8 +160,7 @@ class _Deployment:
         """Give stopped jobs the time to end before CloudFormation goes on.
 
         It deletes their role next, without which a training job cannot write its checkpoint, and their security
-        groups, which cannot be deleted while a job uses them. What was to be done is done by now, so that whatever
-        goes wrong here fails nothing.
+        groups, which cannot be deleted while a job uses them. A failure here fails nothing.
         """
         until = time.monotonic() + _STOPPING_SECONDS
         for name in self.stopped:
@@ -199,16 +184,11 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         deployment.make_up_for_earlier_tries()
         raise
     try:
-        attributes = _make(deployment, key, wanted, source)
-        record = deployment.records.settle(
-            deployment.owner,
-            deployment.request,
-            key,
-            properties=digest,
-            before=event.get("PhysicalResourceId"),
-        )
+        job, uri = _make(deployment, key, wanted, source)
+        before = event.get("PhysicalResourceId")
+        record = deployment.records.settle(deployment.owner, deployment.request, key, properties=digest, before=before)
     except Exception:
-        # What cannot be given up now is given up by CloudFormation's next request for the resource.
+        # CloudFormation's next request for the resource gives up what cannot be given up now.
         with contextlib.suppress(ClientError, BotoCoreError, DeploymentError):
             deployment.undo(key)
         raise
@@ -216,31 +196,36 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     # from a deletion that failed and that CloudFormation has forgotten.
     for stale in sorted(record.keys_in(LEAVING)):
         deployment.abandon(stale)
-    return key, attributes
+    return key, {"ArtifactKey": key, "JobName": job, "ModelDataUri": uri, **source.timeout_attributes}
 
 
-def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: ResolvedSource) -> dict[str, str]:
-    """Claim the artifact, and start or join what makes it where it is not there."""
+def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: ResolvedSource) -> tuple[str, str]:
+    """Claim the artifact, and start or join its job where it is not there; the job's name and the artifact's URI."""
     store, event = deployment.store, deployment.event
-    claim = store.join(
-        key,
-        deployment.owner,
-        due=_due(wanted),
-        source={"identity": source.identity},
-        description=wanted.description,
-    )
+    identity = {"identity": source.identity}
+    claim = store.join(key, deployment.owner, due=_due(wanted), source=identity, description=wanted.description)
     manifest = store.manifest(key, claim.attempt)
     if manifest is not None:
         check_manifest(store, key, manifest, repositories=wanted.serving_repositories)
         log(Counted.artifact_reused, artifact_key=key)
         if wanted.wait_handle:
             signal(wanted.wait_handle, data=artifact_data(manifest))
-        return _attributes(key, manifest["job_name"], manifest["model_data_uri"], source)
+        return manifest["job_name"], manifest["model_data_uri"]
     claim = _start(deployment, claim, wanted, source)
-    _watch(event, wanted, claim)
+    # Once for each event: a repeated event finds the execution that it started before.
+    once = hashlib.sha256(f"{event['StackId']}{event['RequestId']}".encode()).hexdigest()[:32]
+    document = {
+        "Kind": wanted.job_kind,
+        "Bucket": wanted.bucket,
+        "KmsKeyArn": wanted.kms_key_arn,
+        "ArtifactKey": key,
+        "Attempt": claim.attempt,
+        "ServingRepositories": wanted.serving_repositories,
+        "Account": deployment.owner.account,
+    }
+    start_watching(wanted, f"{key[:32]}-{once}", document)
     name = job_name(wanted.bucket, key, claim.attempt)
-    uri = deployment.made_by.artifact_uri(store.model_uri(key, claim.attempt), name)
-    return _attributes(key, name, uri, source)
+    return name, deployment.made_by.artifact_uri(store.model_uri(key, claim.attempt), name)
 
 
 def _source(deployment: _Deployment, wanted: JobProperties, *, is_needed: bool) -> ResolvedSource:
@@ -263,7 +248,7 @@ def _digest(properties: Mapping[str, object]) -> str:
 def _kept(event: Event, wanted: JobProperties, record: OwnerRecord, digest: str) -> str | None:
     """The artifact that an update brings back, or does not touch; None for one of a new recipe, source or wait handle.
 
-    A rollback brings back properties that were carried out before. The model's files may be others by now, and the
+    A rollback brings back properties that were applied before. The model's files may be others by now, and the
     endpoint serves what was made of those before.
     """
     pinned = not wanted.reads and (
@@ -349,27 +334,6 @@ def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: 
     return bool(store.files(uri))
 
 
-def _watch(event: Event, wanted: JobProperties, claim: Claim) -> None:
-    """Start the watcher, once for each event: a repeated event finds the execution it started before."""
-    once = hashlib.sha256(f"{event['StackId']}{event['RequestId']}".encode()).hexdigest()[:32]
-    start_watching(
-        client("stepfunctions"),
-        wanted.state_machine_arn,
-        f"{claim.artifact_key[:32]}-{once}",
-        {
-            "Kind": wanted.job_kind,
-            "Bucket": wanted.bucket,
-            "KmsKeyArn": wanted.kms_key_arn,
-            "ArtifactKey": claim.artifact_key,
-            "Attempt": claim.attempt,
-            "ServingRepositories": wanted.serving_repositories,
-            "Account": Owner(event["StackId"], event["LogicalResourceId"]).account,
-            "Deadline": deadline(wanted.wait_seconds),
-            "WaitHandle": wanted.wait_handle,
-        },
-    )
-
-
 def _delete(event: Event) -> None:
     deployment = _Deployment(event, validate(StoreProperties, event["ResourceProperties"]))
     physical_id = event.get("PhysicalResourceId")
@@ -393,31 +357,18 @@ def _delete(event: Event) -> None:
                 deployment.jobs.stop_all(deployment.store.bucket, str(physical_id))
         elif failed_request(physical_id) is None or deployment.records.may_refer(deployment.owner):
             raise
-        # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
-
-
-def _attributes(key: str, job: str, model_data_uri: str, source: ResolvedSource) -> dict[str, str]:
-    return {"ArtifactKey": key, "JobName": job, "ModelDataUri": model_data_uri, **source.timeout_attributes}
+        # Otherwise the creation failed before it referred to anything, maybe for the same reason.
 
 
 def _gone(owners: Iterable[Owner], asking: Owner, cloudformation: CloudFormationClient) -> frozenset[Owner]:
     """Those of ``owners`` whose stack does not exist any more.
 
-    Only stacks of the asking one's own account and region can be looked up; an owner that cannot be, or about which
-    CloudFormation gives no clear answer, counts as there.
+    Only stacks of the same account and region can be looked up; an owner that cannot be, or about which CloudFormation
+    gives no clear answer, counts as there.
     """
-    return frozenset(
-        owner
-        for owner in owners
-        if owner.stack_id != asking.stack_id
-        and _account_and_region(owner) == _account_and_region(asking)
-        and _is_gone(owner.stack_id, cloudformation)
-    )
-
-
-def _account_and_region(owner: Owner) -> list[str]:
-    """Partition, region and account of the stack."""
-    return owner.stack_id.split(":")[:5]
+    region = asking.stack_id.split(":")[:5]
+    near = (owner for owner in owners if owner.stack_id != asking.stack_id and owner.stack_id.split(":")[:5] == region)
+    return frozenset(owner for owner in near if _is_gone(owner.stack_id, cloudformation))
 
 
 def _is_gone(stack_id: str, cloudformation: CloudFormationClient) -> bool:
@@ -428,3 +379,6 @@ def _is_gone(stack_id: str, cloudformation: CloudFormationClient) -> bool:
     except BotoCoreError:
         return False
     return all(stack["StackStatus"] == "DELETE_COMPLETE" for stack in stacks)
+
+
+handler = custom_resource(ensure=_ensure, delete=_delete)

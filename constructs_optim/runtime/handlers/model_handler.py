@@ -17,27 +17,20 @@ from botocore.exceptions import ClientError
 
 from ..aws import client
 from ..cloudformation import Event
-from ..custom_resource import handle
+from ..custom_resource import custom_resource
 from ..errors import DeploymentError, message_of
 from ..jobs.source import ResolvedSource, hub_document, resolve
 from ..requests.fields import Tag, validate
 from ..requests.properties import HubSource, ModelProperties
-from ..telemetry import Counted, entry_point, log
+from ..telemetry import Counted, log
 
 if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
     from botocore.paginate import PageIterator
     from mypy_boto3_sagemaker.client import SageMakerClient
     from mypy_boto3_sagemaker.type_defs import ListTagsOutputTypeDef
 
 NAME_PREFIX = "optim-"
 _NAME_LENGTH = 63
-
-
-@entry_point
-def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets a response."""
-    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
@@ -147,3 +140,6 @@ def _delete_model(sagemaker: SageMakerClient, name: str) -> None:
     except ClientError as error:
         if "could not find" not in message_of(error).lower():
             raise
+
+
+handler = custom_resource(ensure=_ensure, delete=_delete)
