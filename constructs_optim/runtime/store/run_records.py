@@ -1,24 +1,24 @@
-"""What the store keeps of evaluations and recommendations, and of the runs of each.
+"""The store's records of evaluations and recommendations, and of the runs of each.
 
 ::
 
-    evaluations/<key>/current.json              which run counts, whether it was let through, and what was missed
+    evaluations/<key>/current.json              which run counts, whether it was accepted, and its misses
     evaluations/<key>/result.json               its measurements
     evaluations/<key>/given_up.json             when the last stack that wanted it gave it up
     evaluations/<key>/runs/<run>/run.json       that the run has begun
     evaluations/<key>/runs/<run>/output/...     what the benchmark job wrote
     evaluations/<key>/runs/<run>/result.json    the run's measurements
-    evaluations/<key>/runs/<run>/report.md      the same for people
+    evaluations/<key>/runs/<run>/report.md      the same as a page
     evaluations/<key>/runs/<run>/answers.json   completions of the prompts of the quality gate
 
-    recommendations/<key>/result.json             the newest result, for whoever asks the same again
+    recommendations/<key>/result.json             the newest result, for the next request of the same
     recommendations/<key>/given_up/<owner>.json   when that resource of a stack gave it up
     recommendations/<key>/runs/<run>/run.json     that the run has begun, and what the model's files were
     recommendations/<key>/runs/<run>/output/...   what the recommendation job wrote
     recommendations/<key>/runs/<run>/result.json  the run's own result
 
-Results are shared by all that ask the same. A recommendation's runs are not: one is stopped with the resource that
-began it, whose name begins the run's.
+Results are shared by equal requests. A recommendation's runs are not: one is stopped with the resource that began it,
+whose name begins the run's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHORT, _OWNER_DIGITS = 24, 8
 
 
 def run_of(*parts: str) -> str:
-    """The name of a run, the same each time the same request is carried out."""
+    """The name of a run, the same each time the same request is handled."""
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
@@ -49,7 +49,7 @@ def run_job_name(key: str, run: str) -> str:
 
 
 def owner_of(stack_id: str, logical_id: str) -> str:
-    """What the runs of one resource of a stack have in common: 8 hexadecimal digits."""
+    """The 8 hexadecimal digits that the names of a resource's runs begin with."""
     return hashlib.sha256(f"{stack_id}\n{logical_id}".encode()).hexdigest()[:_OWNER_DIGITS]
 
 
@@ -62,23 +62,23 @@ class RunRecords:
     """The records of what has one key. Every method may be repeated."""
 
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, kind: str, key: str) -> None:
-        """Prepare to read and write below ``<kind>/<key>/``."""
         self._s3 = s3
         self.bucket: str = bucket
         self.key: str = key
         self._prefix = f"{kind}/{key}/"
         self._records = JsonRecords(s3, bucket, kms_key_arn)
+        self._given_up = f"{self._prefix}given_up.json"
 
     def output_uri(self, run: str) -> str:
-        """Where a run's job writes: an ``s3://`` prefix that ends in a slash."""
+        """The ``s3://`` prefix that a run's job writes below; it ends in a slash."""
         return f"s3://{self.bucket}/{self._of(run)}"
 
     def give_up(self, issued: int) -> None:
-        """Whatever was asked for by then is not wanted any more; ``issued`` in seconds since 1970."""
+        """Give up all requests up to ``issued``, in seconds since 1970."""
         self._records.swap(self._given_up, lambda before: {"issued": max(issued, (before or {}).get("issued", 0))})
 
     def is_given_up(self, issued: int) -> bool:
-        """Whether what was asked for then is not wanted any more."""
+        """Whether a request of that time was given up."""
         return (self._records.read(self._given_up) or {}).get("issued", -1) >= issued
 
     def begin(self, run: str, job: str, **more: str) -> None:
@@ -86,7 +86,7 @@ class RunRecords:
         self._records.write(f"{self._of(run)}run.json", {"schema": 1, "job_name": job, **more})
 
     def begun(self, run: str) -> Record | None:
-        """What :meth:`begin` wrote down."""
+        """The record of :meth:`begin`."""
         return self._records.read(f"{self._of(run)}run.json")
 
     def runs(self) -> list[str]:
@@ -97,12 +97,12 @@ class RunRecords:
         return [folder.get("Prefix", "").split("/")[-2] for page in pages for folder in page.get("CommonPrefixes", ())]
 
     def run_result(self, run: str) -> Record | None:
-        """What came of a run; None while nothing has."""
+        """The result of a run; None while there is none."""
         return self._records.read(f"{self._of(run)}result.json")
 
-    @property
-    def _given_up(self) -> str:
-        return f"{self._prefix}given_up.json"
+    def result(self) -> Record | None:
+        """The result that counts: of an evaluation that of its current run, of a recommendation the newest."""
+        return self._records.read(f"{self._prefix}result.json")
 
     def _of(self, run: str) -> str:
         return f"{self._prefix}runs/{run}/"
@@ -112,38 +112,29 @@ class EvaluationRecords(RunRecords):
     """The records of one evaluation. Every method may be repeated."""
 
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, key: str) -> None:
-        """Prepare to read and write below ``evaluations/<key>/``."""
         super().__init__(s3, bucket, kms_key_arn, "evaluations", key)
         self._encryption = encryption(kms_key_arn)
 
     def open_output(self, location: str, path: str) -> StreamingBody:
-        """A file of a job's output, to be read from its beginning.
-
-        Args:
-            location: the output location in the job's description, which is below the one that was asked for.
-            path: of the file below that.
+        """The file ``path`` below a job's output location, to be read from its beginning.
 
         Raises:
             DeploymentError: where there is no such file.
         """
-        prefix = location.removeprefix(f"s3://{self.bucket}/").rstrip("/")
+        key = f"{location.removeprefix(f's3://{self.bucket}/').rstrip('/')}/{path}"
         try:
-            return self._s3.get_object(Bucket=self.bucket, Key=f"{prefix}/{path}")["Body"]
+            return self._s3.get_object(Bucket=self.bucket, Key=key)["Body"]
         except ClientError as error:
-            if not lacks(self._s3, self.bucket, f"{prefix}/{path}", error):
+            if not lacks(self._s3, self.bucket, key, error):
                 raise
-            raise DeploymentError(f"the benchmark job wrote nothing to s3://{self.bucket}/{prefix}/{path}") from error
+            raise DeploymentError(f"the benchmark job wrote nothing to s3://{self.bucket}/{key}") from error
 
     def current(self) -> Record | None:
-        """Which run counts; None where none has ended."""
+        """The decision on the run that counts; None where none has ended."""
         return self._records.read(f"{self._prefix}current.json")
 
-    def result(self) -> Record | None:
-        """The measurements of the run that counts."""
-        return self._records.read(f"{self._prefix}result.json")
-
     def decide(self, decision: Record) -> None:
-        """Write down which run counts, and what came of it."""
+        """Write down which run counts, and the decision."""
         self._records.write(f"{self._prefix}current.json", {"schema": 1, **decision})
 
     def finish(self, run: str, result: Record, report: str) -> None:
@@ -168,35 +159,23 @@ class EvaluationRecords(RunRecords):
 
 
 class RecommendationRecords(RunRecords):
-    """The records of what is asked under one key, as one owner sees them. Every method may be repeated."""
+    """The records of one request for recommendations, as one owner sees them. Every method may be repeated."""
 
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, key: str, owner: str) -> None:
-        """Prepare to read and write below ``recommendations/<key>/``."""
         super().__init__(s3, bucket, kms_key_arn, "recommendations", key)
         self.owner = owner
-
-    @property
-    def result_uri(self) -> str:
-        """Where the result is, or will be."""
-        return f"s3://{self.bucket}/{self._prefix}result.json"
+        self.result_uri: str = f"s3://{bucket}/{self._prefix}result.json"
+        self._given_up = f"{self._prefix}given_up/{owner}.json"
 
     def output_uri(self, run: str) -> str:
-        """Where a run's job writes: an ``s3://`` prefix that ends in a slash, apart from the records."""
+        """The ``s3://`` prefix that a run's job writes below, apart from the records; it ends in a slash."""
         return f"{super().output_uri(run)}output/"
 
     def runs(self) -> list[str]:
         """The owner's runs that have begun."""
         return [run for run in super().runs() if owner_in(run) == self.owner]
 
-    def result(self) -> Record | None:
-        """The newest result."""
-        return self._records.read(f"{self._prefix}result.json")
-
     def finish(self, run: str, result: Record) -> None:
         """Keep a run's result, as the newest as well."""
         self._records.write(f"{self._of(run)}result.json", result)
         self._records.write(f"{self._prefix}result.json", result)
-
-    @property
-    def _given_up(self) -> str:
-        return f"{self._prefix}given_up/{self.owner}.json"
