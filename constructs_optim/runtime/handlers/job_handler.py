@@ -8,8 +8,8 @@ The order of the steps is what makes every one of them repeatable: the request i
 before it is claimed, the claim before the job, the watcher last (docs/reliability.md).
 
 The owner's record says which artifacts the owner wants, and their claims follow. Requests overtake one another, so
-whoever takes an owner off a claim reads the record again afterwards, and puts it back where a later request has come
-back to the artifact.
+whoever takes an owner off a claim reads the record again afterwards, and puts the owner back where a later request has
+come back to the artifact.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ class _Deployment:
             gives_up=gives_up,
         )
 
-    def check_request(self, key: str, wanted: JobProperties, source: ResolvedSource) -> None:
-        """Refuse a request that SageMaker would refuse, before anything is written about it."""
-        name, output = job_name(self.store.bucket, key, 1), self.store.model_uri(key, 1)
-        self.jobs.check(self.made_by.request(name, key, output, wanted, source, self.store))
+    def job_request(self, key: str, attempt: int, wanted: JobProperties, source: ResolvedSource) -> dict[str, object]:
+        """The body of the operation that creates an attempt's job."""
+        name, output = job_name(self.store.bucket, key, attempt), self.store.model_uri(key, attempt)
+        return self.made_by.request(name, key, output, wanted, source, self.store)
 
     def abandon(self, key: str) -> None:
         """Give up the owner's interest in an artifact that its record does not want any more.
@@ -107,7 +107,7 @@ class _Deployment:
     def _agreed(self, key: str) -> Claim | None:
         """Make the claim agree with the owner's record; the claim that the owner has left, or None.
 
-        A later request may come back to the artifact between the look at the record and the change of the claim, where
+        A later request may come back to the artifact between the read of the record and the change of the claim, where
         it finds its owner still. So the record is read again after every change, and the job released only then.
         """
         wanted = self._is_wanted(key)
@@ -178,7 +178,8 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         kept = _kept(event, wanted, record, digest)
         source = _source(deployment, wanted, is_needed=kept is None)
         key = kept or artifact_key(wanted.recipe_key, source.identity)
-        deployment.check_request(key, wanted, source)
+        # Refused here is what SageMaker would refuse, before anything is written about it.
+        deployment.jobs.check(deployment.job_request(key, 1, wanted, source))
         key = deployment.records.refer(deployment.owner, deployment.request, key).chosen[deployment.request]
     except Superseded:
         deployment.make_up_for_earlier_tries()
@@ -240,7 +241,7 @@ def _source(deployment: _Deployment, wanted: JobProperties, *, is_needed: bool) 
 
 
 def _digest(properties: Mapping[str, object]) -> str:
-    """What the artifact follows from, in 32 characters."""
+    """A digest of the properties that decide the artifact."""
     decisive = json.dumps([properties.get(name) for name in _DECISIVE], sort_keys=True)
     return hashlib.sha256(decisive.encode()).hexdigest()[:32]
 
@@ -266,7 +267,12 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
     store, jobs, account = deployment.store, deployment.jobs, deployment.owner.account
     key = claim.artifact_key
     if artifact_key(wanted.recipe_key, source.identity) != key:
-        return _left_as_it_is(deployment, claim)
+        # It cannot be made again: the model's files have changed since it was claimed.
+        kept = key in deployment.records.get(deployment.owner).keys_in(APPLIED, CONFIRMED)
+        if not kept and claim.made_in(account) and not jobs.describe(job_name(wanted.bucket, key, claim.attempt)):
+            raise DeploymentError("the model's files have changed while they were deployed; deploy again")
+        log("unchanged", artifact_key=key, attempt=claim.attempt)
+        return claim
     for _ in range(_MOST_ATTEMPTS):
         if not claim.made_in(account):
             if not claim.failure and (not claim.due or time.time() < claim.due):
@@ -283,7 +289,7 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
                 jobs.stop(job_name(wanted.bucket, key, claim.attempt - 1))
             # Creating it may have been held up for long, and nobody would own the job of a request that is over.
             deployment.records.check_latest(deployment.owner, deployment.request)
-            if jobs.create(deployment.made_by.request(name, key, output, wanted, source, store)):
+            if jobs.create(deployment.job_request(key, claim.attempt, wanted, source)):
                 log(Counted.job_created, job_name=name, artifact_key=key)
                 return claim
             continue
@@ -297,20 +303,6 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
     )
 
 
-def _left_as_it_is(deployment: _Deployment, claim: Claim) -> Claim:
-    """The claim of an artifact that cannot be made again: the model's files have changed since it was claimed."""
-    name = job_name(deployment.store.bucket, claim.artifact_key, claim.attempt)
-    kept = deployment.records.get(deployment.owner).keys_in(APPLIED, CONFIRMED)
-    if (
-        claim.artifact_key not in kept
-        and claim.made_in(deployment.owner.account)
-        and not deployment.jobs.describe(name)
-    ):
-        raise DeploymentError("the model's files have changed while they were deployed; deploy again")
-    log("unchanged", artifact_key=claim.artifact_key, attempt=claim.attempt)
-    return claim
-
-
 def _due(wanted: JobProperties) -> int:
     """When a job that starts now must have ended: its longest runtime, and an hour for waiting and stopping."""
     limits = object_in(wanted.request.get("StoppingCondition")).values()
@@ -320,7 +312,7 @@ def _due(wanted: JobProperties) -> int:
 
 
 def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: str, output: str) -> bool:
-    """Whether a job of the name makes or has made the artifact, and nothing of it was taken away since."""
+    """Whether a job of the name makes or has made the artifact, all of which is still there."""
     store, made_by = deployment.store, deployment.made_by
     if made_by.output(job).rstrip("/") != output.rstrip("/"):
         return False
