@@ -20,7 +20,7 @@ from ..documents import is_list, is_object, nested, object_in
 from ..errors import DeploymentError, code_of
 from ..requests.run_properties import EvaluationRequest
 from ..store.json_records import lacks
-from ..store.run_records import EvaluationRecords
+from ..store.run_records import COMPLETIONS, RunRecords
 from ..telemetry import log
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def completion_text(body: object) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def complete_prompts(request: EvaluationRequest, records: EvaluationRecords, run: str, context: LambdaContext) -> bool:
+def complete_prompts(request: EvaluationRequest, records: RunRecords, run: str, context: LambdaContext) -> bool:
     """Send as many prompts as there is time for; whether all have a completion.
 
     Raises:
@@ -126,7 +126,7 @@ def complete_prompts(request: EvaluationRequest, records: EvaluationRecords, run
     quality = request.gate.quality if request.gate is not None else None
     if quality is None:
         return True
-    kept = records.completions(run)
+    kept = records.read(COMPLETIONS, run)
     if kept is not None and len(kept["answers"]) == len(kept["references"]):
         return True
     content = _read(quality.prompts)
@@ -137,8 +137,8 @@ def complete_prompts(request: EvaluationRequest, records: EvaluationRecords, run
     while len(completions) < len(prompts) and context.get_remaining_time_in_millis() > _ROOM_MILLISECONDS:
         completions.append(complete(request, prompts[len(completions)]))
     references = [prompt.reference for prompt in prompts]
-    written = {"schema": 1, "answers": completions, "references": references, "prompts_digest": digest}
-    records.write_completions(run, written)
+    written = {"answers": completions, "references": references, "prompts_digest": digest}
+    records.write(COMPLETIONS, written, run)
     log("completed prompts", prompts=len(prompts), completions=len(completions))
     return len(completions) == len(prompts)
 

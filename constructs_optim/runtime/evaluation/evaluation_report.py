@@ -39,7 +39,6 @@ def result(
         price["source"] = evaluated.price_source
     component = request.inference_component_name
     return {
-        "schema": 1,
         "subject": {
             "label": request.label,
             "endpoint_name": request.endpoint_name,

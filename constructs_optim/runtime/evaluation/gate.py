@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..requests.run_properties import EvaluationRequest, Gate, Limit, Quality
-from ..store.run_records import EvaluationRecords
+from ..store.run_records import COMPLETIONS, CURRENT, RESULT, RunRecords
 from .formula import calculate
 
 _NEXT_STEP = "Next: keep the recipe that was in service, or change requirements and recipe, and deploy again"
@@ -137,11 +137,9 @@ def _users(users: int) -> str:
 class Verdict:
     """Judges the run of an evaluation that counts; ``before`` has the records of what it replaces, if anything."""
 
-    def __init__(
-        self, request: EvaluationRequest, records: EvaluationRecords, before: EvaluationRecords | None
-    ) -> None:
+    def __init__(self, request: EvaluationRequest, records: RunRecords, before: RunRecords | None) -> None:
         self._request, self._records = request, records
-        decision = before.current() if before is not None else None
+        decision = before.read(CURRENT) if before is not None else None
         # What was not let through is no measure for what comes after it.
         self._before = before if decision is not None and decision.get("accepted") else None
         self._decision_before = decision or {}
@@ -151,18 +149,17 @@ class Verdict:
         gate = self._request.gate
         if gate is None:
             return []
-        result = self._records.run_result(run)
-        earlier = self._before.result() if self._before is not None else None
+        result = self._records.read(RESULT, run)
+        earlier = self._before.read(RESULT) if self._before is not None else None
         return misses(gate, _values(result), _values(earlier), self._compared(run))
 
     def refusal(self, found: list[str]) -> str | None:
         """The stack's reason; None where nothing is missed."""
         if not found:
             return None
-        return (
-            f"{self._request.label} does not meet its requirements: {'; '.join(found)}. Report: "
-            f"s3://{self._records.bucket}/evaluations/{self._records.key}/. {_NEXT_STEP}"
-        )
+        missed = "; ".join(found)
+        report = f"Report: {self._records.uri()}. {_NEXT_STEP}"
+        return f"{self._request.label} does not meet its requirements: {missed}. {report}"
 
     def decision(self, run: str, found: list[str]) -> dict[str, Any]:
         """The decision's record."""
@@ -175,13 +172,13 @@ class Verdict:
         }
 
     def _compared(self, run: str) -> CompletionComparison | None:
-        kept = self._records.completions(run)
+        kept = self._records.read(COMPLETIONS, run)
         if kept is None or self._request.gate is None or self._request.gate.quality is None:
             return None
         completions, references = kept["answers"], kept["references"]
         if any(reference is not None for reference in references):
             return compare(completions, references, same_weights=False, with_what="the reference completions")
-        earlier = self._before.completions(self._decision_before["run"]) if self._before else None
+        earlier = self._before.read(COMPLETIONS, self._decision_before["run"]) if self._before else None
         if earlier is None or earlier.get("prompts_digest") != kept["prompts_digest"]:
             # Nothing to compare with: all there is to require is that there are completions.
             return compare(completions, [], same_weights=False, with_what="nothing")

@@ -16,7 +16,7 @@ from ..jobs.sagemaker_jobs import BENCHMARK
 from ..jobs.watching import give_up_runs, start_watching
 from ..requests.fields import validate
 from ..requests.run_properties import EvaluationProperties, EvaluationRequest
-from ..store.run_records import EvaluationRecords, run_of
+from ..store.run_records import CURRENT, RESULT, RunRecords, run_of
 from ..telemetry import log
 
 
@@ -27,7 +27,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     physical_id = event.get("PhysicalResourceId")
     replaced = physical_id if is_artifact_key(physical_id) and physical_id != key else None
     records = _records(request, key)
-    decision = records.current()
+    decision = records.read(CURRENT)
     if decision is not None and decision["accepted"]:
         # What is served now was evaluated before: an update back to it, or other requirements. A rollback comes here as
         # well, and is not held up by any miss: its wait condition was met long ago.
@@ -47,7 +47,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         }
         if start_watching(wanted, f"{key[:32]}-{run}", document):
             log("evaluation started", evaluation=key, run=run)
-    return key, {"EvaluationKey": key, "ResultUri": f"s3://{request.bucket}/evaluations/{key}/result.json"}
+    return key, {"EvaluationKey": key, "ResultUri": records.uri(RESULT)}
 
 
 def _delete(event: Event) -> None:
@@ -58,8 +58,8 @@ def _delete(event: Event) -> None:
     give_up_runs(event, BENCHMARK, _records(request, key))
 
 
-def _records(request: EvaluationRequest, key: str) -> EvaluationRecords:
-    return EvaluationRecords(client("s3"), request.bucket, request.kms_key_arn, key)
+def _records(request: EvaluationRequest, key: str) -> RunRecords:
+    return RunRecords(client("s3"), "evaluations", request.bucket, request.kms_key_arn, key)
 
 
 handler = custom_resource(ensure=_ensure, delete=_delete)

@@ -23,7 +23,7 @@ from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
 from ..jobs.watching import DONE, Output, again, end, poll, send_signal
 from ..requests.fields import validate
 from ..requests.run_properties import EvaluationWatch
-from ..store.run_records import EvaluationRecords, run_job_name
+from ..store.run_records import CURRENT, RESULT, RUN, RunRecords, run_job_name
 from ..telemetry import Counted, entry_point, log
 
 if TYPE_CHECKING:
@@ -43,18 +43,18 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     if watch.error:
         return end(watch, failure=f"watching the evaluation of {request.label} failed: {watch.error}. Deploy again")
     region, account = context.invoked_function_arn.split(":")[3:5]
-    records = EvaluationRecords(client("s3"), request.bucket, request.kms_key_arn, request.key(account, region))
+    records = RunRecords(client("s3"), "evaluations", request.bucket, request.kms_key_arn, request.key(account, region))
     if records.is_given_up(watch.issued):
         return end(watch, failure=f"the evaluation of {request.label} was given up")
     try:
-        if records.run_result(watch.run) is None and (waiting := _measure(watch, records, region, context)):
+        if records.read(RESULT, watch.run) is None and (waiting := _measure(watch, records, region, context)):
             return waiting
         return _judge(watch, records)
     except DeploymentError as error:
         return end(watch, failure=f"the evaluation of {request.label} failed: {error}")
 
 
-def _measure(watch: EvaluationWatch, records: EvaluationRecords, region: str, context: LambdaContext) -> Output | None:
+def _measure(watch: EvaluationWatch, records: RunRecords, region: str, context: LambdaContext) -> Output | None:
     """Keep the results of the run; the output of a poll where there is something to wait for."""
     name, jobs, request = (
         run_job_name(records.key, watch.run),
@@ -76,20 +76,23 @@ def _measure(watch: EvaluationWatch, records: EvaluationRecords, region: str, co
         levels = [level.priced(evaluated.price_per_hour, request.discount) for level in levels]
     publish(request.dimensions, evaluated.artifact_key, levels, at=job.get("EndTime") or dt.datetime.now(dt.UTC))
     result = evaluation_report.result(request, evaluated, levels, job)
-    records.finish(watch.run, result, evaluation_report.markdown(result))
+    records.write_report(watch.run, evaluation_report.markdown(result))
+    records.write(RESULT, result)
+    # The run's own is written last: with it the run has ended.
+    records.write(RESULT, result, watch.run)
     return None
 
 
-def _create(watch: EvaluationWatch, records: EvaluationRecords, jobs: SageMakerJobs, name: str) -> Output:
+def _create(watch: EvaluationWatch, records: RunRecords, jobs: SageMakerJobs, name: str) -> Output:
     request, component = watch.request, watch.request.inference_component_name
-    records.begin(watch.run, name)
+    records.write(RUN, {"job_name": name}, watch.run)
     listed: dict[str, Any] = {"InferenceComponents": [{"Identifier": component}]} if component else {}
     try:
         jobs.create(
             {
                 "AIBenchmarkJobName": name,
                 "BenchmarkTarget": {"Endpoint": {"Identifier": request.endpoint_name, **listed}},
-                "OutputConfig": {"S3OutputLocation": records.output_uri(watch.run)},
+                "OutputConfig": {"S3OutputLocation": records.uri(run=watch.run)},
                 "AIWorkloadConfigIdentifier": request.workload_config_name,
                 "RoleArn": request.role_arn,
                 "Tags": request.tags,
@@ -109,18 +112,18 @@ def _create(watch: EvaluationWatch, records: EvaluationRecords, jobs: SageMakerJ
     return again(5)
 
 
-def _judge(watch: EvaluationWatch, records: EvaluationRecords) -> Output:
+def _judge(watch: EvaluationWatch, records: RunRecords) -> Output:
     request, replaced = watch.request, None
     if watch.before:
-        replaced = EvaluationRecords(client("s3"), request.bucket, request.kms_key_arn, watch.before)
+        replaced = RunRecords(client("s3"), "evaluations", request.bucket, request.kms_key_arn, watch.before)
     verdict = Verdict(request, records, replaced)
     misses = verdict.misses(watch.run)
-    decision = records.current()
+    decision = records.read(CURRENT)
     if watch.wait_handle or decision is None:
-        records.decide(verdict.decision(watch.run, misses))
+        records.write(CURRENT, verdict.decision(watch.run, misses))
     elif not misses:
         # A scheduled run: what is in service stays in service, and later ones are compared with it as it is now.
-        records.decide({**decision, "run": watch.run})
+        records.write(CURRENT, {**decision, "run": watch.run})
     log(Counted.evaluated, evaluation=records.key, run=watch.run, misses=len(misses))
     refusal = verdict.refusal(misses)
     if refusal is None:

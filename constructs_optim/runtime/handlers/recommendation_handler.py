@@ -20,7 +20,7 @@ from ..jobs.source import resolve
 from ..jobs.watching import give_up_runs, start_watching
 from ..requests.fields import validate
 from ..requests.run_properties import RecommendationProperties, RecommendationRequest
-from ..store.run_records import RecommendationRecords, owner_of, run_job_name, run_of
+from ..store.run_records import RESULT, RUN, RunRecords, owner_of, run_job_name, run_of
 from ..telemetry import Counted, log
 
 _NOT_HERE = (
@@ -32,7 +32,7 @@ _NOT_HERE = (
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = validate(RecommendationProperties, event["ResourceProperties"])
     records = _records(event, wanted.request, wanted.request.key(*account_and_region(event)))
-    result = records.result()
+    result = records.read(RESULT)
     # A resource keeps what it was signalled: its wait condition does not wait twice, so its stack would not notice.
     kept = event.get("PhysicalResourceId") == records.key
     fingerprint = None
@@ -45,12 +45,10 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         name = result["job"]["name"]
     else:
         name = _start(event, wanted, records, str(fingerprint), kept=kept)
-    return records.key, {"JobName": name, "RecommendationKey": records.key, "ResultUri": records.result_uri}
+    return records.key, {"JobName": name, "RecommendationKey": records.key, "ResultUri": records.uri(RESULT)}
 
 
-def _start(
-    event: Event, wanted: RecommendationProperties, records: RecommendationRecords, fingerprint: str, *, kept: bool
-) -> str:
+def _start(event: Event, wanted: RecommendationProperties, records: RunRecords, fingerprint: str, *, kept: bool) -> str:
     """Have a job and its watcher, once for each event: a repeated event finds what it started before."""
     jobs, issued = SageMakerJobs(client("sagemaker"), RECOMMENDATION), issued_at(event["ResponseURL"])
     if records.is_given_up(issued):
@@ -63,7 +61,7 @@ def _start(
     else:
         run = records.owner + of_event[: -len(records.owner)]
         name = run_job_name(records.key, run)
-        records.begin(run, name, fingerprint=fingerprint)
+        records.write(RUN, {"job_name": name, "fingerprint": fingerprint}, run)
         created = _create(wanted, records, run, jobs)
         log(Counted.job_created if created else Counted.job_attached, job_name=name)
         if records.is_given_up(issued):
@@ -74,14 +72,14 @@ def _start(
     return run_job_name(records.key, run)
 
 
-def _usable_run(records: RecommendationRecords, jobs: SageMakerJobs, fingerprint: str | None) -> tuple[str, str] | None:
+def _usable_run(records: RunRecords, jobs: SageMakerJobs, fingerprint: str | None) -> tuple[str, str] | None:
     """A run of this resource whose job still runs, or whose result nobody has read, with its files' fingerprint.
 
     Without it, a change of tags would pay for a second job beside the first. ``fingerprint`` is that of the files that
     it must be about; None for any.
     """
     for run in records.runs():
-        files = (records.begun(run) or {}).get("fingerprint")
+        files = (records.read(RUN, run) or {}).get("fingerprint")
         if not files or fingerprint not in (None, files):
             continue
         job = jobs.describe(run_job_name(records.key, run))
@@ -92,7 +90,7 @@ def _usable_run(records: RecommendationRecords, jobs: SageMakerJobs, fingerprint
     return None
 
 
-def _create(wanted: RecommendationProperties, records: RecommendationRecords, run: str, jobs: SageMakerJobs) -> bool:
+def _create(wanted: RecommendationProperties, records: RunRecords, run: str, jobs: SageMakerJobs) -> bool:
     request = wanted.request
     reserved = {
         "CapacityReservationPreference": "capacity-reservations-only",
@@ -107,7 +105,7 @@ def _create(wanted: RecommendationProperties, records: RecommendationRecords, ru
             {
                 "AIRecommendationJobName": run_job_name(records.key, run),
                 "ModelSource": {"S3": {"S3Uri": request.model_uri}},
-                "OutputConfig": {"S3OutputLocation": records.output_uri(run)},
+                "OutputConfig": {"S3OutputLocation": records.uri("output/", run)},
                 "AIWorkloadConfigIdentifier": request.workload_config_name,
                 "PerformanceTarget": {"Constraints": [{"Metric": request.metric}]},
                 "RoleArn": request.role_arn,
@@ -134,9 +132,9 @@ def _delete(event: Event) -> None:
     give_up_runs(event, RECOMMENDATION, _records(event, request, key))
 
 
-def _records(event: Event, request: RecommendationRequest, key: str) -> RecommendationRecords:
+def _records(event: Event, request: RecommendationRequest, key: str) -> RunRecords:
     owner = owner_of(event["StackId"], event["LogicalResourceId"])
-    return RecommendationRecords(client("s3"), request.bucket, request.kms_key_arn, key, owner)
+    return RunRecords(client("s3"), "recommendations", request.bucket, request.kms_key_arn, key, owner)
 
 
 handler = custom_resource(ensure=_ensure, delete=_delete)

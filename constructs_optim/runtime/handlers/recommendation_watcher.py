@@ -16,7 +16,7 @@ from ..jobs.signals import recommendation_data
 from ..jobs.watching import Output, end, poll
 from ..requests.fields import validate
 from ..requests.run_properties import RecommendationWatch
-from ..store.run_records import RecommendationRecords, owner_in, run_job_name
+from ..store.run_records import RESULT, RunRecords, run_job_name
 from ..telemetry import entry_point
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ def _poll(watch: RecommendationWatch, key: str) -> Output:
         )
     times = {"started": job.get("StartTime") or job["CreationTime"], "ended": job.get("EndTime")}
     result = {
-        "schema": 1,
         "asked": {**request.asked, "fingerprint": watch.fingerprint},
         "job": {"name": name, **{which: at.isoformat() for which, at in times.items() if at is not None}},
         "recommendations": job["Recommendations"],
     }
-    records = RecommendationRecords(client("s3"), request.bucket, request.kms_key_arn, key, owner_in(watch.run))
-    records.finish(watch.run, result)
+    records = RunRecords(client("s3"), "recommendations", request.bucket, request.kms_key_arn, key)
+    records.write(RESULT, result, watch.run)
+    records.write(RESULT, result)
     return end(watch, data=recommendation_data(result))

@@ -24,7 +24,8 @@ whose name begins the run's.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
 
 from botocore.exceptions import ClientError
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 _SHORT, _OWNER_DIGITS = 24, 8
+CURRENT, RESULT, RUN, COMPLETIONS = "current.json", "result.json", "run.json", "answers.json"
 
 
 def run_of(*parts: str) -> str:
@@ -59,19 +61,50 @@ def owner_in(run: str) -> str:
 
 
 class RunRecords:
-    """The records of what has one key. Every method may be repeated."""
+    """The records of what has one key: of an evaluation, or of a recommendation as one ``owner`` sees it.
 
-    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, kind: str, key: str) -> None:
+    Every method may be repeated. ``file`` is a name of the layout; with ``run``, it is that run's file.
+    """
+
+    def __init__(
+        self,
+        s3: S3Client,
+        kind: Literal["evaluations", "recommendations"],
+        bucket: str,
+        kms_key_arn: str | None,
+        key: str,
+        owner: str = "",
+    ) -> None:
         self._s3 = s3
-        self.bucket: str = bucket
-        self.key: str = key
+        self.bucket = bucket
+        self.key = key
+        self.owner = owner
         self._prefix = f"{kind}/{key}/"
+        self._given_up = f"{self._prefix}given_up/{owner}.json" if owner else f"{self._prefix}given_up.json"
         self._records = JsonRecords(s3, bucket, kms_key_arn)
-        self._given_up = f"{self._prefix}given_up.json"
+        self._encryption = encryption(kms_key_arn)
 
-    def output_uri(self, run: str) -> str:
-        """The ``s3://`` prefix that a run's job writes below; it ends in a slash."""
-        return f"s3://{self.bucket}/{self._of(run)}"
+    def read(self, file: str, run: str = "") -> Record | None:
+        """The content of a file; None where there is none."""
+        return self._records.read(self._name(file, run))
+
+    def write(self, file: str, content: Mapping[str, object], run: str = "") -> None:
+        """Write a file, whatever was there."""
+        self._records.write(self._name(file, run), {"schema": 1, **content})
+
+    def write_report(self, run: str, report: str) -> None:
+        """Write a run's report."""
+        self._s3.put_object(
+            Bucket=self.bucket,
+            Key=self._name("report.md", run),
+            Body=report.encode(),
+            ContentType="text/markdown; charset=utf-8",
+            **self._encryption,
+        )
+
+    def uri(self, file: str = "", run: str = "") -> str:
+        """The ``s3://`` URI of a file, or of the folder, which ends in a slash."""
+        return f"s3://{self.bucket}/{self._name(file, run)}"
 
     def give_up(self, issued: int) -> None:
         """Give up all requests up to ``issued``, in seconds since 1970."""
@@ -81,39 +114,14 @@ class RunRecords:
         """Whether a request of that time was given up."""
         return (self._records.read(self._given_up) or {}).get("issued", -1) >= issued
 
-    def begin(self, run: str, job: str, **more: str) -> None:
-        """Write down that a run begins, before its job is created; ``more`` is kept with it."""
-        self._records.write(f"{self._of(run)}run.json", {"schema": 1, "job_name": job, **more})
-
-    def begun(self, run: str) -> Record | None:
-        """The record of :meth:`begin`."""
-        return self._records.read(f"{self._of(run)}run.json")
-
     def runs(self) -> list[str]:
-        """The runs that have begun."""
+        """The runs that have begun, of this owner where there is one."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=f"{self._prefix}runs/", Delimiter="/"
         )
-        return [folder.get("Prefix", "").split("/")[-2] for page in pages for folder in page.get("CommonPrefixes", ())]
-
-    def run_result(self, run: str) -> Record | None:
-        """The result of a run; None while there is none."""
-        return self._records.read(f"{self._of(run)}result.json")
-
-    def result(self) -> Record | None:
-        """The result that counts: of an evaluation that of its current run, of a recommendation the newest."""
-        return self._records.read(f"{self._prefix}result.json")
-
-    def _of(self, run: str) -> str:
-        return f"{self._prefix}runs/{run}/"
-
-
-class EvaluationRecords(RunRecords):
-    """The records of one evaluation. Every method may be repeated."""
-
-    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, key: str) -> None:
-        super().__init__(s3, bucket, kms_key_arn, "evaluations", key)
-        self._encryption = encryption(kms_key_arn)
+        folders = (folder.get("Prefix", "") for page in pages for folder in page.get("CommonPrefixes", ()))
+        runs = [folder.split("/")[-2] for folder in folders]
+        return [run for run in runs if self.owner in ("", owner_in(run))]
 
     def open_output(self, location: str, path: str) -> StreamingBody:
         """The file ``path`` below a job's output location, to be read from its beginning.
@@ -129,53 +137,5 @@ class EvaluationRecords(RunRecords):
                 raise
             raise DeploymentError(f"the benchmark job wrote nothing to s3://{self.bucket}/{key}") from error
 
-    def current(self) -> Record | None:
-        """The decision on the run that counts; None where none has ended."""
-        return self._records.read(f"{self._prefix}current.json")
-
-    def decide(self, decision: Record) -> None:
-        """Write down which run counts, and the decision."""
-        self._records.write(f"{self._prefix}current.json", {"schema": 1, **decision})
-
-    def finish(self, run: str, result: Record, report: str) -> None:
-        """Keep a run's measurements and report. The run's own are written last: with them it has ended."""
-        self._s3.put_object(
-            Bucket=self.bucket,
-            Key=f"{self._of(run)}report.md",
-            Body=report.encode(),
-            ContentType="text/markdown; charset=utf-8",
-            **self._encryption,
-        )
-        self._records.write(f"{self._prefix}result.json", result)
-        self._records.write(f"{self._of(run)}result.json", result)
-
-    def completions(self, run: str) -> Record | None:
-        """The completions so far."""
-        return self._records.read(f"{self._of(run)}answers.json")
-
-    def write_completions(self, run: str, completions: Record) -> None:
-        """Keep the completions so far."""
-        self._records.write(f"{self._of(run)}answers.json", completions)
-
-
-class RecommendationRecords(RunRecords):
-    """The records of one request for recommendations, as one owner sees them. Every method may be repeated."""
-
-    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, key: str, owner: str) -> None:
-        super().__init__(s3, bucket, kms_key_arn, "recommendations", key)
-        self.owner = owner
-        self.result_uri: str = f"s3://{bucket}/{self._prefix}result.json"
-        self._given_up = f"{self._prefix}given_up/{owner}.json"
-
-    def output_uri(self, run: str) -> str:
-        """The ``s3://`` prefix that a run's job writes below, apart from the records; it ends in a slash."""
-        return f"{super().output_uri(run)}output/"
-
-    def runs(self) -> list[str]:
-        """The owner's runs that have begun."""
-        return [run for run in super().runs() if owner_in(run) == self.owner]
-
-    def finish(self, run: str, result: Record) -> None:
-        """Keep a run's result, as the newest as well."""
-        self._records.write(f"{self._of(run)}result.json", result)
-        self._records.write(f"{self._prefix}result.json", result)
+    def _name(self, file: str, run: str) -> str:
+        return f"{self._prefix}runs/{run}/{file}" if run else f"{self._prefix}{file}"
