@@ -21,7 +21,7 @@ from constructs_optim.recipe import (
     plan,
 )
 from constructs_optim.recipe.catalog import instances, models
-from constructs_optim.recipe.planning.plan_data import (
+from constructs_optim.recipe.plan_data import (
     ArtifactSource,
     HubDraftSource,
     HubSource,
