@@ -140,33 +140,27 @@ class EndpointCapacity:
             if "could not find" not in message_of(error).lower():
                 raise
             return None
-        variants: list[dict[str, Any]] = described.get("ProductionVariants", [])
-        components: list[dict[str, Any]] = [
-            self._sagemaker.describe_inference_component(InferenceComponentName=component["InferenceComponentName"])
+        variants = {
+            f"endpoint/{name}/variant/{variant['VariantName']}": variant
+            for variant in described.get("ProductionVariants", [])
+        }
+        names = sorted(
+            component["InferenceComponentName"]
             for page in self._sagemaker.get_paginator("list_inference_components").paginate(EndpointNameEquals=name)
             for component in page["InferenceComponents"]
-        ]
-        ids = {f"inference-component/{component['InferenceComponentName']}": component for component in components}
-        copies = self._ranges(_COPIES, [*ids])
-        instances = self._ranges(
-            _INSTANCES, [f"endpoint/{name}/variant/{variant['VariantName']}" for variant in variants]
         )
-        return Endpoint.model_validate(
-            {
-                **described,
-                "variants": [
-                    {**variant, "scaling": instances.get(f"endpoint/{name}/variant/{variant['VariantName']}")}
-                    for variant in variants
-                ],
-                "components": sorted(
-                    (
-                        Component.model_validate({**component, "scaling": copies.get(target)})
-                        for target, component in ids.items()
-                    ),
-                    key=lambda component: component.name,
-                ),
-            }
-        )
+        components = {
+            f"inference-component/{component}": self._sagemaker.describe_inference_component(
+                InferenceComponentName=component
+            )
+            for component in names
+        }
+        ranges = self._ranges(_INSTANCES, [*variants]) | self._ranges(_COPIES, [*components])
+        parts = {
+            kind: [{**part, "scaling": ranges.get(resource_id)} for resource_id, part in of_kind.items()]
+            for kind, of_kind in (("variants", variants), ("components", components))
+        }
+        return Endpoint.model_validate({**described, **parts})
 
     def stop(self, endpoint: Endpoint) -> None:
         """Set the copies of an endpoint's components to zero, and keep scaling from bringing them back.
