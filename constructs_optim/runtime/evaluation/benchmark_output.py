@@ -38,7 +38,7 @@ _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "secon
 
 
 class MetricDefinition(TypedDict):
-    """A metric of an evaluation; ``aiperf`` and ``formula`` say what it follows from, where one of them does."""
+    """A metric of an evaluation; it follows from ``aiperf`` or ``formula``, where it has one."""
 
     name: str
     metric_name: str
@@ -54,7 +54,7 @@ _DEFINITIONS: list[MetricDefinition] = json.loads(
 
 @dataclass(frozen=True)
 class Level:
-    """What was measured at one concurrency: values by the names of ``evaluation_metrics.json``."""
+    """The measurements at one concurrency: values by the names of ``evaluation_metrics.json``."""
 
     concurrency: int
     seconds: float
@@ -98,7 +98,7 @@ def metric_definitions() -> list[MetricDefinition]:
 
 
 def _summaries(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, bytes]]:
-    # A stream is only read, and typeshed asks for all that a file has.
+    # A stream is only read, and typeshed requires all that a file has.
     with tarfile.open(fileobj=cast("IO[bytes]", archive), mode="r|gz") as members:
         for member in members:
             if not member.isfile() or member.name.rpartition("/")[2] != _SUMMARY:
