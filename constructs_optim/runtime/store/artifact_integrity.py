@@ -40,10 +40,6 @@ class Finding:
     damage: Damage
     detail: str
 
-    def to_json(self) -> dict[str, str]:
-        """The finding as ``artifacts verify --format json`` prints it."""
-        return {"file": self.file, "damage": self.damage.value, "detail": self.detail}
-
 
 def check_manifest(
     store: ArtifactStore, key: str, manifest: Mapping[str, Any], *, repositories: Collection[str] = ()
