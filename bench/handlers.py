@@ -101,6 +101,7 @@ def cold_start(
     timed = _TIMED.format(module=module, properties=json.dumps(_PROPERTIES))
     of_lambda = {
         "AWS_DEFAULT_REGION": "us-west-2",
+        "AWS_LAMBDA_FUNCTION_NAME": "bench",
         "AWS_ACCESS_KEY_ID": "none",
         "AWS_SECRET_ACCESS_KEY": "none",
         **environment,

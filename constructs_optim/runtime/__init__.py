@@ -1,5 +1,4 @@
-"""What runs in Lambda. Standard library, boto3, Powertools and pydantic only: what the runtime and its layer bring.
+"""The code that runs in Lambda: standard library, boto3, Powertools and pydantic, which runtime and layer bring.
 
-Nothing here knows a technique, a construct or a catalog: every handler carries out the request that reaches
-it in its resource properties, and can be called twice at any point.
+Nothing here knows a technique, a construct or a catalog: every handler does what its request says.
 """

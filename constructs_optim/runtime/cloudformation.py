@@ -43,7 +43,7 @@ class Event(TypedDict):
 
 
 def issued_at(response_url: str) -> int:
-    """When a request was sent, in seconds since 1970: its pre-signed URL says so. 0 for a URL that does not."""
+    """When a request was sent, in seconds since 1970: the date of its pre-signed URL. 0 for a URL without."""
     query = parse_qs(urlsplit(response_url).query)
     try:
         date = dt.datetime.strptime(query["X-Amz-Date"][0], "%Y%m%dT%H%M%SZ")

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class DeploymentError(Exception):
-    """The deployment cannot go on; the message says what happened, why, and what to do next."""
+    """The deployment cannot go on; the message names the problem, its reason, and the next step."""
 
 
 class InvalidEvent(DeploymentError):

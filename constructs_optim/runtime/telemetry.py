@@ -7,6 +7,7 @@ All of it passes through :mod:`.redaction` on its way out. docs/observability.md
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import os
 import traceback
@@ -123,6 +124,8 @@ def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
             # Powertools warns of an invocation that counted nothing, as most polls do.
             if _metrics.provider.metric_set:
                 _metrics.flush_metrics()
+            # handlers/__init__.py turns it off for the cold start.
+            gc.enable()
         raise failed
 
     return invoked

@@ -247,7 +247,7 @@ def test_an_artifact_whose_manifest_does_not_hold_is_neither_reused_nor_signalle
         "ServingRepositories": [REPOSITORY],
         "WaitHandle": other.answers.url,
     }
-    assert job_watcher.handler(watched, None) == {"Done": True}
+    assert job_watcher.handler(watched, LambdaContext()) == {"Done": True}
     signalled = other.answers.received[-1]
     assert signalled["Status"] == "FAILURE"
     assert problem in signalled["Reason"]

@@ -226,6 +226,7 @@ def test_a_crashing_look_reaches_the_state_machine_without_secrets(
 
 
 TRACED = """
+from types import SimpleNamespace
 import boto3
 from runtime.telemetry import entry_point
 @entry_point
@@ -233,7 +234,8 @@ def handler(event, context):
     boto3.client("sts").get_caller_identity()
     raise RuntimeError(f"giving up on {event}")
 try:
-    handler({"WaitHandle": "https://handle.example/x?X-Amz-Signature=MARKEDsignature"}, None)
+    context = SimpleNamespace(function_name="f", memory_limit_in_mb=1, invoked_function_arn="f", aws_request_id="r")
+    handler({"WaitHandle": "https://handle.example/x?X-Amz-Signature=MARKEDsignature"}, context)
 except Exception as error:
     print(error)
 """

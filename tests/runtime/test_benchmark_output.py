@@ -22,7 +22,7 @@ from constructs_optim.recipe.evaluation.calculation import (
     summarize,
 )
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.evaluation.benchmark_output import metric_definitions, read_levels
+from constructs_optim.runtime.evaluation.benchmark_output import DEFINITIONS, read_levels
 from constructs_optim.runtime.evaluation.formula import calculate
 
 
@@ -105,7 +105,7 @@ def test_the_same_requests_come_to_the_same_metrics_here_and_in_the_cloud() -> N
     }
     (level,) = read_levels(archive({"profile_export_aiperf.json": export}), (8,))
     assert level.priced(7.09, 0.3).metrics == pytest.approx(here)
-    assert set(here) == {metric["name"] for metric in metric_definitions()}
+    assert set(here) == {metric["name"] for metric in DEFINITIONS}
 
 
 def test_every_concurrency_of_a_sweep_is_read_from_its_folder() -> None:
@@ -152,7 +152,7 @@ def test_prices_follow_from_the_instances_price_as_the_blog_has_them() -> None:
 
 @given(st.floats(0.1, 100), st.floats(0, 0.9), st.floats(1, 500), st.integers(1, 512))
 def test_the_handlers_formulas_are_those_of_the_recipe(price: float, discount: float, itl: float, users: int) -> None:
-    formulas = {each["name"]: each["formula"] for each in metric_definitions()}
+    formulas = {each["name"]: each["formula"] for each in DEFINITIONS}
     values = {
         "concurrency": float(users),
         "inter_token_latency_p50": itl,

@@ -1,1 +1,1 @@
-"""What becomes of a finished evaluation: its results, its report and its verdict."""
+"""The results, the report and the verdict of an evaluation."""

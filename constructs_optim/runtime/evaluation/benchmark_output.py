@@ -38,7 +38,7 @@ _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "secon
 
 
 class MetricDefinition(TypedDict):
-    """A metric of an evaluation; ``aiperf`` and ``formula`` say what it follows from, where one of them does."""
+    """A metric of an evaluation; it follows from ``aiperf`` or ``formula``, where it has one."""
 
     name: str
     metric_name: str
@@ -47,14 +47,15 @@ class MetricDefinition(TypedDict):
     formula: str | None
 
 
-_DEFINITIONS: list[MetricDefinition] = json.loads(
+DEFINITIONS: list[MetricDefinition] = json.loads(
     Path(__file__).with_name("evaluation_metrics.json").read_text(encoding="utf-8")
 )
+"""The metrics that an evaluation publishes."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """What was measured at one concurrency: values by the names of ``evaluation_metrics.json``."""
+    """The measurements at one concurrency: values by the names of ``evaluation_metrics.json``."""
 
     concurrency: int
     seconds: float
@@ -92,13 +93,8 @@ def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int])
     return [found[users] for users in concurrencies]
 
 
-def metric_definitions() -> list[MetricDefinition]:
-    """The metrics that an evaluation publishes."""
-    return _DEFINITIONS
-
-
 def _summaries(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, bytes]]:
-    # A stream is only read, and typeshed asks for all that a file has.
+    # A stream is only read, and typeshed requires all that a file has.
     with tarfile.open(fileobj=cast("IO[bytes]", archive), mode="r|gz") as members:
         for member in members:
             if not member.isfile() or member.name.rpartition("/")[2] != _SUMMARY:
@@ -122,7 +118,7 @@ def _level(export: Mapping[str, object], concurrency: int) -> Level:
         # The metrics reference counts what the tokenizer could not parse among the empty ones.
         "empty_inference_response": tokenizer + errors.get("empty", 0),
     }
-    for definition in _DEFINITIONS:
+    for definition in DEFINITIONS:
         value = calculate(definition["aiperf"], measured) if definition["aiperf"] else None
         if value is not None:
             metrics[definition["name"]] = value
@@ -158,7 +154,7 @@ def _errors(summary: list[object]) -> dict[str, int]:
 
 def _with_formulas(metrics: Mapping[str, float], discount: float = 0.0) -> dict[str, float]:
     values = dict(metrics)
-    for definition in _DEFINITIONS:
+    for definition in DEFINITIONS:
         if definition["formula"]:
             value = calculate(definition["formula"], {**values, "discount": discount})
             if value is not None:
@@ -172,7 +168,7 @@ def publish(dimensions: Mapping[str, str], artifact_key: str, levels: Sequence[L
     for level in levels:
         named = {**dimensions, "Concurrency": str(level.concurrency), "ArtifactKey": artifact_key}
         listed: list[DimensionTypeDef] = [{"Name": name, "Value": value} for name, value in named.items()]
-        for definition in _DEFINITIONS:
+        for definition in DEFINITIONS:
             if (value := level.metrics.get(definition["name"])) is not None:
                 data.append({"MetricName": definition["metric_name"], "Unit": definition["unit"], "Value": value})
                 data[-1].update({"Dimensions": listed, "Timestamp": at})

@@ -64,7 +64,7 @@ def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int) -> lis
         what = f"{', '.join(faults[:10])} cannot be used" if faults else "it is empty"
         raise DeploymentError(
             f"the prompts in {uri}: {what}. Each line is a JSON object with text, prompt or inputs (text), or messages "
-            "(a chat), and maybe a reference answer"
+            "(a chat), and maybe a reference completion"
         )
     return prompts
 

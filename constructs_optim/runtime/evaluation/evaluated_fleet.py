@@ -1,4 +1,4 @@
-"""What was in service while an evaluation ran: which instances, what they served, and what they cost."""
+"""The instances in service while an evaluation ran: their types, artifacts and prices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Fleet:
         count: how many instances, or the share of them that the copies of a component took.
         price_per_hour: of all of them, in US dollars, before any discount; None where it is not known.
         price_source: where the price comes from.
-        notes: what a reader has to know.
+        notes: remarks for the report.
     """
 
     artifact_key: str

@@ -160,7 +160,7 @@ def _missing(store: ArtifactStore, wanted: ArtifactProperties, claim: Claim | No
     stacks = f" for the stack{'s' if len(names) > 1 else ''} {', '.join(names[:3])}" if names else ""
     if not claim.made_in(owner.account):
         until = f", by {_minute(dt.datetime.fromtimestamp(claim.due, dt.UTC))} at the latest" if claim.due else ""
-        next_step = "deploy again when its job has ended; that account can look at the job"
+        next_step = "deploy again when its job has ended; that account can describe the job"
         return f"account {claim.maker} makes it{stacks}{until}", next_step
     name, kind = job_name(store.bucket, claim.artifact_key, claim.attempt), KINDS[wanted.job_kind].kind
     job = SageMakerJobs(client("sagemaker"), kind).describe(name)

@@ -30,9 +30,8 @@ from ..documents import failed_request, is_artifact_key, object_in
 from ..errors import DeploymentError, Superseded, code_of, message_of
 from ..jobs.artifact_jobs import KINDS
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
-from ..jobs.signals import artifact_data
 from ..jobs.source import ResolvedSource, resolve, with_reads
-from ..jobs.watching import start_watching
+from ..jobs.watching import artifact_data, start_watching
 from ..requests.fields import validate
 from ..requests.properties import ArtifactSource, HubSource, JobProperties, S3Source, StoreProperties
 from ..store.artifact_integrity import check_manifest
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 _MOST_ATTEMPTS = 50
 # 28 days, the most a job may be given (API reference, StoppingCondition).
 _LONGEST_SECONDS = 2_419_200
-# A function has 180. SageMaker ends a training job's code 120 seconds after it was told to end, and uploads then.
+# A function has 180. SageMaker ends a training job's code 120 seconds after the signal to end, and uploads then.
 _STOPPING_SECONDS = 150.0
 _REJOIN_ATTEMPTS = 6
 # What decides the artifact and who waits for it. Without the handle, the redeployment of an unrelated property would
@@ -129,7 +128,7 @@ class _Deployment:
         for attempt in range(_REJOIN_ATTEMPTS):
             if self.store.rejoin(key, self.owner):
                 return
-            # Somebody was about to remove the artifact. They find that it is referred to, and open the claim again.
+            # A pruning was about to remove the artifact. It finds the reference, and opens the claim again.
             time.sleep(0.2 * 2**attempt)
 
     def _is_wanted(self, key: str) -> bool:
@@ -344,7 +343,7 @@ def _delete(event: Event) -> None:
         log("unchanged", reason=str(newer))
     except ClientError as error:
         if code_of(error) == "NoSuchBucket":
-            # With the bucket went the claims, and where a job's output would go: it can be of use to nobody.
+            # With the bucket went the claims, and where a job's output would go: it is of no use.
             if is_artifact_key(physical_id):
                 deployment.jobs.stop_all(deployment.store.bucket, str(physical_id))
         elif failed_request(physical_id) is None or deployment.records.may_refer(deployment.owner):

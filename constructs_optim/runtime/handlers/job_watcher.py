@@ -13,8 +13,7 @@ from ..aws import client
 from ..errors import DeploymentError
 from ..jobs.artifact_jobs import KINDS, ArtifactJobs, remove_setting
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
-from ..jobs.signals import artifact_data
-from ..jobs.watching import DONE, Output, again, end, is_out_of_time, poll
+from ..jobs.watching import DONE, Output, again, artifact_data, end, is_out_of_time, poll
 from ..requests.fields import validate
 from ..requests.properties import ArtifactWatch
 from ..store.artifact_integrity import check_manifest
@@ -114,6 +113,6 @@ def _complete(
 
 
 def _fail(watch: ArtifactWatch, store: ArtifactStore, failure: str) -> Output:
-    """Write the failure to the claim, for those who cannot look at the job, and signal it to the stack."""
+    """Write the failure to the claim, for accounts that cannot describe the job, and signal it to the stack."""
     store.fail(watch.artifact_key, watch.attempt, failure)
     return end(watch, failure=failure)

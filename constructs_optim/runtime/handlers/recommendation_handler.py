@@ -1,7 +1,7 @@
 """``Custom::ModelRecommendation``: have SageMaker recommend how to serve a model, once for all that ask the same.
 
 Create and Update end within seconds: the job is created, and a state machine watches it and signals the stack's wait
-condition. The physical id is the key of what is asked: an update that asks something else is a replacement, whose
+condition. The physical id is the key of the request: an update with another request is a replacement, whose
 predecessor CloudFormation asks to delete, and a rollback finds the earlier result.
 """
 
@@ -15,9 +15,8 @@ from ..custom_resource import custom_resource
 from ..documents import is_artifact_key
 from ..errors import DeploymentError, code_of, message_of
 from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
-from ..jobs.signals import recommendation_data
 from ..jobs.source import resolve
-from ..jobs.watching import give_up_runs, start_watching
+from ..jobs.watching import give_up_runs, recommendation_data, start_watching
 from ..requests.fields import validate
 from ..requests.run_properties import RecommendationProperties, RecommendationRequest
 from ..store.run_records import RESULT, RUN, RunRecords, owner_of, run_job_name, run_of

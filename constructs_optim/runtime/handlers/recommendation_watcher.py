@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from ..aws import client
 from ..errors import DeploymentError
 from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
-from ..jobs.signals import recommendation_data
-from ..jobs.watching import Output, end, poll
+from ..jobs.watching import Output, end, poll, recommendation_data
 from ..requests.fields import validate
 from ..requests.run_properties import RecommendationWatch
 from ..store.run_records import RESULT, RunRecords, run_job_name
@@ -46,11 +45,11 @@ def _poll(watch: RecommendationWatch, key: str) -> Output:
     if not job.get("Recommendations"):
         raise DeploymentError(
             f"the recommendation job {name} completed and recommends nothing: allow other instance types, a framework "
-            "of its own choice, or optimizations of the model"
+            "that SageMaker chooses, or optimizations of the model"
         )
     times = {"started": job.get("StartTime") or job["CreationTime"], "ended": job.get("EndTime")}
     result = {
-        "asked": {**request.asked, "fingerprint": watch.fingerprint},
+        "asked": {**request.question, "fingerprint": watch.fingerprint},
         "job": {"name": name, **{which: at.isoformat() for which, at in times.items() if at is not None}},
         "recommendations": job["Recommendations"],
     }

@@ -104,7 +104,8 @@ class TrainingJobs:
         self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
     ) -> dict[str, object]:
         """The plan's members, the model's channel, output, checkpoints and TensorBoard's files."""
-        model = {"S3DataDistributionType": "FullyReplicated", **source.channel_source}
+        model = {**source.data_source, "S3DataDistributionType": "FullyReplicated"}
+        model.pop("CompressionType")
         channel = {"ChannelName": wanted.model_channel, "DataSource": {"S3DataSource": model}}
         request = dict(wanted.request)
         return _completed(
@@ -169,7 +170,7 @@ class TrainingJobs:
 
 
 ArtifactJobs = OptimizationJobs | TrainingJobs
-"""Jobs of one kind: their requests, and what becomes of them."""
+"""Jobs of one kind: their requests, and what their descriptions mean."""
 
 KINDS: Mapping[str, ArtifactJobs] = {jobs.kind.name: jobs for jobs in (OptimizationJobs(), TrainingJobs())}
 """By the name of their kind."""

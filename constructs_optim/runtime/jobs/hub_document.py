@@ -26,14 +26,12 @@ class HubDocument:
     """One model's document, with one of its inference configurations laid over it.
 
     ``model`` is the model's name in errors; without ``configuration``, the document's own default is taken, if any.
+
+    Raises:
+        DeploymentError: by every method, where the document lacks what is read.
     """
 
     def __init__(self, model: str, text: str, configuration: str | None = None) -> None:
-        """Read a document.
-
-        Raises:
-            DeploymentError: for a document that is no JSON object, and for a configuration that it does not have.
-        """
         self._model = model
         try:
             # As recursive as reading it.
@@ -71,11 +69,7 @@ class HubDocument:
 
     @property
     def model_uri(self) -> str:
-        """The S3 prefix of the model's uncompressed files.
-
-        Raises:
-            DeploymentError: where there is none, or only an archive.
-        """
+        """The S3 prefix of the model's uncompressed files."""
         uri = next((self._fields[key] for key in _ARTIFACTS if self._fields.get(key)), None)
         if not isinstance(uri, str) or not uri.startswith("s3://"):
             raise DeploymentError(f"the hub's document of {self._model} names no model artifact in S3")
@@ -94,11 +88,7 @@ class HubDocument:
         return min(download, LONGEST_STARTUP), min(startup, LONGEST_STARTUP)
 
     def draft(self, provider: str) -> tuple[str, str | None]:
-        """The S3 prefix of the draft that ``provider`` offers for the model, and where its licence is, if it is gated.
-
-        Raises:
-            DeploymentError: where the document names none.
-        """
+        """The S3 prefix of the draft that ``provider`` offers for the model, and the licence's URI, if it is gated."""
         for fields in (self._fields, *self._components.values()):
             for source in list_in(nested(fields, "hostingadditionaldatasources", "speculativedecoding")):
                 uri = nested(source, "s3datasource", "s3uri")
@@ -113,11 +103,7 @@ class HubDocument:
         )
 
     def container(self, instance_type: str) -> tuple[str, dict[str, str]]:
-        """Image and environment of the model's container on ``instance_type``.
-
-        Raises:
-            DeploymentError: where the document names no image.
-        """
+        """Image and environment of the model's container on ``instance_type``."""
         variants = object_in(self._fields.get("hostinginstancetypevariants"))
         aliases = {f"${name}": value for name, value in object_in(variants.get("aliases")).items()}
         image = self._fields.get("hostingecruri")

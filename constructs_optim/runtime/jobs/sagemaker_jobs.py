@@ -181,7 +181,7 @@ def typed(value: object, shape: Any) -> Any:
 
 
 def is_not_found(error: ClientError) -> bool:
-    """Whether SageMaker says that it does not know the name."""
+    """Whether SageMaker does not know the name."""
     code, message = code_of(error), message_of(error)
     return code in ("ResourceNotFound", "ResourceNotFoundException") or (
         # Several SageMaker operations refuse an unknown name so.

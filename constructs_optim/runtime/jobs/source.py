@@ -47,13 +47,8 @@ class ResolvedSource:
         return {"S3": {"S3Uri": self.uri, **self._access}}
 
     @property
-    def channel_source(self) -> dict[str, object]:
-        """The ``S3DataSource`` of a training job's input channel."""
-        return {"S3Uri": self.uri, "S3DataType": "S3Prefix", **self._access}
-
-    @property
     def data_source(self) -> dict[str, object]:
-        """The ``S3DataSource`` of a model's container."""
+        """The ``S3DataSource`` of a model's container; a training job's input channel takes no compression type."""
         return {"S3Uri": self.uri, "S3DataType": "S3Prefix", "CompressionType": "None", **self._access}
 
     @property
@@ -65,7 +60,7 @@ def resolve(source: Source, *, sagemaker: SageMakerClient, s3: S3Client) -> Reso
     """Find the files.
 
     Raises:
-        DeploymentError: an unknown model or version, an EULA that was not accepted, an empty or missing prefix.
+        DeploymentError: for an unknown model or version, an EULA that was not accepted, an empty or missing prefix.
     """
     match source:
         case HubSource() | HubDraftSource():
@@ -103,11 +98,7 @@ def is_of(source: Source, identity: str) -> bool:
 
 
 def hub_document(source: HubSource | HubDraftSource, sagemaker: SageMakerClient) -> tuple[HubDocument, str]:
-    """A model's document and version.
-
-    Raises:
-        DeploymentError: where the hub has none.
-    """
+    """A model's document and version."""
     text, found = hub_content(sagemaker, source.hub_name, source.model_id, source.version)
     return HubDocument(f"{source.model_id} {found}", text, source.configuration), found
 

@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from ..aws import client
 from ..cloudformation import Event, issued_at, signal
+from ..documents import list_in, nested, object_in
 from ..errors import DeploymentError, code_of
 from ..store.run_records import RunRecords, run_job_name
 from ..telemetry import Counted, log
@@ -118,6 +119,32 @@ def send_signal(watch: Watch, *, failure: str | None = None, data: str = "") -> 
     """Signal the wait condition, where there is one."""
     if watch.wait_handle:
         signal(watch.wait_handle, failure=failure, data=data)
+
+
+# The bars let a template take a part out of the JSON that CloudFormation wraps a wait condition's Data in, with
+# Fn::Split.
+def artifact_data(manifest: Mapping[str, Any]) -> str:
+    """``|image|model data URI|job name|`` of an artifact's manifest."""
+    return f"|{manifest['image']}|{manifest['model_data_uri']}|{manifest['job_name']}|"
+
+
+def recommendation_data(document: Mapping[str, Any]) -> str:
+    """``|instance type|instance count|model package ARN|inference specification name|`` of the first recommendation.
+
+    Missing parts are empty.
+    """
+    first = document["recommendations"][0]
+    model = object_in(nested(first, "ModelDetails"))
+    # The deployment's own configuration is the more exact one; the model package's lists what it may run on.
+    listed = [object_in(details) for details in list_in(model.get("InstanceDetails"))[:1]]
+    instance = {**(listed[0] if listed else {}), **object_in(nested(first, "DeploymentConfiguration"))}
+    parts = (
+        instance.get("InstanceType"),
+        instance.get("InstanceCount"),
+        model.get("ModelPackageArn"),
+        model.get("InferenceSpecificationName"),
+    )
+    return f"|{'|'.join('' if part is None else str(part) for part in parts)}|"
 
 
 def give_up_runs(event: Event, kind: JobKind, records: RunRecords) -> None:

@@ -1,1 +1,1 @@
-"""What the handlers are asked: the properties of custom resources, validated before anything is done with them."""
+"""The properties of custom resources and the inputs of executions, validated before anything is done with them."""

@@ -1,7 +1,7 @@
 """The values that reach a handler, as pydantic types, and the models' common base.
 
 Patterns and limits are those of the APIs that take the values (CreateOptimizationJob, CreateModel,
-CreateAIRecommendationJob), narrowed to what a deployment can mean. CloudFormation delivers every number and boolean of
+CreateAIRecommendationJob), narrowed to those of a deployment. CloudFormation delivers every number and boolean of
 a custom resource as text; pydantic reads both.
 """
 
@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 from ..documents import is_list, is_object
 from ..errors import InvalidEvent
 
-# Of AWS's partitions (botocore's endpoints.json); nobody else gets what a signal carries.
+# Of AWS's partitions (botocore's endpoints.json); no other host gets a signal.
 _DNS_SUFFIXES = (
     "amazonaws.com",
     "amazonaws.com.cn",
@@ -114,7 +114,7 @@ class Watch(Properties):
     Attributes:
         wait_handle: of the stack's wait condition; None where no stack waits.
         deadline: when the watcher fails that wait, in seconds since 1970.
-        error: what the state machine caught, where it gave up.
+        error: the error that the state machine caught, where it gave up.
     """
 
     wait_handle: str | None = None

@@ -78,7 +78,7 @@ class S3Source(Properties):
 
 
 class ArtifactSource(Properties):
-    """The output of another job, or what is below it."""
+    """The output of another job, or a folder of it."""
 
     kind: Literal["artifact"] = "artifact"
     artifact_key: Sha256
@@ -116,11 +116,11 @@ class JobProperties(StoreProperties, WatchedProperties):
     Attributes:
         recipe_key: decides the artifact together with the source.
         source: the model's files.
-        reads: what the job reads besides its source.
+        reads: what else the job reads.
         model_channel: the training job's input channel for the source.
         request: the members of the job's request that the handler does not fill in. botocore checks them against the
             API's own model before anything is written.
-        description: what the manifest says of the recipe.
+        description: the manifest's description of the recipe.
         serving_repositories: ``host/repository`` of the images that the artifact may be served with; empty where the
             deployment does not take its image from the artifact.
     """
@@ -187,7 +187,7 @@ class ModelProperties(Properties):
 
 
 def _artifact_key(key: object) -> object:
-    # It may come from a parameter or another stack's output: the value says what went wrong there.
+    # It may come from a parameter or another stack's output: the value helps to find the fault there.
     if not is_artifact_key(key):
         raise ValueError(f"{key!r}, where a key is 64 hexadecimal digits in lower case")
     return key
@@ -196,7 +196,7 @@ def _artifact_key(key: object) -> object:
 class ArtifactProperties(StoreProperties):
     """One ``Custom::OptimizedArtifact``.
 
-    ``recipe_key`` and ``source`` say what the artifact must have been made by and of; None where anything will do.
+    ``recipe_key`` and ``source`` are those that the artifact must have been made with; None for any.
     """
 
     artifact_key: Annotated[str, BeforeValidator(_artifact_key)]
@@ -209,7 +209,7 @@ class ArtifactProperties(StoreProperties):
 class CapacityProperties(Properties):
     """One ``Custom::ComponentCapacity``.
 
-    ``Component`` is in the template to change when the component does, and is not looked at.
+    ``Component`` is in the template to change when the component does, and is not read.
     """
 
     component_logical_id: Annotated[str, pattern("[A-Za-z0-9]{1,255}")]

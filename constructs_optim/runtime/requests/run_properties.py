@@ -106,7 +106,7 @@ class EvaluationRequest(RunRequest):
         endpoint_config_name: the configuration in service: another one is evaluated anew, as are other models.
         share_of_instance: the share of an instance that one copy of a component takes.
         lossless: whether the techniques leave the model's output as it is.
-        discount: what a savings plan takes off, as a share.
+        discount: the discount of a savings plan, as a share.
         dimensions: those of its metrics, except concurrency and artifact key.
         vpc_config: where the job reaches the network from.
         gate: the requirements; None where nothing depends on the results.
@@ -195,10 +195,10 @@ class RecommendationRequest(RunRequest):
 
     def key(self, account: str, region: str) -> str:
         """SHA-256 of the question, whoever asks it: within one store, the same is not paid for twice."""
-        return _digest({"where": [account, region, self.bucket], "what": self.asked})
+        return _digest({"where": [account, region, self.bucket], "what": self.question})
 
     @property
-    def asked(self) -> dict[str, object]:
+    def question(self) -> dict[str, object]:
         """The question, as the result has it."""
         return {
             "model": self.model_uri,

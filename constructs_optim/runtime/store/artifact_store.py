@@ -3,7 +3,7 @@
 ::
 
     artifacts/<key>/claim.json            who is making it, and which stacks refer to it
-    artifacts/<key>/manifest.json         what made it; written last, so its presence means "complete"
+    artifacts/<key>/manifest.json         how it was made; written last, so its presence means "complete"
     artifacts/<key>/model/<attempt>/...   the output of one attempt
     artifacts/<key>/tensorboard/...       a training's events for TensorBoard
     checkpoints/<key>/...                 where a training goes on after an interruption; they expire
@@ -51,9 +51,9 @@ class Claim(StoredRecord):
     """Which job makes the artifact, and who refers to it.
 
     ``released`` is set when the last owner leaves an unfinished job: a later claimant must not attach to a job
-    that is being stopped. ``maker`` is the account whose job makes it, empty where that is not known: nobody else can
-    look at the job. ``due`` is when that job must have ended, in seconds since 1970 (0: not known), and ``failure``
-    says why the attempt failed, once it has.
+    that is being stopped. ``maker`` is the account whose job makes it, empty where that is not known: no other account
+    can describe the job. ``due`` is when that job must have ended, in seconds since 1970 (0: not known), and
+    ``failure`` is the reason of a failed attempt.
     """
 
     artifact_key: str
@@ -246,7 +246,7 @@ class ArtifactStore:
         return self._records.change(_claim_name(key), Claim, advanced)
 
     def fail(self, key: str, attempt: int, reason: str) -> None:
-        """Write down why an attempt failed, for those who cannot look at its job."""
+        """Write down why an attempt failed, for accounts that cannot describe its job."""
         claim = self.claim(key)
         if claim is not None and claim.attempt == attempt:
             self._change(key, lambda now: now.updated(failure=reason) if now.attempt == attempt else now)
@@ -255,7 +255,7 @@ class ArtifactStore:
         """Take ``owner`` off the claim, and those who are ``gone`` with it.
 
         The claim is released when the job is unfinished and nobody of the account that runs it is left: no other
-        account can look at the job, or stop it.
+        account can describe the job, or stop it.
         """
 
         def left(current: Claim) -> Claim:

@@ -188,7 +188,7 @@ class JsonRecords:
         return self._parsed(name, record, model) if record is not None else None
 
     def check_schema(self, name: str, record: Mapping[str, Any]) -> None:
-        """Make sure that this release knows what the record means, unless any schema will do.
+        """Make sure that this release knows the record's schema, unless any will do.
 
         Raises:
             NewerRecord: for a record of a newer release.

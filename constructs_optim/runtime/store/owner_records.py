@@ -177,7 +177,7 @@ class OwnerRecord(StoredRecord):
 
 @dataclass(frozen=True)
 class UnreadableRecord:
-    """An object below ``owners/`` that is no owner's record; ``problem`` names it and says what is wrong."""
+    """An object below ``owners/`` that is no owner's record; ``problem`` names it and the fault."""
 
     name: str
     problem: str

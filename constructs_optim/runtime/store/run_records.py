@@ -6,15 +6,15 @@
     evaluations/<key>/result.json               its measurements
     evaluations/<key>/given_up.json             when the last stack that wanted it gave it up
     evaluations/<key>/runs/<run>/run.json       that the run has begun
-    evaluations/<key>/runs/<run>/output/...     what the benchmark job wrote
+    evaluations/<key>/runs/<run>/output/...     the output of the benchmark job
     evaluations/<key>/runs/<run>/result.json    the run's measurements
     evaluations/<key>/runs/<run>/report.md      the same as a page
     evaluations/<key>/runs/<run>/answers.json   completions of the prompts of the quality gate
 
     recommendations/<key>/result.json             the newest result, for the next request of the same
     recommendations/<key>/given_up/<owner>.json   when that resource of a stack gave it up
-    recommendations/<key>/runs/<run>/run.json     that the run has begun, and what the model's files were
-    recommendations/<key>/runs/<run>/output/...   what the recommendation job wrote
+    recommendations/<key>/runs/<run>/run.json     that the run has begun, and the fingerprint of the model's files
+    recommendations/<key>/runs/<run>/output/...   the output of the recommendation job
     recommendations/<key>/runs/<run>/result.json  the run's own result
 
 Results are shared by equal requests. A recommendation's runs are not: one is stopped with the resource that began it,
