@@ -22,10 +22,8 @@ from constructs_optim.constructs.stack.custom_resource import (
     drop_none,
 )
 from constructs_optim.constructs.stack.kinds import ROLE, STORE
-from constructs_optim.constructs.stack.lock_file import recorded_containers
 from constructs_optim.constructs.stack.network import NetworkOptions
-from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.recipe import Model, Plan, Violation, violations
+from constructs_optim.recipe import Model, Plan, RecipeError, Violation
 from constructs_optim.recipe.planning.plan_data import HubSource
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import Technique
@@ -37,7 +35,7 @@ from .model_source import StartupTimeouts
 from .optimization_job import JobOptions, OptimizationJob
 from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
-from .planned_recipe import add_recipe_metadata, recipe_metadata, shown
+from .planned_recipe import add_recipe_metadata, check_and_plan, recipe_metadata, shown
 
 # Of a pool, where there are several; the model is the same for all.
 _LOCATED_FIELDS = ("techniques", "instance_type", "environment")
@@ -75,21 +73,23 @@ class ModelRecipe:
 
     def violations(self, scope: Construct, max_runtime: Duration | None) -> list[Violation]:
         """All rules it breaks in the region of ``scope``, with jobs that may run so long."""
-        broken = violations(
-            model=self.model,
-            techniques=self.techniques,
-            instance_type=self.instance_type,
-            region=StackContext.of(scope).known_region,
-            environment=self.environment,
-            max_runtime_seconds=int(max_runtime.to_seconds()) if max_runtime is not None else None,
-            containers=recorded_containers(scope),
-        )
-        return [
-            violation.model_copy(update={"location": self.location + violation.location})
-            if violation.location.startswith(_LOCATED_FIELDS)
-            else violation
-            for violation in broken
-        ]
+        try:
+            check_and_plan(
+                scope,
+                model=self.model,
+                techniques=self.techniques,
+                instance_type=self.instance_type,
+                environment=self.environment,
+                max_runtime=max_runtime if self.artifact_key is None else None,
+            )
+        except RecipeError as refused:
+            return [
+                violation.model_copy(update={"location": self.location + violation.location})
+                if violation.location.startswith(_LOCATED_FIELDS)
+                else violation
+                for violation in refused.violations
+            ]
+        return []
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,7 @@ class OptimizationJob(Construct):
         )
         registry = ContainerRegistry.of(stack)
         self.plan: Plan = plan_for(
-            stack,
-            registry,
+            scope,
             model=model,
             techniques=techniques,
             instance_type=instance_type,

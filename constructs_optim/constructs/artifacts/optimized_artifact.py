@@ -80,8 +80,7 @@ class OptimizedArtifact(Construct):
         stack = StackContext.of(scope).stack
         self._registry = registry = ContainerRegistry.of(stack)
         self.plan: Plan = plan_for(
-            stack,
-            registry,
+            scope,
             model=model,
             techniques=techniques,
             instance_type=instance_type,

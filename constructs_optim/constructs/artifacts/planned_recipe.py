@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
-from aws_cdk import CfnResource, Duration, Stack
+from aws_cdk import CfnResource, Duration
+from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
 from constructs_optim.constructs.stack.lock_file import record_containers, recorded_containers
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token
-from constructs_optim.recipe import Model, Plan
-from constructs_optim.recipe.planning.plan import plan
+from constructs_optim.recipe import Model, Plan, Recipe, plan
 from constructs_optim.recipe.planning.plan_data import HubSource, JobPlan, S3Source
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.templates.resource_types import METADATA_KEY
@@ -19,9 +20,12 @@ from constructs_optim.templates.resource_types import METADATA_KEY
 from . import model_source
 
 
-def plan_for(
-    stack: Stack,
-    registry: ContainerRegistry,
+class _Plans(list[tuple[Any, Plan]]):
+    """The recipes of one stack that were planned, and their plans."""
+
+
+def check_and_plan(
+    scope: Construct,
     *,
     model: Model,
     techniques: Sequence[Technique],
@@ -29,24 +33,48 @@ def plan_for(
     environment: Mapping[str, str] | None,
     max_runtime: Duration | None = None,
 ) -> Plan:
-    """Plan a recipe for the stack's region, or for any where the stack has none.
+    """The plan of a recipe for the stack's region, or for any where the stack has none; made once a stack.
 
     Raises:
         RecipeError: with every rule the recipe breaks.
     """
-    region = StackContext.of(stack).known_region
+    context = StackContext.of(scope)
+    stack, region = context.stack, context.known_region
+    seconds = int(max_runtime.to_seconds()) if max_runtime is not None else None
+    key = (model, techniques, instance_type, environment, seconds)
+    plans = context.singleton(_Plans, lambda _: _Plans())
+    for known, planned in plans:
+        if known == key:
+            return planned
     planned = plan(
+        Recipe(model, techniques, instance_type, region, environment, seconds, recorded_containers(stack)),
+        registry=(lambda: ContainerRegistry.of(stack).host) if region is None else None,
+        identity=lambda uri: model_source.identity(stack, uri),
+    )
+    # Copies: the app may change its own list and dictionary, and declare another recipe with them.
+    plans.append(((model, copy(techniques), instance_type, copy(environment), seconds), planned))
+    return planned
+
+
+def plan_for(
+    scope: Construct,
+    *,
+    model: Model,
+    techniques: Sequence[Technique],
+    instance_type: str,
+    environment: Mapping[str, str] | None,
+    max_runtime: Duration | None = None,
+) -> Plan:
+    """The same, with its containers recorded in the app's lock file."""
+    planned = check_and_plan(
+        scope,
         model=model,
         techniques=techniques,
         instance_type=instance_type,
-        region=region,
-        registry=registry.host if region is None else None,
         environment=environment,
-        max_runtime_seconds=int(max_runtime.to_seconds()) if max_runtime is not None else None,
-        identity=lambda uri: model_source.identity(stack, uri),
-        containers=recorded_containers(stack),
+        max_runtime=max_runtime,
     )
-    record_containers(stack, planned.containers)
+    record_containers(scope, planned.containers)
     return planned
 
 

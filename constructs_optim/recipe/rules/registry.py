@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from inspect import signature
+from typing import Any, TypeVar, get_type_hints
 
 from constructs_optim.recipe.errors import Advice, Violation
 from constructs_optim.recipe.evaluation import Benchmark
@@ -15,93 +16,82 @@ from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.recommendation.request import RecommendationRequest
 from constructs_optim.recipe.settings import Settings
 
+Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark | RecommendationRequest | Settings
+"""What rules check."""
+_Subject = TypeVar("_Subject", bound=Subject)
+_Check = Callable[[_Subject], Iterator["Finding"]]
+
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule yields: where, what was given and what would work; why, where the rule's reason is too general."""
+    """A wrong value: its location, the value, the fix, and a reason where the rule's own is too general."""
 
     location: str
-    value: Any
+    value: object
     suggestion: str
     reason: str | None = None
 
 
-Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark | RecommendationRequest | Settings
-"""What rules look at: what is made of a model, how its endpoint is hosted, scales, warns and is evaluated, what
-SageMaker is asked to recommend for it, and settings of any of these."""
-_Check = Callable[[Any], Iterator[Finding]]
-_AnyCheck = TypeVar("_AnyCheck", bound=_Check)
-
-
 @dataclass(frozen=True)
 class Rule:
-    """A rule of the house: id, the sentence of reason, where it comes from, and what kind of thing it looks at.
-
-    An advisory rule warns; any other refuses what is declared.
-    """
+    """A rule: id, title, reason, the page it is taken from, its function. An advisory rule warns; others refuse."""
 
     id: str
     title: str
     reason: str
     link: str
-    check: _Check
+    check: Callable[[Any], Iterator[Finding]]
     advisory: bool
-    subject: type[Subject] = Recipe
+    subject: type[Subject]
 
 
 _RULES: dict[str, Rule] = {}
 
 
 def rule(
-    rule_id: str,
-    *,
-    title: str,
-    reason: str,
-    link: str,
-    advisory: bool = False,
-    of: type[Subject] = Recipe,
-) -> Callable[[_AnyCheck], _AnyCheck]:
-    """Register a function of a recipe, or of what ``of`` names, as the rule ``rule_id``."""
+    rule_id: str, *, title: str, reason: str, link: str, advisory: bool = False
+) -> Callable[[_Check[_Subject]], _Check[_Subject]]:
+    """Register a function as the rule ``rule_id``; the type of its argument is what it checks."""
 
-    def register(check: _AnyCheck) -> _AnyCheck:
+    def register(check: _Check[_Subject]) -> _Check[_Subject]:
         if rule_id in _RULES:
             raise ValueError(f"there are two rules {rule_id}: {_RULES[rule_id].title!r} and {title!r}")
-        _RULES[rule_id] = Rule(rule_id, title, reason, link, check, advisory, of)
+        subject = get_type_hints(check)[next(iter(signature(check).parameters))]
+        _RULES[rule_id] = Rule(rule_id, title, reason, link, check, advisory, subject)
         return check
 
     return register
 
 
-def all_rules() -> list[Rule]:
-    """Every rule, by id."""
-    return [_RULES[name] for name in sorted(_RULES)]
+def all_rules(of: type[Subject] | None = None) -> list[Rule]:
+    """Every rule, by id, or those that check ``of``."""
+    return [_RULES[name] for name in sorted(_RULES) if of in (None, _RULES[name].subject)]
 
 
 def check(subject: Subject) -> list[Violation]:
-    """All that refuses a recipe, or what else rules look at."""
+    """All violations of a recipe, or of what else rules check."""
     return [
         Violation(
-            rule=broken.id,
+            rule=rule.id,
             location=found.location,
             value=found.value,
-            reason=found.reason or broken.reason,
+            reason=found.reason or rule.reason,
             suggestion=found.suggestion,
-            link=broken.link,
+            link=rule.link,
         )
-        for broken in all_rules()
-        if not broken.advisory and isinstance(subject, broken.subject)
-        for found in broken.check(subject)
+        for rule, found in _findings(subject, advisory=False)
     ]
 
 
 def warnings(subject: Subject) -> tuple[Advice, ...]:
-    """All that is worth a second look in what works."""
+    """All advice about what works."""
     return tuple(
-        Advice(
-            f"constructs-optim:{advisory.id}",
-            f"{advisory.title}: {found.reason or advisory.reason}. {found.suggestion}",
-        )
-        for advisory in all_rules()
-        if advisory.advisory and isinstance(subject, advisory.subject)
-        for found in advisory.check(subject)
+        Advice(f"constructs-optim:{rule.id}", f"{rule.title}: {found.reason or rule.reason}. {found.suggestion}")
+        for rule, found in _findings(subject, advisory=True)
     )
+
+
+def _findings(subject: Subject, *, advisory: bool) -> Iterator[tuple[Rule, Finding]]:
+    for rule in all_rules():
+        if rule.advisory is advisory and isinstance(subject, rule.subject):
+            yield from ((rule, finding) for finding in rule.check(subject))

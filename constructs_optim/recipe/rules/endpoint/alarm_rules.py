@@ -18,7 +18,6 @@ _MOST_DAYS = 7
     title="An alarm can be evaluated",
     reason="CloudWatch would refuse the alarm",
     link=_ALARM,
-    of=AlarmRequest,
 )
 def _alarms_can_be_evaluated(request: AlarmRequest) -> Iterator[Finding]:
     for name, settings in request.switched_on().items():
@@ -44,7 +43,6 @@ def _alarms_can_be_evaluated(request: AlarmRequest) -> Iterator[Finding]:
     title="An alarm on latency has a threshold",
     reason="how long an answer takes follows from how long it is, which no default can know",
     link=_METRICS,
-    of=AlarmRequest,
 )
 def _latency_has_a_threshold(request: AlarmRequest) -> Iterator[Finding]:
     settings = request.switched_on().get("latency")
@@ -61,7 +59,6 @@ def _latency_has_a_threshold(request: AlarmRequest) -> Iterator[Finding]:
     title="An evaluation gets stale within a week",
     reason="CloudWatch looks back a week at most",
     link=_ALARM,
-    of=AlarmRequest,
 )
 def _evaluations_get_stale(request: AlarmRequest) -> Iterator[Finding]:
     settings = request.switched_on().get("stale_evaluation")

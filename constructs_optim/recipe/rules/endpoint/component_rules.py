@@ -33,7 +33,6 @@ def _units(row: InstanceRow) -> str:
     title="A component's copy fits an instance",
     reason="a copy of an inference component has its accelerators and memory on one instance",
     link=_RESOURCES,
-    of=Hosting,
 )
 def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
     for component in hosting.components:
@@ -67,7 +66,6 @@ def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
     title="All copies fit the endpoint's instances",
     reason="copies that find no room stay pending, and the deployment fails",
     link=_GUIDE,
-    of=Hosting,
 )
 def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
     most = hosting.maximum_instance_count
@@ -92,7 +90,6 @@ def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
     title="SageMaker's draft is served by a variant",
     reason="SageMaker's draft models exclude inference components",
     link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html",
-    of=Hosting,
 )
 def _drafts_are_served_by_variants(hosting: Hosting) -> Iterator[Finding]:
     for technique in hosting.known_techniques:
@@ -106,7 +103,6 @@ def _drafts_are_served_by_variants(hosting: Hosting) -> Iterator[Finding]:
     reason="a variant serves the model it was made with: no other can be added to it, shards load only as a component, "
     "and an endpoint without a model of its own has nothing else to serve",
     link=_GUIDE,
-    of=Hosting,
 )
 def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Finding]:
     if hosting.serves_components:
@@ -122,7 +118,6 @@ def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Fin
     title="An adapter is an archive in S3",
     reason="SageMaker loads an adapter from one gzip-compressed tar archive",
     link="https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-adapt.html",
-    of=Hosting,
 )
 def _adapters_are_archives(hosting: Hosting) -> Iterator[Finding]:
     for adapter in hosting.adapters:
@@ -136,7 +131,6 @@ def _adapters_are_archives(hosting: Hosting) -> Iterator[Finding]:
     title="A model with adapters loads them",
     reason="the container loads adapters only when it is started for them",
     link="https://docs.djl.ai/master/docs/serving/serving/docs/adapters.html",
-    of=Hosting,
 )
 def _the_base_loads_adapters(hosting: Hosting) -> Iterator[Finding]:
     for adapter in hosting.adapters:
@@ -149,7 +143,6 @@ def _the_base_loads_adapters(hosting: Hosting) -> Iterator[Finding]:
     title="The region has inference components",
     reason=f"CloudFormation has no {INFERENCE_COMPONENT} in that region, and refuses the whole template",
     link=TYPES_BY_REGION,
-    of=Hosting,
 )
 def _region_has_components(hosting: Hosting) -> Iterator[Finding]:
     if hosting.region is not None and hosting.serves_components and is_missing(INFERENCE_COMPONENT, hosting.region):

@@ -56,7 +56,6 @@ def in_range(value: Any, least: int, most: int | None = None) -> bool:
     title="Names of endpoint and variant are the service's",
     reason="a name has 1 to 63 letters, digits and hyphens, and begins and ends with none of the last",
     link=_CONFIG,
-    of=Hosting,
 )
 def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
     for place, name in (("endpoint_name", hosting.endpoint_name), ("variant.name", hosting.variant_name)):
@@ -71,7 +70,6 @@ def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
     title="An endpoint starts with instances",
     reason="a variant has at least one instance; only one that serves inference components may start with none",
     link=_VARIANT,
-    of=Hosting,
 )
 def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
     least = 0 if hosting.serves_components and hosting.minimum_instance_count == 0 else 1
@@ -87,7 +85,6 @@ def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
     reason="managed instance scaling keeps the number of instances in a range, and fits them to the copies of "
     "inference components",
     link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantManagedInstanceScaling.html",
-    of=Hosting,
 )
 def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
     least, most, start = hosting.minimum_instance_count, hosting.maximum_instance_count, hosting.initial_instance_count
@@ -112,7 +109,6 @@ def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
     title="Hosting options are objects of this library",
     reason="an option is made by its class",
     link=_CONFIG,
-    of=Hosting,
 )
 def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
     for path, option, kind, example in (
@@ -131,7 +127,6 @@ def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
     title="Data capture takes a share of the requests",
     reason="the share is a whole percentage",
     link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html",
-    of=Hosting,
 )
 def _capture_is_a_percentage(hosting: Hosting) -> Iterator[Finding]:
     share = hosting.capture_percentage
@@ -144,7 +139,6 @@ def _capture_is_a_percentage(hosting: Hosting) -> Iterator[Finding]:
     title="An asynchronous endpoint serves a variant's model",
     reason="asynchronous inference queues requests for a variant: it does not go with inference components",
     link=_ASYNC,
-    of=Hosting,
 )
 def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
     if not hosting.asynchronous:
@@ -166,7 +160,6 @@ def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
     title="Timeouts are within the service's limits",
     reason="downloading and loading a model may take 1 minute to 1 hour, finding an instance 5 minutes to 1 hour",
     link=_VARIANT,
-    of=Hosting,
 )
 def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     for place, seconds, least in (
@@ -184,7 +177,6 @@ def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     reason="CloudFormation gives up on an endpoint that is not there after 160 minutes, on a component after 120",
     link=_RESOURCES,
     advisory=True,
-    of=Hosting,
 )
 def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
     given = (hosting.download_timeout_seconds, hosting.startup_timeout_seconds, hosting.provision_timeout_seconds)
@@ -206,7 +198,6 @@ def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
     reason="instance types with NVMe disks keep models there: SageMaker refuses a volume size or a KMS key for them, "
     "and the hardware encrypts their disks with a key that is lost with the instance",
     link=_CONFIG,
-    of=Hosting,
 )
 def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
     with_disks = sorted({row.name for row in hosting.rows if row.nvme_gb})
@@ -227,7 +218,6 @@ def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
     title="The machine image has the accelerator's drivers",
     reason="a machine image is made for GPUs or for Neuron devices",
     link=_VARIANT,
-    of=Hosting,
 )
 def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
     version = hosting.ami_version
@@ -250,7 +240,6 @@ def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
     reason="SageMaker finds a reservation by the ARN of its training plan",
     link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/"
     "API_ProductionVariantCapacityReservationConfig.html",
-    of=Hosting,
 )
 def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
     reservation = hosting.capacity_reservation
@@ -272,7 +261,6 @@ def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
     title="Instance pools differ, and are at most five",
     reason="SageMaker tries one to five pools in their order, each of an instance type of its own",
     link=_POOL,
-    of=Hosting,
 )
 def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
     if not hosting.pooled:

@@ -50,7 +50,6 @@ def is_number(value: Any) -> TypeGuard[float]:
     title="The scaling range is one",
     reason="capacities are whole numbers, the maximum is at least 1, and not below the minimum",
     link=_TARGET,
-    of=Scaling,
 )
 def _range_is_one(scaling: Scaling) -> Iterator[Finding]:
     least, most = scaling.min_capacity, scaling.max_capacity
@@ -67,7 +66,6 @@ def _range_is_one(scaling: Scaling) -> Iterator[Finding]:
     title="A variant keeps an instance",
     reason="SageMaker keeps at least one instance of a variant that answers requests at once",
     link=_ZERO,
-    of=Scaling,
 )
 def _variants_keep_an_instance(scaling: Scaling) -> Iterator[Finding]:
     if scaling.may_be_zero:
@@ -89,7 +87,6 @@ def _variants_keep_an_instance(scaling: Scaling) -> Iterator[Finding]:
     title="A target is above zero",
     reason="scaling divides by it",
     link=_TRACKING,
-    of=Scaling,
 )
 def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
     for request in scaling.targets:
@@ -103,7 +100,6 @@ def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
     title="A cooldown is whole seconds",
     reason="Application Auto Scaling counts pauses in seconds",
     link=_TRACKING,
-    of=Scaling,
 )
 def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
     given = [(f"{r.location}.{name}", seconds) for r in scaling.targets for name, seconds in r.cooldowns]
@@ -118,7 +114,6 @@ def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
     title="A schedule can be kept",
     reason="Application Auto Scaling would refuse the scheduled action",
     link=_SCHEDULE,
-    of=Scaling,
 )
 def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
     for request in scaling.schedules:
@@ -183,7 +178,6 @@ def _zone_is_there(name: str) -> bool:
     title="Steps follow each other",
     reason="each value of the metric has to lead to one step, and the way out must not meet the way in",
     link=_STEPS,
-    of=Scaling,
 )
 def _steps_follow_each_other(scaling: Scaling) -> Iterator[Finding]:
     for request in scaling.steps:
@@ -248,7 +242,6 @@ def _out_of_order(request: StepRequest) -> Iterator[Finding]:
     title="Every policy and schedule has an id of its own",
     reason="policies and scheduled actions of an endpoint are told apart by their names",
     link=_POLICY,
-    of=Scaling,
 )
 def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
     new = scaling.new_id

@@ -27,7 +27,6 @@ _SHARES = {"CANARY": (1, 50), "LINEAR": (10, 50), "ROLLING": (5, 50)}
     title="An update's steps are shares that SageMaker takes",
     reason="a canary is at most half of the fleet, a linear step 10 to 50 % of it, a rolling batch 5 to 50 %",
     link=_API,
-    of=Hosting,
 )
 def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
     update = hosting.update
@@ -51,7 +50,6 @@ def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
     title="An update's times are within the service's limits",
     reason="each wait lasts at most an hour, and a whole update 10 minutes to 8 hours, more than its waits",
     link=_API,
-    of=Hosting,
 )
 def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     update = hosting.update
@@ -79,7 +77,6 @@ def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     title="At most ten alarms roll an update back",
     reason="SageMaker watches at most ten alarms during an update",
     link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html",
-    of=Hosting,
 )
 def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
     if hosting.rollback_alarms > MOST_ROLLBACK_ALARMS:
@@ -94,7 +91,6 @@ def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
     reason="a step is at most half of the fleet, and half of one instance is none",
     link=_GUIDE,
     advisory=True,
-    of=Hosting,
 )
 def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
     update = hosting.update
@@ -111,7 +107,6 @@ def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
     title="An update's steps fit its time",
     reason="SageMaker ends an update that takes longer than its timeout, 8 hours at most, and goes back",
     link=_API,
-    of=Hosting,
 )
 def _steps_fit_the_time(hosting: Hosting) -> Iterator[Finding]:
     update = hosting.update

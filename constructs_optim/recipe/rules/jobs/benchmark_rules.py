@@ -58,7 +58,6 @@ _OPEN = ("warmup_", "image_", "video_")
     title="A workload ends by its requests or by its time",
     reason="a number of requests and a duration each say when a measurement ends",
     link=_CONFIGS,
-    of=Benchmark,
 )
 def _one_end(benchmark: Benchmark) -> Iterator[Finding]:
     workload = benchmark.workload
@@ -78,7 +77,6 @@ def _one_end(benchmark: Benchmark) -> Iterator[Finding]:
     title="A workload's parameters are known",
     reason="the service refuses a workload with others",
     link=_CONFIGS,
-    of=Benchmark,
 )
 def _parameters_are_known(benchmark: Benchmark) -> Iterator[Finding]:
     for name in benchmark.workload.parameters:
@@ -98,7 +96,6 @@ def _parameters_are_known(benchmark: Benchmark) -> Iterator[Finding]:
     title="Prompts and secrets are where the service can read them",
     reason="prompts are read from a JSON Lines file in S3, a token from Secrets Manager",
     link=_CONFIGS,
-    of=Benchmark,
 )
 def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
     quality = benchmark.requirements.quality if benchmark.requirements is not None else None
@@ -120,7 +117,6 @@ def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
     title="A benchmark streams from an endpoint that answers at once",
     reason="the time to the first token is measured on a streaming response",
     link=_EVALUATE,
-    of=Benchmark,
 )
 def _endpoint_streams(benchmark: Benchmark) -> Iterator[Finding]:
     if benchmark.asynchronous:
@@ -132,7 +128,6 @@ def _endpoint_streams(benchmark: Benchmark) -> Iterator[Finding]:
     title="A benchmark runs at some time",
     reason="without a deployment or a schedule it never runs, and only a deployment can be stopped by it",
     link=_SCHEDULE,
-    of=Benchmark,
 )
 def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
     schedule = benchmark.schedule
@@ -150,7 +145,6 @@ def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
     title="A requirement can be met",
     reason="limits are numbers above zero, and shares lie between 0 and 1",
     link=_EVALUATE,
-    of=Benchmark,
 )
 def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
     required = benchmark.requirements
@@ -176,7 +170,6 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
     title="A price is one",
     reason="prices per token are calculated from it",
     link=_EVALUATE,
-    of=Benchmark,
 )
 def _price_is_one(benchmark: Benchmark) -> Iterator[Finding]:
     price = benchmark.instance_price_per_hour
@@ -191,7 +184,6 @@ def _price_is_one(benchmark: Benchmark) -> Iterator[Finding]:
     title="The region has benchmark jobs",
     reason=f"CloudFormation has no {WORKLOAD_CONFIG} in that region, and refuses the whole template",
     link=TYPES_BY_REGION,
-    of=Benchmark,
 )
 def _region_has_jobs(benchmark: Benchmark) -> Iterator[Finding]:
     if benchmark.region is not None and is_missing(WORKLOAD_CONFIG, benchmark.region):
@@ -206,7 +198,6 @@ def _region_has_jobs(benchmark: Benchmark) -> Iterator[Finding]:
     reason="made-up prompts are measured in the tokens of some tokenizer, and the service's default is not documented",
     link=_CONFIGS,
     advisory=True,
-    of=Benchmark,
 )
 def _tokenizer_is_named(benchmark: Benchmark) -> Iterator[Finding]:
     workload = benchmark.workload

@@ -27,7 +27,6 @@ _RESERVATION = re.compile(r"(?=.{1,256}\Z)arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:\d
     title="A recommendation is for model files in S3",
     reason="a recommendation job reads a Hugging Face checkpoint with safetensors weights under an S3 prefix",
     link=_START,
-    of=RecommendationRequest,
 )
 def _model_is_in_s3(request: RecommendationRequest) -> Iterator[Finding]:
     model, example = request.model, 'Model.s3("s3://my-bucket/models/llama/")'
@@ -47,7 +46,6 @@ def _model_is_in_s3(request: RecommendationRequest) -> Iterator[Finding]:
     title="A recommendation has one goal",
     reason="a recommendation job is given exactly one metric to rank by",
     link=_JOBS,
-    of=RecommendationRequest,
 )
 def _goal_is_known(request: RecommendationRequest) -> Iterator[Finding]:
     goal, metrics = request.optimize_for, recommendations.metrics()
@@ -62,7 +60,6 @@ def _goal_is_known(request: RecommendationRequest) -> Iterator[Finding]:
     title="A recommendation tries instance types that its jobs know",
     reason="a recommendation job tries one to three instance types of its own list, all with GPUs",
     link=_JOBS,
-    of=RecommendationRequest,
 )
 def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Finding]:
     given, known, most = request.instance_types, recommendations.instance_types(), recommendations.most_instance_types()
@@ -87,7 +84,6 @@ def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Findin
     title="A recommendation is for a framework that its jobs serve with",
     reason="a recommendation job serves the model with one of these frameworks, or with the one it finds best",
     link=_JOBS,
-    of=RecommendationRequest,
 )
 def _framework_is_known(request: RecommendationRequest) -> Iterator[Finding]:
     names = recommendations.frameworks()
@@ -100,7 +96,6 @@ def _framework_is_known(request: RecommendationRequest) -> Iterator[Finding]:
     title="The region has recommendation jobs",
     reason="the developer guide lists the regions that have them, and this is none",
     link=_GUIDE,
-    of=RecommendationRequest,
 )
 def _region_has_jobs(request: RecommendationRequest) -> Iterator[Finding]:
     if request.region is not None and request.region not in recommendations.regions():
@@ -113,7 +108,6 @@ def _region_has_jobs(request: RecommendationRequest) -> Iterator[Finding]:
     title="A recommendation's capacity reservations are named by their ARNs",
     reason="a recommendation job finds a reservation by its ARN, and launches nothing outside those it is given",
     link=_JOBS,
-    of=RecommendationRequest,
 )
 def _reservations_are_arns(request: RecommendationRequest) -> Iterator[Finding]:
     example = 'CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")'

@@ -71,7 +71,6 @@ def _calls_of(group: type) -> list[str]:
     title="A technique's settings are known and in range",
     reason="the container or job of a technique knows no other settings",
     link=Technique.rule_link,
-    of=Settings,
 )
 def _technique_settings_are_valid(_: Settings) -> Iterator[Finding]:
     """Enforced when a technique is made (:class:`Settings`)."""
@@ -83,7 +82,6 @@ def _technique_settings_are_valid(_: Settings) -> Iterator[Finding]:
     title="A setting is known, of its type and in range",
     reason="a misspelt setting would be ignored, and one of another type would fail later",
     link=Settings.rule_link,
-    of=Settings,
 )
 def _settings_are_valid(_: Settings) -> Iterator[Finding]:
     """Enforced when the settings are made (:class:`Settings`)."""
