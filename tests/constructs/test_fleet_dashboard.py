@@ -94,5 +94,5 @@ def test_a_fleet_without_endpoints_says_so() -> None:
 
 
 def test_what_is_no_endpoint_is_refused() -> None:
-    with pytest.raises(TypeError, match="is no construct"):
+    with pytest.raises(TypeError, match="is no endpoint"):
         fleet(endpoints=["chat"])

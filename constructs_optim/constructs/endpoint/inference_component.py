@@ -56,16 +56,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EndpointResources:
-    """The resources of an endpoint, with the options that its components share.
-
-    Attributes:
-        endpoint: the endpoint.
-        config: its configuration.
-        literal_name: the endpoint's name, known before the endpoint is there.
-        configuration: the options of the configuration.
-        hosting: the endpoint as the rules see it.
-        network: the network of its models. None without a VPC.
-    """
+    """The resources of an endpoint, with the options that its components share; ``network`` is None without a VPC."""
 
     endpoint: sagemaker.CfnEndpoint
     config: sagemaker.CfnEndpointConfig
@@ -141,14 +132,7 @@ class EndpointComponents:
         requirements: Sequence[Component],
         loads_adapters: bool,
     ) -> InferenceComponent:
-        """Declare a component.
-
-        Args:
-            scope: the construct to create it in.
-            id: its id in that scope.
-            models: one for each instance type of the endpoint, in the order of its pools.
-            requirements: what a copy takes of each instance type, and the copies to begin with.
-            loads_adapters: whether the model's container loads LoRA adapters.
+        """Declare a component: models and requirements of a copy, one for each instance type of the endpoint.
 
         Raises:
             RecipeError: when its copies do not fit.
@@ -233,7 +217,31 @@ def requirements_of(
     )
 
 
-class InferenceComponent(ModelServer):
+class _ComponentResource(Resource):
+    """An ``AWS::SageMaker::InferenceComponent``, of a model or of an adapter."""
+
+    _endpoint: EndpointResources
+    _name: str
+    _resource: sagemaker.CfnInferenceComponent
+
+    @property
+    def inference_component_name(self) -> str:
+        """The name that requests give (``InferenceComponentName``)."""
+        return self._get_resource_name_attribute(_name_in(self._resource.ref))
+
+    @property
+    def inference_component_arn(self) -> str:
+        """The component's ARN (a token)."""
+        return self._get_resource_arn_attribute(
+            self._resource.ref, service="sagemaker", resource="inference-component", resource_name=self._name
+        )
+
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` invoke this component, or the model with this adapter."""
+        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint_arn, self.inference_component_arn])
+
+
+class InferenceComponent(_ComponentResource, ModelServer):
     """A model on an endpoint that it shares with others. It has its own copies, scaling, metrics and grants.
 
     Made by ``OptimizedEndpoint.add_component``, or by the endpoint itself.
@@ -253,17 +261,7 @@ class InferenceComponent(ModelServer):
         loads_adapters: bool,
         check_copies: Callable[[InferenceComponent, int], None],
     ) -> None:
-        """Declare the component; use ``OptimizedEndpoint.add_component``.
-
-        Args:
-            scope: the construct to create it in.
-            id: its id in that scope.
-            endpoint: the endpoint's resources.
-            models: one for each instance type of the endpoint, in the order of its pools.
-            requirements: what a copy takes of each instance type, and the copies to begin with.
-            loads_adapters: whether the model's container loads LoRA adapters.
-            check_copies: raises where so many copies of a component do not fit the endpoint's instances.
-        """
+        """Declare the component; use ``OptimizedEndpoint.add_component``."""
         self._name = physical_name(scope, id)
         super().__init__(scope, id, physical_name=self._name)
         watch_template_size(self)
@@ -352,18 +350,6 @@ class InferenceComponent(ModelServer):
         return self.models[0].artifact
 
     @property
-    def inference_component_name(self) -> str:
-        """The name that requests give (``InferenceComponentName``)."""
-        return self._get_resource_name_attribute(_name_in(self._resource.ref))
-
-    @property
-    def inference_component_arn(self) -> str:
-        """The component's ARN (a token)."""
-        return self._get_resource_arn_attribute(
-            self._resource.ref, service="sagemaker", resource="inference-component", resource_name=self._name
-        )
-
-    @property
     def fewest_copies(self) -> list[Component]:
         """The requirements with the fewest copies that scaling leaves; one for each instance type."""
         return [replace(requirement, copies=self._capacity_range[0]) for requirement in self.requirements]
@@ -390,10 +376,7 @@ class InferenceComponent(ModelServer):
             self,
             "Capacity",
             component=self._resource,
-            definition={
-                "".join(part.capitalize() for part in name.split("_")): value
-                for name, value in self._definition.items()
-            },
+            definition=self._definition,
             initial_copies=min(max_capacity, max(min_capacity, self.requirements[0].copies)),
         )
         runtime: Any = {"copyCount": capacity.copies}
@@ -450,12 +433,8 @@ class InferenceComponent(ModelServer):
             adapter_name=adapter_name,
         )
 
-    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` invoke this component of the endpoint."""
-        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint_arn, self.inference_component_arn])
 
-
-class LoraAdapter(Resource):
+class LoraAdapter(_ComponentResource):
     """A LoRA adapter of an inference component's model. It lives in the copies of its model and scales with them."""
 
     def __init__(
@@ -480,22 +459,6 @@ class LoraAdapter(Resource):
             inference_component_name=name,
             specification={"baseInferenceComponentName": base_name, "container": {"artifactUrl": artifact_uri}},
         )
-
-    @property
-    def inference_component_name(self) -> str:
-        """The name that requests give for a completion with this adapter."""
-        return self._get_resource_name_attribute(_name_in(self._resource.ref))
-
-    @property
-    def inference_component_arn(self) -> str:
-        """The adapter's ARN (a token)."""
-        return self._get_resource_arn_attribute(
-            self._resource.ref, service="sagemaker", resource="inference-component", resource_name=self._name
-        )
-
-    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` invoke the model with this adapter."""
-        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint_arn, self.inference_component_arn])
 
 
 def _name_in(arn: str) -> str:

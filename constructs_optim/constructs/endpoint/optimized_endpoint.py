@@ -338,7 +338,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     @property
     def artifact(self) -> OptimizationJob | OptimizedArtifact:
-        """What is served, whether a job of this stack makes it or not; of the first pool, where there are several.
+        """What is served, by a job of this stack or by its key; of the first pool, where there are several.
 
         Raises:
             ValueError: for an endpoint without a model of its own.
@@ -349,20 +349,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     def artifacts(self) -> tuple[OptimizationJob | OptimizedArtifact, ...]:
         """What the pools serve, in their order."""
         return tuple(hosted.artifact for hosted in self._models)
-
-    @property
-    def job(self) -> OptimizationJob:
-        """What makes the artifact. ``artifact`` is what is served, whether a job of this stack makes it or not.
-
-        Raises:
-            ValueError: with ``artifact_key``: the artifact is of another stack's making.
-        """
-        if not isinstance(self.artifact, OptimizationJob):
-            raise ValueError(
-                f"{self.node.path} refers to an artifact by its key, and no job of its own makes it: use .artifact, "
-                "which has artifact_key, model_data_uri, image_uri and job_name"
-            )
-        return self.artifact
 
     @property
     def _first_model(self) -> HostedModel:

@@ -160,19 +160,6 @@ class EndpointAlarms(Construct):
         return {name: acting.resource for name, (_, acting) in self._alarms.items()}
 
     @property
-    def alarm_names(self) -> dict[str, str]:
-        """Their names in CloudWatch (tokens, unless there is a prefix), by their names in ``Alarms``."""
-        return {
-            name: self._name_of(alarm) if self._name_prefix is not None else acting.resource.ref
-            for name, (alarm, acting) in self._alarms.items()
-        }
-
-    @property
-    def alarm_arns(self) -> list[str]:
-        """Their ARNs (tokens), for a dashboard."""
-        return [alarm.attr_arn for alarm in self.alarms.values()]
-
-    @property
     def latency_threshold_seconds(self) -> float | None:
         """The latency that raises an alarm; None where none does, or where only the deployment knows it."""
         settings = self._request.switched_on().get("latency")
@@ -200,17 +187,6 @@ class EndpointAlarms(Construct):
             for alarm, acting in self._alarms.values()
             if alarm.rolls_back
         ]
-
-    def add_alarm_action(self, *actions: AlarmAction) -> None:
-        """Do more when something is wrong.
-
-        Raises:
-            ValueError: for more than 5 actions.
-        """
-        self._actions["alarm_actions"] += actions
-        for acting in [*(acting for _, acting in self._alarms.values()), self._job_alarm]:
-            if acting is not None:
-                acting.add("alarm_actions", actions)
 
     def watch(
         self,

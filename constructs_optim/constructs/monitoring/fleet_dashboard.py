@@ -5,35 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from aws_cdk import Stack, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
-from constructs import Construct, Node
+from constructs import Construct
 
+from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.stack_context import PSEUDO, late_text
 from constructs_optim.recipe import pricing
 
+from .endpoint_metrics import MeasuredResource
 from .graphs import GraphContext, dashboards, graph_properties
 from .served_model import ServedModel
 from .widgets import Segment, Widget, arranged, dashboard_body, text
 
 _WIDTH, _ROW_HEIGHT = 4, 5
-
-
-class ServesModel(Protocol):
-    """An endpoint of this library, or one like it: a construct with what serves its model."""
-
-    @property
-    def served(self) -> ServedModel:
-        """What serves the model."""
-        ...
-
-    @property
-    def node(self) -> Node:
-        """The construct's node."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -67,7 +55,7 @@ class FleetDashboard(Construct):
         scope: Construct,
         id: str,
         *,
-        endpoints: Sequence[ServesModel | FleetEndpoint] = (),
+        endpoints: Sequence[MeasuredResource | FleetEndpoint] = (),
         dashboard_name: str | None = None,
         discount: float = 0,
     ) -> None:
@@ -100,7 +88,7 @@ class FleetDashboard(Construct):
 
     def add_endpoint(
         self,
-        endpoint: ServesModel | FleetEndpoint,
+        endpoint: MeasuredResource | FleetEndpoint,
         *,
         label: str | None = None,
         instance_price_per_hour: float | None = None,
@@ -133,32 +121,28 @@ class FleetDashboard(Construct):
         return MappingProxyType({widget.name: widget for segment in self.segments for widget in segment.widgets})
 
     def _known(
-        self, endpoint: ServesModel | FleetEndpoint, label: str | None = None, price: float | None = None
+        self, endpoint: MeasuredResource | FleetEndpoint, label: str | None = None, price: float | None = None
     ) -> FleetEndpoint:
         if not isinstance(endpoint, FleetEndpoint):
             endpoint = self._endpoint_of(endpoint)
-        if label is not None:
-            endpoint = replace(endpoint, label=label)
-        if price is not None:
-            endpoint = replace(endpoint, instance_price_per_hour=price)
+        endpoint = replace(endpoint, **drop_none(label=label, instance_price_per_hour=price))
         pricing.check_price(endpoint.instance_price_per_hour, 0)
         return endpoint
 
-    def _endpoint_of(self, construct: ServesModel) -> FleetEndpoint:
-        if not isinstance(construct, Construct):
+    def _endpoint_of(self, resource: MeasuredResource) -> FleetEndpoint:
+        if not isinstance(resource, MeasuredResource):
             raise TypeError(
-                f"{construct!r} is no construct: give an endpoint of this library, or FleetEndpoint(label=..., "
-                "served=...)"
+                f"{resource!r} is no endpoint: give one of this library, or FleetEndpoint(label=..., served=...)"
             )
-        here, there = Stack.of(self), Stack.of(construct)
+        here, there = Stack.of(self), Stack.of(resource)
         region, account = _elsewhere(there.region, here.region), _elsewhere(there.account, here.account)
-        if (region or account) and Token.is_unresolved(construct.served.endpoint_name):
+        if (region or account) and Token.is_unresolved(resource.served.endpoint_name):
             raise ValueError(
-                f"{construct.node.path} is in {there.account}/{there.region}, and CloudFormation makes its name up "
+                f"{resource.node.path} is in {there.account}/{there.region}, and CloudFormation makes its name up "
                 f"there, so that {self.node.path} cannot know it: give it a name with endpoint_name=..., and an "
                 "inference component one as well"
             )
-        return FleetEndpoint(construct.node.path, construct.served, region, account)
+        return FleetEndpoint(resource.node.path, resource.served, region, account)
 
     def _totals(self) -> Segment:
         contexts = [(endpoint.label, self._context(endpoint)) for endpoint in self._endpoints]
