@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -54,9 +54,12 @@ if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 
 
-@dataclass(frozen=True)
+@dataclass
 class EndpointResources:
-    """The resources of an endpoint, with the options that its components share; ``network`` is None without a VPC."""
+    """The resources of an endpoint, with the options that its inference components share, and the components.
+
+    ``network`` is None without a VPC.
+    """
 
     endpoint: sagemaker.CfnEndpoint
     config: sagemaker.CfnEndpointConfig
@@ -64,6 +67,7 @@ class EndpointResources:
     configuration: EndpointConfiguration
     hosting: Hosting
     network: Network | None
+    components: list[InferenceComponent] = field(default_factory=lambda: list[InferenceComponent]())
 
     @property
     def endpoint_arn(self) -> str:
@@ -74,11 +78,6 @@ class EndpointResources:
     def endpoint_name(self) -> str:
         """The endpoint's name (a token)."""
         return self.endpoint.attr_endpoint_name
-
-    @property
-    def rollback_alarm_names(self) -> list[str]:
-        """The alarms of the update policy: those besides the endpoint's own that roll an update back."""
-        return [alarm.alarm_name for alarm in self.configuration.update_policy.rollback_alarms]
 
     def evaluate(
         self,
@@ -115,15 +114,7 @@ class EndpointResources:
         )
         return EndpointEvaluation.declare(scope, id, target=target, options=options, alarms=alarms, dashboard=dashboard)
 
-
-class EndpointComponents:
-    """The inference components of an endpoint: whether they fit its instances, and how many instances they take."""
-
-    def __init__(self, resources: EndpointResources) -> None:
-        self._resources = resources
-        self._components: list[InferenceComponent] = []
-
-    def add(
+    def add_component(
         self,
         scope: Construct,
         id: str,
@@ -137,19 +128,18 @@ class EndpointComponents:
         Raises:
             RecipeError: when its copies do not fit.
         """
-        self._check([component.most_copies for component in self._components] + [requirements])
+        self._check([component.most_copies for component in self.components] + [requirements])
         component = InferenceComponent(
             scope,
             id,
-            endpoint=self._resources,
+            endpoint=self,
             models=models,
             requirements=requirements,
             loads_adapters=loads_adapters,
-            check_copies=self._check_copies_of,
         )
-        self._components.append(component)
+        self.components.append(component)
         # The instances are as many as the copies take, which is more than a new configuration starts with.
-        self._resources.endpoint.retain_all_variant_properties = True
+        self.endpoint.retain_all_variant_properties = True
         return component
 
     @property
@@ -157,25 +147,25 @@ class EndpointComponents:
         """The alarms of all components that roll an update of the endpoint back, in turns: the first of each component,
         then the second.
         """
-        of_each = [component.alarms.rollback_alarm_names for component in self._components]
+        of_each = [component.alarms.rollback_alarm_names for component in self.components]
         return [name for turn in zip_longest(*of_each) for name in turn if name is not None]
 
     @property
     def managed_range(self) -> tuple[int, int]:
         """The fewest and the most instances: as set, or what the copies take, and one more for updates."""
-        variant = self._resources.configuration.variant
+        variant = self.configuration.variant
         initial, fewest, most = variant.initial_instance_count, variant.min_instance_count, variant.max_instance_count
-        if not self._components:
-            return self._resources.hosting.initial_instance_count, self._resources.hosting.initial_instance_count
+        if not self.components:
+            return self.hosting.initial_instance_count, self.hosting.initial_instance_count
         if fewest is None:
-            taken = self._instances([component.fewest_copies for component in self._components])
+            taken = self._instances([component.fewest_copies for component in self.components])
             fewest = taken if initial is None else min(initial, taken) if taken == 0 else max(initial, taken)
         if most is None:
-            taken = self._instances([component.most_copies for component in self._components])
+            taken = self._instances([component.most_copies for component in self.components])
             most = max(1, fewest, initial or 0, taken + 1)
         return fewest, most
 
-    def _check_copies_of(self, component: InferenceComponent, copies: int) -> None:
+    def check_copies(self, component: InferenceComponent, copies: int) -> None:
         """Refuse a number of copies of one component that does not fit beside the others.
 
         Raises:
@@ -186,12 +176,12 @@ class EndpointComponents:
                 [replace(requirement, copies=copies) for requirement in other.requirements]
                 if other is component
                 else other.most_copies
-                for other in self._components
+                for other in self.components
             ]
         )
 
     def _check(self, components: Sequence[Sequence[Component]]) -> None:
-        hosting = self._resources.hosting
+        hosting = self.hosting
         violations: list[Violation] = []
         for instance_type, of_type in zip(hosting.instance_types, zip(*components, strict=True), strict=True):
             violations += check(replace(hosting, instance_types=(instance_type,), components=of_type))
@@ -200,7 +190,7 @@ class EndpointComponents:
     def _instances(self, components: Sequence[Sequence[Component]]) -> int:
         """How many instances the copies take, of the type that they take most of."""
         # Not strict: the catalog may not know all of the instance types.
-        of_each_type = zip(self._resources.hosting.rows, zip(*components, strict=True), strict=False)
+        of_each_type = zip(self.hosting.rows, zip(*components, strict=True), strict=False)
         return max((instances_for_copies(list(of_type), row) for row, of_type in of_each_type), default=1)
 
 
@@ -259,7 +249,6 @@ class InferenceComponent(_ComponentResource, ModelServer):
         models: Sequence[HostedModel],
         requirements: Sequence[Component],
         loads_adapters: bool,
-        check_copies: Callable[[InferenceComponent, int], None],
     ) -> None:
         """Declare the component; use ``OptimizedEndpoint.add_component``."""
         self._name = physical_name(scope, id)
@@ -268,7 +257,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         self.models: tuple[HostedModel, ...] = tuple(models)
         self.requirements: tuple[Component, ...] = tuple(requirements)
         self.variant_name: str = endpoint.configuration.variant.name
-        self._endpoint, self._check_copies, self._loads_adapters = endpoint, check_copies, loads_adapters
+        self._endpoint, self._loads_adapters = endpoint, loads_adapters
         self._capacity_range = (requirements[0].copies, requirements[0].copies)
         # Beside the component, not below it: the endpoint waits for the alarms, and what the component waits for may
         # wait for the endpoint.
@@ -290,7 +279,8 @@ class InferenceComponent(_ComponentResource, ModelServer):
     def _properties(self) -> dict[str, Any]:
         """The component's properties without its ``RuntimeConfig``."""
         configuration = self._endpoint.configuration
-        alarm_names = [*self._endpoint.rollback_alarm_names, *self.alarms.rollback_alarm_names]
+        policy = configuration.update_policy
+        alarm_names = [alarm.alarm_name for alarm in policy.rollback_alarms] + self.alarms.rollback_alarm_names
         specifications = [
             {
                 "computeResourceRequirements": {
@@ -303,9 +293,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
             for model, requirement in zip(self.models, self.requirements, strict=True)
         ]
         properties: dict[str, Any] = {
-            "deployment_config": component_deployment_config(
-                configuration.update_policy.settings, alarm_names[:MOST_ROLLBACK_ALARMS]
-            ),
+            "deployment_config": component_deployment_config(policy.settings, alarm_names[:MOST_ROLLBACK_ALARMS]),
             "endpoint_name": self._endpoint.endpoint_name,
             "inference_component_name": self._name,
             "variant_name": self.variant_name,
@@ -389,7 +377,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
                 f"{self.requirements[0].label}.auto_scale(...): min_capacity or max_capacity is known only when the "
                 "stack is deployed, and whether the copies fit the instances has to be known now: give numbers"
             )
-        self._check_copies(self, most)
+        self._endpoint.check_copies(self, most)
         self._capacity_range = (fewest, most)
 
     def evaluate_in(self, scope: Construct, id: str, options: EvaluationOptions) -> EndpointEvaluation:

@@ -46,7 +46,7 @@ from constructs_optim.recipe.techniques import Technique
 
 from .endpoint_base import IOptimizedEndpoint, ModelServer
 from .endpoint_configuration import EndpointConfiguration
-from .inference_component import EndpointComponents, EndpointResources, InferenceComponent, requirements_of
+from .inference_component import EndpointResources, InferenceComponent, requirements_of
 from .instance_pools import Pool, pool_scope, pools_of, pools_of_component, recipes_of
 from .options import AsyncInference, DataCapture, MonitoringOptions, VariantOptions, declare_alarms
 from .update_policy import UpdatePolicy, deployment_config, watch_statements
@@ -202,10 +202,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self._hosting,
             self._network,
         )
-        self._components = EndpointComponents(self._resources)
         self.component: InferenceComponent | None = None
         if self._models and self._hosting.serves_components:
-            self.component = self._components.add(
+            self.component = self._resources.add_component(
                 self,
                 "Component",
                 models=self._models,
@@ -242,7 +241,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             execution_role_arn=self._role.role_arn,
             production_variants=late_value(
                 lambda: [
-                    self._configuration.variant_property(self._hosting, self._models, self._components.managed_range)
+                    self._configuration.variant_property(self._hosting, self._models, self._resources.managed_range)
                 ]
             ),
             **properties,
@@ -287,7 +286,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         """How the endpoint is updated. The policy's own alarms come first, of the ten that SageMaker allows."""
         policy = self._configuration.update_policy
         own = self.alarms.rollback_alarm_names if self.alarms is not None else []
-        of_components = self._components.rollback_alarm_names if self._hosting.serves_components else []
+        of_components = self._resources.rollback_alarm_names if self._hosting.serves_components else []
         names = [*(alarm.alarm_name for alarm in policy.rollback_alarms), *own, *of_components]
         return deployment_config(policy.settings, names[:MOST_ROLLBACK_ALARMS])
 
@@ -511,7 +510,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         scope = Construct(self, id)
         models = [create_model(pool_scope(scope, recipe), recipe, self._model_options) for recipe in recipes]
         self._component_models += models
-        component = self._components.add(
+        component = self._resources.add_component(
             scope,
             "Component",
             models=models,

@@ -123,11 +123,6 @@ class EndpointScaling(Construct):
         self._wake_from_zero(min_capacity, max_capacity)
 
     @property
-    def capacity_range(self) -> tuple[int, int]:
-        """The fewest and the most instances or copies that there can be, schedules included."""
-        return self._least, self._most
-
-    @property
     def capacity(self) -> float | None:
         """Requests in flight that an instance or copy is taken to be sized for: by a target, or by the plan.
 
@@ -426,15 +421,15 @@ class EndpointScaling(Construct):
 
     def _widen(self, least: int | None, most: int | None) -> None:
         """Take a schedule's range into account."""
-        before = self.capacity_range
+        before = self._least, self._most
         if is_known(least) and is_known(self._least):
             self._least = min(self._least, least)
         if is_known(most) and is_known(self._most):
             self._most = max(self._most, most)
         self._wake_from_zero(least, most)
-        if before != self.capacity_range:
+        if before != (self._least, self._most):
             if self._set_range is not None:
-                self._set_range(*self.capacity_range)
+                self._set_range(self._least, self._most)
             self._update_alarms()
 
     def _update_alarms(self) -> None:
