@@ -121,7 +121,7 @@ def test_an_evaluations_metrics_are_of_a_concurrency_and_an_artifact() -> None:
 
 
 def test_an_evaluations_metric_without_its_artifact_is_refused() -> None:
-    with pytest.raises(ValueError, match="ArtifactKey is not given"):
+    with pytest.raises(ValueError, match="ArtifactKey is not set"):
         Endpoint(stack(), "Endpoint", NEURON).metric_evaluation("client_latency", concurrency=8)
 
 

@@ -21,7 +21,7 @@ class ComponentCapacity(Construct):
 
     ``AWS::SageMaker::InferenceComponent`` sends ``RuntimeConfig.CopyCount`` with every update, and an endpoint's
     ``RetainAllVariantProperties`` has no counterpart there. A ``Custom::ComponentCapacity`` has the component's
-    definition for a property, so what changes the one asks the other first.
+    definition for a property, so a change of the one invokes the other first.
     """
 
     def __init__(

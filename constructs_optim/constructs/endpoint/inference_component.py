@@ -402,7 +402,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
             id: its id in this component.
             artifact_uri: its archive, ``s3://.../*.tar.gz``, of the adapter's weights and configuration; may be a
                 token.
-            adapter_name: default: one made of its place in the app.
+            adapter_name: default: generated from its path in the app.
 
         Raises:
             RecipeError: when the container was not started for adapters (``adapters=Adapters(...)``), or the archive is

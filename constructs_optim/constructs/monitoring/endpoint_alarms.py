@@ -130,7 +130,7 @@ class EndpointAlarms(Construct):
             alarm_actions: what to do when something is wrong, 5 at most. Default: nothing.
             ok_actions: what to do when it is right again, 5 at most. Default: nothing.
             name_prefix: what the alarms' names begin with. With one, the names are known before the endpoint is: the
-                endpoint's own updates may then be rolled back by its alarms. Default: CloudFormation makes them up.
+                endpoint's own updates may then be rolled back by its alarms. Default: CloudFormation generates them.
             runbook: the page that has a section on each alarm. Default: ``docs/alarms.md``.
 
         Raises:
@@ -168,7 +168,7 @@ class EndpointAlarms(Construct):
 
     @property
     def arns_within_stack(self) -> list[str]:
-        """Their ARNs for a dashboard of their own stack, made of their names and of pseudo parameters."""
+        """Their ARNs for a dashboard of their own stack, composed of their names and pseudo parameters."""
         return [f"{_arn_prefix()}:{alarm.ref}" for alarm in self.alarms.values()]
 
     @property

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 from aws_cdk import Stack, Token
-from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.keywords import suggests_keywords
-from constructs_optim.constructs.stack.stack_context import PSEUDO, late_text
+from constructs_optim.constructs.stack.stack_context import PSEUDO
 from constructs_optim.recipe import pricing
 
 from .endpoint_metrics import MeasuredResource
 from .graphs import GraphContext, dashboards, graph_properties
 from .served_model import ServedModel
-from .widgets import Segment, Widget, arranged, dashboard_body, text
+from .widgets import Dashboard, Segment, Widget, arranged, dashboard_body, text
 
 _WIDTH, _ROW_HEIGHT = 4, 5
 
@@ -44,7 +42,7 @@ class FleetEndpoint:
 
 
 @suggests_keywords
-class FleetDashboard(Construct):
+class FleetDashboard(Dashboard):
     """Requests, errors, instances and costs of all endpoints together, and a row of graphs for each.
 
     Endpoints may be of other stacks, regions and, with CloudWatch's cross-account observability, accounts.
@@ -65,7 +63,7 @@ class FleetDashboard(Construct):
             scope: the construct to create it in.
             id: its id in that scope.
             endpoints: what it shows, in this order; more come with ``add_endpoint``.
-            dashboard_name: default: CloudFormation makes one up.
+            dashboard_name: default: CloudFormation generates one.
             discount: what a savings plan takes off prices, as a share. Default: 0.
 
         Raises:
@@ -73,18 +71,10 @@ class FleetDashboard(Construct):
                 more endpoints than CloudWatch shows.
         """
         pricing.check_price(None, discount)
-        super().__init__(scope, id)
+        super().__init__(scope, id, dashboard_name)
         self._discount = discount
         self._endpoints: list[FleetEndpoint] = [self._known(endpoint) for endpoint in endpoints]
         arranged(self.segments)
-        self._resource = cloudwatch.CfnDashboard(
-            self, "Resource", dashboard_body=late_text(self._body), dashboard_name=dashboard_name
-        )
-
-    @property
-    def dashboard_name(self) -> str:
-        """The dashboard's name (a token)."""
-        return self._resource.ref
 
     def add_endpoint(
         self,
@@ -115,11 +105,6 @@ class FleetDashboard(Construct):
         rows = [widget for number, endpoint in enumerate(self._endpoints, 1) for widget in self._row(endpoint, number)]
         return (self._totals(), Segment("endpoints", "Endpoints", tuple(rows)))
 
-    @property
-    def widgets(self) -> Mapping[str, Widget]:
-        """Its widgets by name, to take singly: ``total_invocations``, ``endpoint_1_latency`` and so on."""
-        return MappingProxyType({widget.name: widget for segment in self.segments for widget in segment.widgets})
-
     def _known(
         self, endpoint: MeasuredResource | FleetEndpoint, label: str | None = None, price: float | None = None
     ) -> FleetEndpoint:
@@ -138,8 +123,8 @@ class FleetDashboard(Construct):
         region, account = _elsewhere(there.region, here.region), _elsewhere(there.account, here.account)
         if (region or account) and Token.is_unresolved(resource.served.endpoint_name):
             raise ValueError(
-                f"{resource.node.path} is in {there.account}/{there.region}, and CloudFormation makes its name up "
-                f"there, so that {self.node.path} cannot know it: give it a name with endpoint_name=..., and an "
+                f"{resource.node.path} is in {there.account}/{there.region}, and CloudFormation generates its name "
+                f"there, so that {self.node.path} cannot know it: set endpoint_name=..., and an "
                 "inference component one as well"
             )
         return FleetEndpoint(resource.node.path, resource.served, region, account)

@@ -156,7 +156,7 @@ class EndpointScaling(Construct):
 
         Raises:
             RecipeError: when the target or a cooldown is none, or there is such a policy already.
-            ValueError: without a target where no plan tells one.
+            ValueError: without a target where there is no plan.
         """
         metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.concurrency_metric}}
         if target is None:
@@ -175,7 +175,7 @@ class EndpointScaling(Construct):
     ) -> EndpointScaling:
         """Hold the invocations a minute of each instance or copy near ``target``.
 
-        How many a copy can answer depends on how long their answers are, which no plan knows: give the target, or how
+        How many a copy can serve depends on how long the responses are, which no plan knows: set the target, or how
         long a request takes.
 
         Args:
@@ -191,7 +191,7 @@ class EndpointScaling(Construct):
         if (target is None) == (request_seconds is None):
             raise ValueError(
                 f"on_invocations: target is {target} and request_seconds {request_seconds}; give one of the two: "
-                "the invocations a minute, or the seconds a request takes, which depend on your prompts and answers"
+                "the invocations a minute, or the seconds a request takes, which depend on your prompts and completions"
             )
         if request_seconds is not None:
             if not is_number(request_seconds) or request_seconds <= 0:
@@ -211,7 +211,7 @@ class EndpointScaling(Construct):
 
         Raises:
             RecipeError: when the target or a cooldown is none, or there is such a policy already.
-            ValueError: where requests do not wait in a queue, or without a target where no plan tells one.
+            ValueError: where requests do not wait in a queue, or without a target where there is no plan.
         """
         if self._target.queue_of is None:
             raise ValueError(
@@ -239,7 +239,7 @@ class EndpointScaling(Construct):
         """Hold any metric, or metric math, near ``target``.
 
         The metric has to fall in proportion as capacity is added: a utilization, or a load for each instance or copy.
-        Application Auto Scaling looks at it every minute, whatever the metric's period is.
+        Application Auto Scaling reads it every minute, whatever the metric's period is.
 
         Args:
             id: the policy's name.
@@ -265,11 +265,11 @@ class EndpointScaling(Construct):
         evaluation_periods: int = 1,
         datapoints_to_alarm: int | None = None,
     ) -> EndpointScaling:
-        """Add or take away by how far a metric is off, each direction by an alarm and a policy of its own.
+        """Add or take away by how far a metric is off, each direction with its own alarm and policy.
 
         Args:
             id: the name of the policies.
-            metric: what to look at.
+            metric: the metric.
             steps: what to do at which values, in the metric's own unit, for instance
                 ``[ScalingStep(change=1, lower=16), ScalingStep(change=-1, upper=2)]``.
             adjustment: what a step's ``change`` is: ``ChangeInCapacity`` (the default), ``PercentChangeInCapacity`` or
@@ -325,7 +325,7 @@ class EndpointScaling(Construct):
                 **drop_none(timezone=request.time_zone),
             }
         )
-        # The property's type lists the classes that the same dictionaries are made of.
+        # The property's type lists the classes with the same fields as these dictionaries.
         self._resource.scheduled_actions = self._scheduled  # pyright: ignore[reportAttributeAccessIssue]
         self._widen(min_capacity, max_capacity)
         return self
@@ -416,7 +416,7 @@ class EndpointScaling(Construct):
 
     def _default(self, policy: str) -> ScalingDefaults:
         if self._defaults is None:
-            raise ValueError(f"{self.node.path}: {policy} needs a target; no plan says what a copy is sized for")
+            raise ValueError(f"{self.node.path}: {policy} needs a target; without a plan there is no default")
         return self._defaults
 
     def _widen(self, least: int | None, most: int | None) -> None:

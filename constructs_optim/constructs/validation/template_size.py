@@ -116,7 +116,7 @@ class _TemplateReader(StackSynthesizer):
 
 @jsii.implements(ISynthesisSession)
 class _Session:
-    """A synthesis into a folder of its own."""
+    """A synthesis into another folder."""
 
     def __init__(self, folder: str) -> None:
         self._folder, self._builder = folder, CloudAssemblyBuilder(folder)
