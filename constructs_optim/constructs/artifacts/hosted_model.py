@@ -24,7 +24,7 @@ from constructs_optim.constructs.stack.custom_resource import (
 from constructs_optim.constructs.stack.kinds import ROLE, STORE
 from constructs_optim.constructs.stack.network import NetworkOptions
 from constructs_optim.recipe import Model, Plan, RecipeError, Violation
-from constructs_optim.recipe.planning.plan_data import HubSource
+from constructs_optim.recipe.plan_data import HubSource
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.templates.resource_types import METADATA_KEY

@@ -14,7 +14,7 @@ from aws_cdk import CfnResource, Fn, Stack, Token
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement, sub
 from constructs_optim.constructs.stack.stack_context import is_token
-from constructs_optim.recipe.planning.plan_data import (
+from constructs_optim.recipe.plan_data import (
     ArtifactSource,
     ContainerPlan,
     HubDraftSource,

@@ -28,8 +28,8 @@ from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.refusal import declaring
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan
-from constructs_optim.recipe.planning.plan_data import ArtifactSource, HubSource, JobPlan
-from constructs_optim.recipe.planning.training_plan import data_source
+from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan
+from constructs_optim.recipe.planning import data_source
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import Technique
 

@@ -22,7 +22,7 @@ from constructs_optim.constructs.stack.permissions import (
     sub,
 )
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.recipe.planning.plan_data import (
+from constructs_optim.recipe.plan_data import (
     ArtifactSource,
     HubDraftSource,
     HubSource,

@@ -18,7 +18,7 @@ from constructs_optim.constructs.stack.network import Network, NetworkOptions, r
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan
-from constructs_optim.recipe.planning.plan_data import ArtifactSource
+from constructs_optim.recipe.plan_data import ArtifactSource
 from constructs_optim.recipe.techniques import Technique
 
 from . import model_source

@@ -40,7 +40,7 @@ from constructs_optim.recipe.hosting import (
 )
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.rules import check
-from constructs_optim.recipe.rules.endpoint.update_rules import MOST_ROLLBACK_ALARMS
+from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 
 from .component_capacity import ComponentCapacity
 from .endpoint_base import ModelServer, grant_by_name

@@ -41,7 +41,7 @@ from constructs_optim.recipe import Model, Plan, Violation
 from constructs_optim.recipe.hosting import Adapters, Component
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.rules import check, warnings
-from constructs_optim.recipe.rules.endpoint.update_rules import MOST_ROLLBACK_ALARMS
+from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.techniques import Technique
 
 from .endpoint_base import IOptimizedEndpoint, ModelServer

@@ -36,9 +36,9 @@ from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.evaluation import Benchmark, Workload
+from constructs_optim.recipe.evaluation.requests import RecommendationRequest
 from constructs_optim.recipe.hosting import CapacityReservation
-from constructs_optim.recipe.planning.plan_data import S3Source
-from constructs_optim.recipe.recommendation.request import RecommendationRequest
+from constructs_optim.recipe.plan_data import S3Source
 from constructs_optim.recipe.rules import check
 
 from .recommendation_service import RecommendationService, output_statements

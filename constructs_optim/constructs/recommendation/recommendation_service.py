@@ -21,7 +21,7 @@ from constructs_optim.constructs.stack.permissions import (
     sub,
 )
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.recipe.planning.plan_data import S3Source
+from constructs_optim.recipe.plan_data import S3Source
 
 _ID = "RecommendationService"
 _JOB_NAMES = "a recommendation job's name follows from what is asked, which is known only when the stack is deployed"

@@ -29,8 +29,8 @@ from constructs_optim.recipe.hosting.scaling import (
     invocations_target,
 )
 from constructs_optim.recipe.rules import check
-from constructs_optim.recipe.rules.endpoint.scaling_rules import in_utc, is_number
-from constructs_optim.recipe.tokens import is_known
+from constructs_optim.recipe.rules.scaling_rules import in_utc
+from constructs_optim.recipe.tokens import is_known, is_number
 
 from .metric_properties import tracked
 from .policies import WAKE_UP, ScalingTarget, declare_steps, declare_wake_up
@@ -310,7 +310,7 @@ class EndpointScaling(Construct):
         Raises:
             RecipeError: when the schedule cannot be kept, or the id is taken.
         """
-        expression = schedule if isinstance(schedule, str) else getattr(schedule, "expression_string", schedule)
+        expression = str(getattr(schedule, "expression_string", schedule))
         location = f"on_schedule({id!r})"
         check_options(location, options, ScheduleOptions)
         request = ScheduleRequest(location, expression, min_capacity, max_capacity, **options)

@@ -68,6 +68,11 @@ class MemoryEstimate(BaseModel):
         return self.weights_gb + self.draft_gb
 
     @property
+    def weights_fit(self) -> bool:
+        """Whether the weights fit, whatever is left for the KV cache."""
+        return self.fixed_gb <= self.available_gb
+
+    @property
     def total_gb(self) -> float:
         """All of it."""
         return self.fixed_gb + (self.kv_cache_gb or 0)
@@ -78,7 +83,7 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
     row, instance, degree = recipe.model_row, recipe.instance, recipe.tensor_parallel_degree
     if row is None or row.parameters_billion is None or instance is None or not isinstance(degree, int) or degree < 1:
         return None
-    techniques = [technique for _, technique in recipe.known_techniques]
+    techniques = [technique for _, technique in recipe.located_techniques]
     batch, length = _requests(recipe, techniques)
     token = row.key_value_bytes_a_token
     memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units
@@ -112,14 +117,14 @@ def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
 class Context(BaseModel):
     """How long one request may be, in tokens, where vLLM serves the model.
 
-    ``asked`` is what the environment says, or else the model's own longest request. ``fits`` is what the memory holds
-    beside weights and the workspace that is usual, ``fits_at_best`` beside the least that was ever seen: what is longer
-    does not start. ``request_gb`` is the KV cache of one request of ``asked`` tokens, ``left_gb`` what is left for it.
+    ``requested`` is what the environment says, or else the model's own longest request. ``fits`` is what the memory
+    holds beside weights and the usual workspace, ``fits_at_best`` beside the least that was ever seen: what is longer
+    does not start. ``request_gb`` is the KV cache of one request of ``requested`` tokens, ``left_gb`` the room for it.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
-    asked: int
+    requested: int
     fits: int
     fits_at_best: int
     request_gb: float
@@ -127,10 +132,10 @@ class Context(BaseModel):
 
     @property
     def shortened(self) -> int | None:
-        """What to tell the server instead of ``asked``: thousands of tokens; None where ``asked`` fits."""
-        if self.asked <= self.fits:
+        """What to tell the server instead of ``requested``: thousands of tokens; None where ``requested`` fits."""
+        if self.requested <= self.fits:
             return None
-        return min(self.asked, max(self.fits // _CONTEXT_STEP * _CONTEXT_STEP, LEAST_CONTEXT))
+        return min(self.requested, max(self.fits // _CONTEXT_STEP * _CONTEXT_STEP, LEAST_CONTEXT))
 
 
 def context(recipe: Recipe) -> Context | None:
@@ -150,9 +155,9 @@ def context(recipe: Recipe) -> Context | None:
         return None
     given = recipe.variables.get(MAX_MODEL_LEN)
     # What the server is told and is no number (a token, -1, 8k) is left to it.
-    asked = _number(given) if given is not None else row.max_position
-    held = row.context_bytes(asked) if asked is not None else None
-    if not asked or held is None:
+    requested = _number(given) if given is not None else row.max_position
+    held = row.context_bytes(requested) if requested is not None else None
+    if not requested or held is None:
         return None
     accelerators = recipe.tensor_parallel_degree or 1
     # An accelerator holds a whole key and value head at least: fewer heads than accelerators are copied.
@@ -161,16 +166,16 @@ def context(recipe: Recipe) -> Context | None:
     left = (beside - accelerators * _WORKSPACE_GB) * 1e9
     activations = accelerators * (row.hidden_size or 0) * _ACTIVATION_BYTES
     return Context(
-        asked=asked,
-        fits=max(0, int(left / (request / asked + activations))),
-        fits_at_best=max(0, int((beside - accelerators * _LEAST_WORKSPACE_GB) * 1e9 * asked / request)),
+        requested=requested,
+        fits=max(0, int(left / (request / requested + activations))),
+        fits_at_best=max(0, int((beside - accelerators * _LEAST_WORKSPACE_GB) * 1e9 * requested / request)),
         request_gb=round(request / 1e9, 3),
-        left_gb=round(max(0.0, left - activations * asked) / 1e9, 3),
+        left_gb=round(max(0.0, left - activations * requested) / 1e9, 3),
     )
 
 
 def _is_served_by_vllm(recipe: Recipe) -> bool:
-    techniques = [technique for _, technique in recipe.known_techniques]
+    techniques = [technique for _, technique in recipe.located_techniques]
     server = recipe.image.server if recipe.image is not None else None
     return (
         recipe.instance is not None
@@ -187,7 +192,7 @@ def smallest_fit(recipe: Recipe, found: MemoryEstimate) -> str | None:
         row
         for row in instances.by_name().values()
         if row.hosts_endpoints
-        and all(recipe.runs_on(technique, row) for _, technique in recipe.known_techniques)
+        and all(recipe.runs_on(technique, row) for _, technique in recipe.located_techniques)
         and row.total_accelerator_memory_gb * USABLE >= found.total_gb
     ]
     smallest = instances.smallest(fitting)
