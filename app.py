@@ -25,7 +25,7 @@ endpoint = OptimizedEndpoint(
 endpoint.auto_scale(min_capacity=1, max_capacity=4).on_concurrency(target=8)
 
 CfnOutput(stack, "EndpointName", value=endpoint.endpoint_name)
-CfnOutput(stack, "ArtifactKey", value=endpoint.job.artifact_key)
+CfnOutput(stack, "ArtifactKey", value=endpoint.artifact.artifact_key)
 CfnOutput(stack, "ArtifactStoreBucket", value=store.bucket_name)
 CfnOutput(stack, "DashboardName", value=endpoint.dashboard.dashboard_name)
 

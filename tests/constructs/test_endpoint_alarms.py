@@ -153,8 +153,8 @@ def test_the_alarm_on_failed_jobs_is_not_tuned_in_two_ways() -> None:
 def test_alarms_act_and_say_when_all_is_right_again() -> None:
     scope = stack()
     page, tell = sns.Topic(scope, "Page"), sns.Topic(scope, "Tell")
-    made = declared(scope, alarms=ALL, alarm_actions=[actions.SnsAction(page)], ok_actions=[actions.SnsAction(tell)])
-    made.add_alarm_action(actions.SnsAction(tell), actions.SnsAction(page))
+    both = [actions.SnsAction(page), actions.SnsAction(tell), actions.SnsAction(page)]
+    declared(scope, alarms=ALL, alarm_actions=both, ok_actions=[actions.SnsAction(tell)])
     names = {name: {"Ref": scope.get_logical_id(topic.node.default_child)} for name, topic in  # type: ignore[arg-type]
              (("page", page), ("tell", tell))}  # fmt: skip
     found = alarms_of(scope).values()
@@ -258,13 +258,13 @@ def test_an_update_is_rolled_back_for_errors_latency_and_lost_capacity() -> None
     ]  # fmt: skip
     named = [arn.rpartition(":")[2] for arn in made.rollback_alarm_arns]
     assert named == ["chat-llama-ErrorRate", "chat-llama-Latency", "chat-llama-ZeroCapacity"]
-    assert made.alarm_names["saturation"] == "chat-llama-Saturation"
+    assert made.alarms["saturation"].alarm_name == "chat-llama-Saturation"
 
 
 def test_an_alarm_is_told_to_another_stack_by_its_own_place() -> None:
     scope = stack()
     other = Stack(App.of(scope), "Other", env=Environment(account=scope.account, region=scope.region))
-    CfnOutput(other, "Alarm", value=declared(scope, alarms=ALL).alarm_arns[0])
+    CfnOutput(other, "Alarm", value=declared(scope, alarms=ALL).alarms["error_rate"].attr_arn)
     (exported,) = template_of(scope)["Outputs"].values()
     assert re.fullmatch(r"AlarmsErrorRate[0-9A-F]{8}", exported["Value"]["Fn::GetAtt"][0])
     assert "Fn::ImportValue" in template_of(other)["Outputs"]["Alarm"]["Value"]

@@ -87,16 +87,6 @@ def test_names_may_be_tokens() -> None:
     assert {"Name": "EndpointName", "Value": {"Ref": "Name"}} in alarm["Dimensions"]
 
 
-def test_a_metric_can_be_had_in_the_unit_that_is_shown() -> None:
-    queries = alarm_on(VARIANT, lambda endpoint: endpoint.metric("gpu_utilization", as_shown=True))["Metrics"]
-    assert [query["Expression"] for query in queries if "Expression" in query] == ["published / 4"]
-    queries = alarm_on(
-        VARIANT, lambda endpoint: endpoint.metric("model_latency", as_shown=True, statistic="p90", label="Slow")
-    )["Metrics"]
-    assert queries[0]["Label"] == "Slow"
-    assert queries[1]["MetricStat"]["Stat"] == "p90"
-
-
 def test_a_formula_is_metric_math_over_what_it_needs() -> None:
     queries = alarm_on(VARIANT, lambda endpoint: endpoint.metric("error_rate", period=Duration.minutes(1)))["Metrics"]
     (formula,) = [query for query in queries if "Expression" in query]
@@ -131,7 +121,7 @@ def test_an_evaluations_metrics_are_of_a_concurrency_and_an_artifact() -> None:
 
 
 def test_an_evaluations_metric_without_its_artifact_is_refused() -> None:
-    with pytest.raises(ValueError, match="ArtifactKey is not given"):
+    with pytest.raises(ValueError, match="ArtifactKey is not set"):
         Endpoint(stack(), "Endpoint", NEURON).metric_evaluation("client_latency", concurrency=8)
 
 

@@ -78,7 +78,7 @@ def test_an_endpoint_elsewhere_whose_name_cannot_be_known_is_refused() -> None:
     app = App()
     here = Stack(app, "Fleet", env=ENVIRONMENT)
     there = Stack(app, "Chat", env=Environment(account="111122223333", region="us-east-1"))
-    with pytest.raises(ValueError, match="give it a name with endpoint_name"):
+    with pytest.raises(ValueError, match="set endpoint_name"):
         FleetDashboard(here, "Dashboard", endpoints=[endpoint(there)])
 
 
@@ -94,5 +94,5 @@ def test_a_fleet_without_endpoints_says_so() -> None:
 
 
 def test_what_is_no_endpoint_is_refused() -> None:
-    with pytest.raises(TypeError, match="is no construct"):
+    with pytest.raises(TypeError, match="is no endpoint"):
         fleet(endpoints=["chat"])

@@ -259,7 +259,7 @@ def test_an_endpoint_without_a_model_of_its_own_says_so() -> None:
     made = shared()
     with pytest.raises(ValueError, match="no model of its own"):
         _ = made.plan
-    with pytest.raises(ValueError, match="techniques are given without a model"):
+    with pytest.raises(ValueError, match="techniques are set without a model"):
         OptimizedEndpoint(stack(), "Odd", instance_type="ml.g5.12xlarge", techniques=[SMALL])
 
 

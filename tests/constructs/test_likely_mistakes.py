@@ -280,7 +280,7 @@ def test_the_name_of_an_endpoint_that_was_removed_may_be_given_again() -> None:
 
 
 def test_a_model_that_is_missing_and_pools_that_are_none_are_told_what_to_give(chat: Stack) -> None:
-    with pytest.raises(ValueError, match=r"techniques are given without a model.*Model\.jumpstart"):
+    with pytest.raises(ValueError, match=r"techniques are set without a model.*Model\.jumpstart"):
         endpoint(chat, model=None)
     with pytest.raises(ValueError, match=r"instance_type=\"ml\.g5\.12xlarge\""):
         endpoint(chat, instance_type=None)

@@ -265,15 +265,15 @@ def test_a_licence_that_is_not_accepted_stops_the_synthesis_with_its_name() -> N
 def test_an_unpinned_version_is_warned_of_and_its_key_known_only_at_deployment() -> None:
     scope = stack()
     made = endpoint(scope, model=Model.jumpstart(LLAMA_70B, accept_eula=True))
-    assert scope.resolve(made.job.artifact_key) == {"Ref": "Llama70BOptimizationE18A58CB"}
-    (warning,) = [entry for entry in made.job.node.metadata if "warning" in entry.type]
+    assert scope.resolve(made.artifact.artifact_key) == {"Ref": "Llama70BOptimizationE18A58CB"}
+    (warning,) = [entry for entry in made.artifact.node.metadata if "warning" in entry.type]
     assert "constructs-optim:OPT006" in warning.data
 
 
 def test_a_pinned_recipe_knows_its_key_at_synth() -> None:
     made = endpoint(stack())
-    assert made.job.artifact_key == made.plan.jobs[-1].artifact_key
-    assert len(made.job.artifact_key) == 64
+    assert made.artifact.artifact_key == made.plan.jobs[-1].artifact_key
+    assert len(made.artifact.artifact_key) == 64
 
 
 def test_no_secret_and_no_account_of_the_machine_gets_into_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,7 +344,7 @@ def test_a_draft_alone_needs_no_job() -> None:
     assert not resources(template, "Custom::OptimizationJob")
     assert resource(template, "Custom::OptimizedModel")["Source"]["Kind"] == "hub"
     with pytest.raises(ValueError, match="needs no job"):
-        _ = made.job.artifact_key
+        _ = made.artifact.artifact_key
 
 
 def test_shards_are_cut_from_the_first_jobs_artifact_and_served_by_a_component() -> None:

@@ -33,5 +33,5 @@ endpoint = OptimizedEndpoint(
 )
 endpoint.auto_scale(max_capacity=given["max_capacity"]).on_concurrency(target=8)
 CfnOutput(stack, "EndpointName", value=endpoint.endpoint_name)
-CfnOutput(stack, "ArtifactKey", value=endpoint.job.artifact_key)
+CfnOutput(stack, "ArtifactKey", value=endpoint.artifact.artifact_key)
 app.synth()

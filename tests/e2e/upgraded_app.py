@@ -24,5 +24,5 @@ endpoint = OptimizedEndpoint(
 )
 endpoint.auto_scale(max_capacity=4).on_concurrency(target=8)
 endpoint.evaluate(workload=Workload(concurrency=[1, 4], input_tokens=128, output_tokens=64))
-CfnOutput(stack, "ArtifactKey", value=endpoint.job.artifact_key)
+CfnOutput(stack, "ArtifactKey", value=endpoint.artifact.artifact_key)
 app.synth()

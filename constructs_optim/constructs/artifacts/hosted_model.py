@@ -80,7 +80,7 @@ class ModelRecipe:
                 techniques=self.techniques,
                 instance_type=self.instance_type,
                 environment=self.environment,
-                max_runtime=max_runtime if self.artifact_key is None and isinstance(max_runtime, Duration) else None,
+                max_runtime=max_runtime if self.artifact_key is None else None,
             )
         except RecipeError as refused:
             return [

@@ -21,7 +21,7 @@ class ComponentCapacity(Construct):
 
     ``AWS::SageMaker::InferenceComponent`` sends ``RuntimeConfig.CopyCount`` with every update, and an endpoint's
     ``RetainAllVariantProperties`` has no counterpart there. A ``Custom::ComponentCapacity`` has the component's
-    definition for a property, so what changes the one asks the other first.
+    definition for a property, so a change of the one invokes the other first.
     """
 
     def __init__(
@@ -33,15 +33,10 @@ class ComponentCapacity(Construct):
         definition: Mapping[str, Any],
         initial_copies: int,
     ) -> None:
-        """Declare the look-up. Give :attr:`copies` to the component as ``copyCount``.
+        """Declare the look-up. Its :attr:`copies` are the component's ``copyCount``.
 
-        Args:
-            scope: the construct to create it in.
-            id: its id in that scope.
-            component: the component. It is named by its logical id, not referred to: it needs the answer. Its own name
-                has to be in lower case, as its ARN has it, which is what it is looked up by.
-            definition: its properties as the component has them, without ``runtimeConfig``.
-            initial_copies: how many copies a component starts with that is not there yet.
+        The component is named by its logical id and not referred to, as it waits for the response. Its own name has to
+        be in lower case, as its ARN has it. ``definition`` has its properties, without ``runtimeConfig``.
         """
         super().__init__(scope, id)
         service = OptimizationService.of(self)
@@ -67,12 +62,12 @@ class ComponentCapacity(Construct):
 
 
 def _as_in_templates(value: Any, key: str = "") -> Any:
-    """Properties with the names that they have in a template: ``modelName`` is ``ModelName`` there."""
+    """Properties with their names in a template: ``modelName`` and ``model_name`` are ``ModelName`` there."""
     if isinstance(value, list | tuple):
         return [_as_in_templates(item, key) for item in value]
     if not isinstance(value, Mapping):
         return value
     if key in _FREE_KEYS:
         return dict(value)
-    named = {f"{name[:1].upper()}{name[1:]}": item for name, item in value.items()}
-    return {name: _as_in_templates(item, name) for name, item in named.items()}
+    names = {name: "".join(f"{part[:1].upper()}{part[1:]}" for part in name.split("_")) for name in value}
+    return {names[name]: _as_in_templates(item, names[name]) for name, item in value.items()}

@@ -238,7 +238,7 @@ def _lower(name: str) -> str:
 def grant_by_name(of: Resource, grantee: iam.IGrantable, actions: Sequence[str], arns: Sequence[str]) -> iam.Grant:
     """Let ``grantee`` do ``actions``, by which a request names an endpoint or a component of the caller's own account.
 
-    Where the account of the grantee is known and the endpoint's is not, a warning says that they have to be the same.
+    Where the account of the grantee is known and the endpoint's is not, a warning says that they must be the same.
 
     Raises:
         ValueError: where the grantee is known to be of another account than the endpoint. InvokeEndpoint has only a
@@ -286,7 +286,7 @@ def _account_of(principal: iam.IPrincipal) -> str | None:
     # An imported construct without a role has none: iam.UnknownPrincipal.
     account: str | None = getattr(principal, "principal_account", None)
     if account is None and isinstance(principal, iam.ArnPrincipal) and not is_token(principal.arn):
-        # A principal by its ARN does not tell it: arn:aws:iam::111122223333:role/chat.
+        # A principal by its ARN has no such attribute: arn:aws:iam::111122223333:role/chat.
         parts = principal.arn.split(":")
         account = parts[4] if len(parts) > 5 and parts[4] else None
     return None if is_token(account) else account

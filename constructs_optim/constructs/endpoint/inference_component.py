@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -54,17 +54,11 @@ if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 
 
-@dataclass(frozen=True)
+@dataclass
 class EndpointResources:
-    """The resources of an endpoint, with the options that its components share.
+    """The resources of an endpoint, with the options that its inference components share, and the components.
 
-    Attributes:
-        endpoint: the endpoint.
-        config: its configuration.
-        literal_name: the endpoint's name, known before the endpoint is there.
-        configuration: the options of the configuration.
-        hosting: the endpoint as the rules see it.
-        network: the network of its models. None without a VPC.
+    ``network`` is None without a VPC.
     """
 
     endpoint: sagemaker.CfnEndpoint
@@ -73,6 +67,7 @@ class EndpointResources:
     configuration: EndpointConfiguration
     hosting: Hosting
     network: Network | None
+    components: list[InferenceComponent] = field(default_factory=lambda: list[InferenceComponent]())
 
     @property
     def endpoint_arn(self) -> str:
@@ -83,11 +78,6 @@ class EndpointResources:
     def endpoint_name(self) -> str:
         """The endpoint's name (a token)."""
         return self.endpoint.attr_endpoint_name
-
-    @property
-    def rollback_alarm_names(self) -> list[str]:
-        """The alarms of the update policy: those besides the endpoint's own that roll an update back."""
-        return [alarm.alarm_name for alarm in self.configuration.update_policy.rollback_alarms]
 
     def evaluate(
         self,
@@ -124,15 +114,7 @@ class EndpointResources:
         )
         return EndpointEvaluation.declare(scope, id, target=target, options=options, alarms=alarms, dashboard=dashboard)
 
-
-class EndpointComponents:
-    """The inference components of an endpoint: whether they fit its instances, and how many instances they take."""
-
-    def __init__(self, resources: EndpointResources) -> None:
-        self._resources = resources
-        self._components: list[InferenceComponent] = []
-
-    def add(
+    def add_component(
         self,
         scope: Construct,
         id: str,
@@ -141,31 +123,23 @@ class EndpointComponents:
         requirements: Sequence[Component],
         loads_adapters: bool,
     ) -> InferenceComponent:
-        """Declare a component.
-
-        Args:
-            scope: the construct to create it in.
-            id: its id in that scope.
-            models: one for each instance type of the endpoint, in the order of its pools.
-            requirements: what a copy takes of each instance type, and the copies to begin with.
-            loads_adapters: whether the model's container loads LoRA adapters.
+        """Declare a component: models and requirements of a copy, one for each instance type of the endpoint.
 
         Raises:
             RecipeError: when its copies do not fit.
         """
-        self._check([component.most_copies for component in self._components] + [requirements])
+        self._check([component.most_copies for component in self.components] + [requirements])
         component = InferenceComponent(
             scope,
             id,
-            endpoint=self._resources,
+            endpoint=self,
             models=models,
             requirements=requirements,
             loads_adapters=loads_adapters,
-            check_copies=self._check_copies_of,
         )
-        self._components.append(component)
+        self.components.append(component)
         # The instances are as many as the copies take, which is more than a new configuration starts with.
-        self._resources.endpoint.retain_all_variant_properties = True
+        self.endpoint.retain_all_variant_properties = True
         return component
 
     @property
@@ -173,25 +147,25 @@ class EndpointComponents:
         """The alarms of all components that roll an update of the endpoint back, in turns: the first of each component,
         then the second.
         """
-        of_each = [component.alarms.rollback_alarm_names for component in self._components]
+        of_each = [component.alarms.rollback_alarm_names for component in self.components]
         return [name for turn in zip_longest(*of_each) for name in turn if name is not None]
 
     @property
     def managed_range(self) -> tuple[int, int]:
         """The fewest and the most instances: as set, or what the copies take, and one more for updates."""
-        variant = self._resources.configuration.variant
+        variant = self.configuration.variant
         initial, fewest, most = variant.initial_instance_count, variant.min_instance_count, variant.max_instance_count
-        if not self._components:
-            return self._resources.hosting.initial_instance_count, self._resources.hosting.initial_instance_count
+        if not self.components:
+            return self.hosting.initial_instance_count, self.hosting.initial_instance_count
         if fewest is None:
-            taken = self._instances([component.fewest_copies for component in self._components])
+            taken = self._instances([component.fewest_copies for component in self.components])
             fewest = taken if initial is None else min(initial, taken) if taken == 0 else max(initial, taken)
         if most is None:
-            taken = self._instances([component.most_copies for component in self._components])
+            taken = self._instances([component.most_copies for component in self.components])
             most = max(1, fewest, initial or 0, taken + 1)
         return fewest, most
 
-    def _check_copies_of(self, component: InferenceComponent, copies: int) -> None:
+    def check_copies(self, component: InferenceComponent, copies: int) -> None:
         """Refuse a number of copies of one component that does not fit beside the others.
 
         Raises:
@@ -202,12 +176,12 @@ class EndpointComponents:
                 [replace(requirement, copies=copies) for requirement in other.requirements]
                 if other is component
                 else other.most_copies
-                for other in self._components
+                for other in self.components
             ]
         )
 
     def _check(self, components: Sequence[Sequence[Component]]) -> None:
-        hosting = self._resources.hosting
+        hosting = self.hosting
         violations: list[Violation] = []
         for instance_type, of_type in zip(hosting.instance_types, zip(*components, strict=True), strict=True):
             violations += check(replace(hosting, instance_types=(instance_type,), components=of_type))
@@ -216,7 +190,7 @@ class EndpointComponents:
     def _instances(self, components: Sequence[Sequence[Component]]) -> int:
         """How many instances the copies take, of the type that they take most of."""
         # Not strict: the catalog may not know all of the instance types.
-        of_each_type = zip(self._resources.hosting.rows, zip(*components, strict=True), strict=False)
+        of_each_type = zip(self.hosting.rows, zip(*components, strict=True), strict=False)
         return max((instances_for_copies(list(of_type), row) for row, of_type in of_each_type), default=1)
 
 
@@ -233,7 +207,31 @@ def requirements_of(
     )
 
 
-class InferenceComponent(ModelServer):
+class _ComponentResource(Resource):
+    """An ``AWS::SageMaker::InferenceComponent``, of a model or of an adapter."""
+
+    _endpoint: EndpointResources
+    _name: str
+    _resource: sagemaker.CfnInferenceComponent
+
+    @property
+    def inference_component_name(self) -> str:
+        """The name that requests give (``InferenceComponentName``)."""
+        return self._get_resource_name_attribute(_name_in(self._resource.ref))
+
+    @property
+    def inference_component_arn(self) -> str:
+        """The component's ARN (a token)."""
+        return self._get_resource_arn_attribute(
+            self._resource.ref, service="sagemaker", resource="inference-component", resource_name=self._name
+        )
+
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` invoke this component, or the model with this adapter."""
+        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint_arn, self.inference_component_arn])
+
+
+class InferenceComponent(_ComponentResource, ModelServer):
     """A model on an endpoint that it shares with others. It has its own copies, scaling, metrics and grants.
 
     Made by ``OptimizedEndpoint.add_component``, or by the endpoint itself.
@@ -251,26 +249,15 @@ class InferenceComponent(ModelServer):
         models: Sequence[HostedModel],
         requirements: Sequence[Component],
         loads_adapters: bool,
-        check_copies: Callable[[InferenceComponent, int], None],
     ) -> None:
-        """Declare the component; use ``OptimizedEndpoint.add_component``.
-
-        Args:
-            scope: the construct to create it in.
-            id: its id in that scope.
-            endpoint: the endpoint's resources.
-            models: one for each instance type of the endpoint, in the order of its pools.
-            requirements: what a copy takes of each instance type, and the copies to begin with.
-            loads_adapters: whether the model's container loads LoRA adapters.
-            check_copies: raises where so many copies of a component do not fit the endpoint's instances.
-        """
+        """Declare the component; use ``OptimizedEndpoint.add_component``."""
         self._name = physical_name(scope, id)
         super().__init__(scope, id, physical_name=self._name)
         watch_template_size(self)
         self.models: tuple[HostedModel, ...] = tuple(models)
         self.requirements: tuple[Component, ...] = tuple(requirements)
         self.variant_name: str = endpoint.configuration.variant.name
-        self._endpoint, self._check_copies, self._loads_adapters = endpoint, check_copies, loads_adapters
+        self._endpoint, self._loads_adapters = endpoint, loads_adapters
         self._capacity_range = (requirements[0].copies, requirements[0].copies)
         # Beside the component, not below it: the endpoint waits for the alarms, and what the component waits for may
         # wait for the endpoint.
@@ -292,7 +279,8 @@ class InferenceComponent(ModelServer):
     def _properties(self) -> dict[str, Any]:
         """The component's properties without its ``RuntimeConfig``."""
         configuration = self._endpoint.configuration
-        alarm_names = [*self._endpoint.rollback_alarm_names, *self.alarms.rollback_alarm_names]
+        policy = configuration.update_policy
+        alarm_names = [alarm.alarm_name for alarm in policy.rollback_alarms] + self.alarms.rollback_alarm_names
         specifications = [
             {
                 "computeResourceRequirements": {
@@ -305,9 +293,7 @@ class InferenceComponent(ModelServer):
             for model, requirement in zip(self.models, self.requirements, strict=True)
         ]
         properties: dict[str, Any] = {
-            "deployment_config": component_deployment_config(
-                configuration.update_policy.settings, alarm_names[:MOST_ROLLBACK_ALARMS]
-            ),
+            "deployment_config": component_deployment_config(policy.settings, alarm_names[:MOST_ROLLBACK_ALARMS]),
             "endpoint_name": self._endpoint.endpoint_name,
             "inference_component_name": self._name,
             "variant_name": self.variant_name,
@@ -352,18 +338,6 @@ class InferenceComponent(ModelServer):
         return self.models[0].artifact
 
     @property
-    def inference_component_name(self) -> str:
-        """The name that requests give (``InferenceComponentName``)."""
-        return self._get_resource_name_attribute(_name_in(self._resource.ref))
-
-    @property
-    def inference_component_arn(self) -> str:
-        """The component's ARN (a token)."""
-        return self._get_resource_arn_attribute(
-            self._resource.ref, service="sagemaker", resource="inference-component", resource_name=self._name
-        )
-
-    @property
     def fewest_copies(self) -> list[Component]:
         """The requirements with the fewest copies that scaling leaves; one for each instance type."""
         return [replace(requirement, copies=self._capacity_range[0]) for requirement in self.requirements]
@@ -390,10 +364,7 @@ class InferenceComponent(ModelServer):
             self,
             "Capacity",
             component=self._resource,
-            definition={
-                "".join(part.capitalize() for part in name.split("_")): value
-                for name, value in self._definition.items()
-            },
+            definition=self._definition,
             initial_copies=min(max_capacity, max(min_capacity, self.requirements[0].copies)),
         )
         runtime: Any = {"copyCount": capacity.copies}
@@ -406,7 +377,7 @@ class InferenceComponent(ModelServer):
                 f"{self.requirements[0].label}.auto_scale(...): min_capacity or max_capacity is known only when the "
                 "stack is deployed, and whether the copies fit the instances has to be known now: give numbers"
             )
-        self._check_copies(self, most)
+        self._endpoint.check_copies(self, most)
         self._capacity_range = (fewest, most)
 
     def evaluate_in(self, scope: Construct, id: str, options: EvaluationOptions) -> EndpointEvaluation:
@@ -431,7 +402,7 @@ class InferenceComponent(ModelServer):
             id: its id in this component.
             artifact_uri: its archive, ``s3://.../*.tar.gz``, of the adapter's weights and configuration; may be a
                 token.
-            adapter_name: default: one made of its place in the app.
+            adapter_name: default: generated from its path in the app.
 
         Raises:
             RecipeError: when the container was not started for adapters (``adapters=Adapters(...)``), or the archive is
@@ -450,12 +421,8 @@ class InferenceComponent(ModelServer):
             adapter_name=adapter_name,
         )
 
-    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` invoke this component of the endpoint."""
-        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint_arn, self.inference_component_arn])
 
-
-class LoraAdapter(Resource):
+class LoraAdapter(_ComponentResource):
     """A LoRA adapter of an inference component's model. It lives in the copies of its model and scales with them."""
 
     def __init__(
@@ -480,22 +447,6 @@ class LoraAdapter(Resource):
             inference_component_name=name,
             specification={"baseInferenceComponentName": base_name, "container": {"artifactUrl": artifact_uri}},
         )
-
-    @property
-    def inference_component_name(self) -> str:
-        """The name that requests give for a completion with this adapter."""
-        return self._get_resource_name_attribute(_name_in(self._resource.ref))
-
-    @property
-    def inference_component_arn(self) -> str:
-        """The adapter's ARN (a token)."""
-        return self._get_resource_arn_attribute(
-            self._resource.ref, service="sagemaker", resource="inference-component", resource_name=self._name
-        )
-
-    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` invoke the model with this adapter."""
-        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint_arn, self.inference_component_arn])
 
 
 def _name_in(arn: str) -> str:

@@ -19,10 +19,10 @@ from constructs_optim.recipe.techniques import Technique
 @suggests_keywords
 @dataclass(frozen=True)
 class Pool:
-    """One instance type of an endpoint, and the techniques that make the model ready for it.
+    """One instance type of an endpoint, and the techniques that prepare the model ready for it.
 
-    SageMaker launches instances of the first pool that has capacity, in their order. Each pool has a
-    recipe of its own: its jobs make its artifact, and its instances serve it.
+    SageMaker launches instances of the first pool that has capacity, in their order. Each pool has its
+    own recipe: its jobs create its artifact, and its instances serve it.
 
     Attributes:
         instance_type: for instance ``ml.p5.48xlarge``.
@@ -62,7 +62,7 @@ def pools_of(
     unused = [name for name, v in (("techniques", techniques), ("artifact_key", artifact_key)) if v is not None]
     if model is None and unused:
         raise ValueError(
-            f"{' and '.join(unused)} {'is' if unused == ['artifact_key'] else 'are'} given without a model to apply "
+            f"{' and '.join(unused)} {'is' if unused == ['artifact_key'] else 'are'} set without a model to apply "
             'to: give model=Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/"), or leave '
             f"{' and '.join(unused)} out"
         )
@@ -94,7 +94,7 @@ def _refuse_beside_pools(**arguments: object) -> None:
     unused = [name for name, value in arguments.items() if value is not None]
     if unused:
         raise ValueError(
-            f"{' and '.join(unused)} and instance_pools are given: each Pool has its own, so leave "
+            f"{' and '.join(unused)} and instance_pools are set: each Pool has its own, so leave "
             f"{'it' if len(unused) == 1 else 'them'} out"
         )
 

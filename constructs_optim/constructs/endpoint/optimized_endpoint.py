@@ -46,7 +46,7 @@ from constructs_optim.recipe.techniques import Technique
 
 from .endpoint_base import IOptimizedEndpoint, ModelServer
 from .endpoint_configuration import EndpointConfiguration
-from .inference_component import EndpointComponents, EndpointResources, InferenceComponent, requirements_of
+from .inference_component import EndpointResources, InferenceComponent, requirements_of
 from .instance_pools import Pool, pool_scope, pools_of, pools_of_component, recipes_of
 from .options import AsyncInference, DataCapture, MonitoringOptions, VariantOptions, declare_alarms
 from .update_policy import UpdatePolicy, deployment_config, watch_statements
@@ -120,8 +120,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             artifact_store: where artifacts are kept; one that may only be read goes with ``artifact_key``. Default: one
                 store for the whole stack.
             artifact_key: the key of an artifact that is in ``artifact_store``, 64 hexadecimal digits; of the last job
-                where the recipe has several. May be a token. No job runs then, and the deployment fails with what is
-                known of the artifact where it is not there. Default: jobs make what is not in the store.
+                where the recipe has several. May be a token. No job runs then, and the deployment fails with a
+                description of the artifact where it is not there. Default: jobs create what is not in the store.
             environment: more environment variables for the model's container. Default: none.
             adapters: that the model's container loads LoRA adapters. Default: it does not.
             inference_component: whether the model is served as an inference component: others can be added then, it
@@ -130,23 +130,23 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             jobs: how optimization and training jobs run: their role, the time they may take, and how long the
                 deployment waits for them.
             monitoring: alarms and their actions, metrics beyond the usual ones, and the price that the dashboard's
-                costs are reckoned with. Default: alarms without actions.
+                costs are calculated with. Default: alarms without actions.
             update_policy: how the endpoint moves to a changed configuration, and what makes it go back. Default: all at
                 once, with the old fleet kept for 10 minutes.
-            async_inference: that requests are queued and answered in S3. Default: they are answered at once.
+            async_inference: that requests are queued, with responses in S3. Default: responses are synchronous.
             data_capture: that requests and responses are kept in S3. Default: they are not.
-            endpoint_name: default: one made of the stack's name and the endpoint's place in it.
+            endpoint_name: default: generated from the stack's name and the endpoint's path in it.
             encryption_key: the KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
             network: the VPC that jobs and model reach the network through, and whether the model's container is cut off
                 from it. Default: no VPC, and cut off wherever the techniques allow it.
             role: what SageMaker assumes for the model, and for jobs unless they have a role of their own. Default: one
                 role for all models of the stack, which writes nothing.
-            removal_policy: what becomes of endpoint, configuration and model when they are removed from the stack.
+            removal_policy: whether endpoint, configuration and model stay when they are removed from the stack.
                 Default: they are deleted.
 
         Raises:
             RecipeError: with every rule the recipe breaks; no resource has been added then.
-            ValueError: when what is given does not go together, or ``artifact_key`` is not the key of this recipe.
+            ValueError: when arguments exclude each other, or ``artifact_key`` is not the key of this recipe.
         """
         self._configuration = EndpointConfiguration(
             async_inference=async_inference,
@@ -202,10 +202,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self._hosting,
             self._network,
         )
-        self._components = EndpointComponents(self._resources)
         self.component: InferenceComponent | None = None
         if self._models and self._hosting.serves_components:
-            self.component = self._components.add(
+            self.component = self._resources.add_component(
                 self,
                 "Component",
                 models=self._models,
@@ -242,7 +241,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             execution_role_arn=self._role.role_arn,
             production_variants=late_value(
                 lambda: [
-                    self._configuration.variant_property(self._hosting, self._models, self._components.managed_range)
+                    self._configuration.variant_property(self._hosting, self._models, self._resources.managed_range)
                 ]
             ),
             **properties,
@@ -287,7 +286,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         """How the endpoint is updated. The policy's own alarms come first, of the ten that SageMaker allows."""
         policy = self._configuration.update_policy
         own = self.alarms.rollback_alarm_names if self.alarms is not None else []
-        of_components = self._components.rollback_alarm_names if self._hosting.serves_components else []
+        of_components = self._resources.rollback_alarm_names if self._hosting.serves_components else []
         names = [*(alarm.alarm_name for alarm in policy.rollback_alarms), *own, *of_components]
         return deployment_config(policy.settings, names[:MOST_ROLLBACK_ALARMS])
 
@@ -338,7 +337,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     @property
     def artifact(self) -> OptimizationJob | OptimizedArtifact:
-        """What is served, whether a job of this stack makes it or not; of the first pool, where there are several.
+        """What is served, by a job of this stack or by its key; of the first pool, where there are several.
 
         Raises:
             ValueError: for an endpoint without a model of its own.
@@ -349,20 +348,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     def artifacts(self) -> tuple[OptimizationJob | OptimizedArtifact, ...]:
         """What the pools serve, in their order."""
         return tuple(hosted.artifact for hosted in self._models)
-
-    @property
-    def job(self) -> OptimizationJob:
-        """What makes the artifact. ``artifact`` is what is served, whether a job of this stack makes it or not.
-
-        Raises:
-            ValueError: with ``artifact_key``: the artifact is of another stack's making.
-        """
-        if not isinstance(self.artifact, OptimizationJob):
-            raise ValueError(
-                f"{self.node.path} refers to an artifact by its key, and no job of its own makes it: use .artifact, "
-                "which has artifact_key, model_data_uri, image_uri and job_name"
-            )
-        return self.artifact
 
     @property
     def _first_model(self) -> HostedModel:
@@ -525,7 +510,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         scope = Construct(self, id)
         models = [create_model(pool_scope(scope, recipe), recipe, self._model_options) for recipe in recipes]
         self._component_models += models
-        component = self._components.add(
+        component = self._resources.add_component(
             scope,
             "Component",
             models=models,
@@ -576,6 +561,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
 
 def _techniques(pools: Sequence[Pool]) -> tuple[Technique, ...]:
-    """The techniques of all pools; what is no list of techniques is refused by a rule."""
+    """The techniques of all pools; anything but a list is refused by a rule."""
     lists = [pool.techniques for pool in pools if isinstance(pool.techniques, list | tuple)]
     return tuple(technique for techniques in lists for technique in techniques)

@@ -49,7 +49,7 @@ class VariantOptions(Settings):
             JumpStart document says; for other models 1 hour, and 45 minutes for an inference component.
         model_data_download_timeout: how long downloading the model may take, 1 minute to 1 hour. Default: as for
             ``container_startup_timeout``.
-        instance_provision_timeout: how long SageMaker looks for an instance, 5 minutes to 1 hour. Default: the
+        instance_provision_timeout: how long SageMaker tries to provision an instance, 5 minutes to 1 hour. Default: the
             service's own.
         volume_size: size of each instance's volume, for types without NVMe disks. Default: the service's own.
         routing: how requests are spread. Default: to where the fewest requests wait.
@@ -69,7 +69,7 @@ class VariantOptions(Settings):
 
 
 class MonitoringOptions(Settings):
-    """What is alarmed about an endpoint, what is measured, and what its dashboard reckons costs with.
+    """The alarms and metrics of an endpoint, and the price that its dashboard calculates costs with.
 
     Attributes:
         alarms: which alarms there are, and how they are tuned; the endpoint's own updates are rolled back by those on

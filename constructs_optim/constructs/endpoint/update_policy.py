@@ -1,4 +1,4 @@
-"""How an endpoint moves to a changed configuration, and what makes it go back."""
+"""How an endpoint moves to a changed configuration, and when it is rolled back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class UpdateOptions(TypedDict, total=False):
 
 
 class UpdatePolicy(Settings):
-    """Made by its factories: :meth:`all_at_once`, :meth:`canary`, :meth:`linear` and :meth:`rolling`.
+    """Created by its factories: :meth:`all_at_once`, :meth:`canary`, :meth:`linear` and :meth:`rolling`.
 
     In every one, the endpoint's alarms and ``rollback_alarms`` are watched while an update goes on, and one of them
     brings the endpoint back to where it was: the deployment fails then, and the stack rolls back. Source: Amazon
@@ -116,7 +116,7 @@ class UpdatePolicy(Settings):
         rollback_percent: int | None = None,
         **options: Unpack[UpdateOptions],
     ) -> UpdatePolicy:
-        """Batches of instances replaced one after the other: the least capacity beyond what is there.
+        """Batches of instances replaced one after the other: the least additional capacity.
 
         Args:
             percent: each batch, 5 to 50 % of the instances. Default: 25, without ``instances``.

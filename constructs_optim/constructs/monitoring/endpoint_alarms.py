@@ -130,7 +130,7 @@ class EndpointAlarms(Construct):
             alarm_actions: what to do when something is wrong, 5 at most. Default: nothing.
             ok_actions: what to do when it is right again, 5 at most. Default: nothing.
             name_prefix: what the alarms' names begin with. With one, the names are known before the endpoint is: the
-                endpoint's own updates may then be rolled back by its alarms. Default: CloudFormation makes them up.
+                endpoint's own updates may then be rolled back by its alarms. Default: CloudFormation generates them.
             runbook: the page that has a section on each alarm. Default: ``docs/alarms.md``.
 
         Raises:
@@ -160,19 +160,6 @@ class EndpointAlarms(Construct):
         return {name: acting.resource for name, (_, acting) in self._alarms.items()}
 
     @property
-    def alarm_names(self) -> dict[str, str]:
-        """Their names in CloudWatch (tokens, unless there is a prefix), by their names in ``Alarms``."""
-        return {
-            name: self._name_of(alarm) if self._name_prefix is not None else acting.resource.ref
-            for name, (alarm, acting) in self._alarms.items()
-        }
-
-    @property
-    def alarm_arns(self) -> list[str]:
-        """Their ARNs (tokens), for a dashboard."""
-        return [alarm.attr_arn for alarm in self.alarms.values()]
-
-    @property
     def latency_threshold_seconds(self) -> float | None:
         """The latency that raises an alarm; None where none does, or where only the deployment knows it."""
         settings = self._request.switched_on().get("latency")
@@ -181,7 +168,7 @@ class EndpointAlarms(Construct):
 
     @property
     def arns_within_stack(self) -> list[str]:
-        """Their ARNs for a dashboard of their own stack, made of their names and of pseudo parameters."""
+        """Their ARNs for a dashboard of their own stack, composed of their names and pseudo parameters."""
         return [f"{_arn_prefix()}:{alarm.ref}" for alarm in self.alarms.values()]
 
     @property
@@ -200,17 +187,6 @@ class EndpointAlarms(Construct):
             for alarm, acting in self._alarms.values()
             if alarm.rolls_back
         ]
-
-    def add_alarm_action(self, *actions: AlarmAction) -> None:
-        """Do more when something is wrong.
-
-        Raises:
-            ValueError: for more than 5 actions.
-        """
-        self._actions["alarm_actions"] += actions
-        for acting in [*(acting for _, acting in self._alarms.values()), self._job_alarm]:
-            if acting is not None:
-                acting.add("alarm_actions", actions)
 
     def watch(
         self,

@@ -6,21 +6,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
-from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, is_token, late_text
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, is_token
 from constructs_optim.recipe import Plan, metrics, pricing
 from constructs_optim.recipe.metrics import PUBLISHING_SECONDS
 from constructs_optim.recipe.tokens import is_known
 
 from .graphs import COLORS, GraphContext, Line, dashboards, graph_properties
 from .served_model import ServedModel
-from .widgets import GRID_COLUMNS, Segment, Widget, arranged, dashboard_body, text
+from .widgets import GRID_COLUMNS, Dashboard, Segment, Widget, arranged, dashboard_body, text
 
 if TYPE_CHECKING:
     from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
@@ -51,14 +49,14 @@ class EvaluatedModel:
 
 @dataclass(frozen=True)
 class _JobHistory:
-    """Where the handlers of jobs and artifacts log, and by what an endpoint's lines are found."""
+    """The log groups of the handlers of jobs and artifacts, and the keys of an endpoint's lines in them."""
 
     log_groups: tuple[str, ...]
     logical_ids: tuple[str, ...]
     artifact_keys: tuple[str, ...]
 
 
-class EndpointDashboard(Construct):
+class EndpointDashboard(Dashboard):
     """Traffic, latency, concurrency, errors, accelerators, scaling, jobs, price and evaluations of one endpoint.
 
     Segments without metrics are left out: graphs of GPUs where there are none, prices where none was stated,
@@ -90,7 +88,7 @@ class EndpointDashboard(Construct):
             variant_name: the production variant's name.
             plan: the plan of the recipe. Default: that of ``artifact``.
             artifact: what is served; with it, the dashboard has the history of its jobs. Default: not known.
-            dashboard_name: default: CloudFormation makes one up.
+            dashboard_name: default: CloudFormation generates one.
             discount: what a savings plan takes off the price, as a share. Default: 0.
             inference_component_name: the inference component that serves the model; may be a token. Default: none.
             instance_price_per_hour: what one instance costs in an hour, in US dollars. Default: no live costs, and
@@ -104,7 +102,7 @@ class EndpointDashboard(Construct):
             ValueError: for a price that is not above zero, or a discount that is no share.
         """
         pricing.check_price(instance_price_per_hour, discount)
-        super().__init__(scope, id)
+        super().__init__(scope, id, dashboard_name)
         self._stack = StackContext.of(scope)
         self._plan = plan or (artifact.plan if artifact is not None else None)
         self._artifact = artifact
@@ -128,15 +126,6 @@ class EndpointDashboard(Construct):
         self._more: list[Segment] = []
         self._components: dict[str, ServedModel] = {}
         self._segments: tuple[Segment, ...] | None = None
-        # Written at synthesis: scaling, alarms, components and evaluations are declared one after the other.
-        self._resource = cloudwatch.CfnDashboard(
-            self, "Resource", dashboard_body=late_text(self._body), dashboard_name=dashboard_name
-        )
-
-    @property
-    def dashboard_name(self) -> str:
-        """The dashboard's name (a token)."""
-        return self._resource.ref
 
     @property
     def served(self) -> ServedModel:
@@ -255,22 +244,13 @@ class EndpointDashboard(Construct):
             for segment in dashboards().evaluation
         ]
 
-    @property
-    def widgets(self) -> Mapping[str, Widget]:
-        """Its widgets by name, to take singly.
-
-        ``widgets["model_latency"].to_widget()`` is one for an ``aws_cloudwatch.Dashboard``, and ``.to_json()`` what
-        the body of a ``CfnDashboard`` holds.
-        """
-        return MappingProxyType({widget.name: widget for segment in self.segments for widget in segment.widgets})
-
     def add_alarms(self, *alarm_arns: str) -> EndpointDashboard:
         """Show the state of alarms, below the heading. Names may be tokens; up to a hundred stand in one widget."""
         self._alarms += [arn for arn in alarm_arns if arn not in self._alarms]
         return self._changed(checked=len(self._alarms) > MOST_ALARMS)
 
     def add_segment(self, name: str, title: str, *widgets: Widget) -> EndpointDashboard:
-        """Show widgets of your own, at the end.
+        """Show custom widgets, at the end.
 
         Args:
             name: of the segment.
@@ -286,15 +266,15 @@ class EndpointDashboard(Construct):
     def add_deployment(self, at: str, label: str = "deployment") -> EndpointDashboard:
         """Mark a time in every graph over time.
 
-        The time comes from whoever deploys, for instance from the pipeline: it is text of the template, so a clock
+        The time comes from the deployment, for instance from the pipeline: it is text of the template, so a clock
         that is read at synth would change the stack each time.
 
         Args:
             at: when, in ISO 8601 with a time zone: ``2026-11-21T14:00:00Z``. May be a token.
-            label: what is written beside it, for instance a release. Default: ``deployment``.
+            label: the text beside it, for instance a release. Default: ``deployment``.
 
         Raises:
-            ValueError: for what is no such time.
+            ValueError: for anything else.
         """
         if not is_token(at) and not _TIME.fullmatch(at):
             raise ValueError(f"at is {at!r}, and it has to be a time with its zone: 2026-11-21T14:00:00Z (ISO 8601)")
@@ -305,7 +285,7 @@ class EndpointDashboard(Construct):
         """Show one more inference component of the endpoint: its traffic, concurrency and errors.
 
         Args:
-            name: what it is called; its widgets are taken by names that begin with it.
+            name: its name, which the names of its widgets begin with.
             served: what it serves.
         """
         self._components[name] = served
@@ -347,7 +327,7 @@ class EndpointDashboard(Construct):
         Args:
             concurrencies: the numbers of users that were simulated.
             baseline: what to compare with: another endpoint, or another artifact on this one. Default: nothing.
-            label: what this endpoint is called in the comparison. Default: ``optimized``.
+            label: the name of this endpoint in the comparison. Default: ``optimized``.
 
         Raises:
             ValueError: without a concurrency above zero, or where an artifact's key is not known.

@@ -61,7 +61,7 @@ class MeasuredResource(Resource):
 
     Every ``metric_...`` returns the metric as SageMaker publishes it: latencies in microseconds, utilization added up
     over the GPUs or vCPUs of an instance; and raises a ``ValueError`` where SageMaker does not publish it for what is
-    served. ``metric(name, as_shown=True)`` returns it in the unit that dashboards show. docs/metrics.md has them all.
+    served. docs/metrics.md has them all.
     """
 
     @property
@@ -69,14 +69,11 @@ class MeasuredResource(Resource):
     def served(self) -> ServedModel:
         """What serves the model, by the names in CloudWatch."""
 
-    def metric(
-        self, name: str, *, as_shown: bool = False, **options: Unpack[MetricOptions]
-    ) -> cloudwatch.Metric | cloudwatch.MathExpression:
+    def metric(self, name: str, **options: Unpack[MetricOptions]) -> cloudwatch.Metric | cloudwatch.MathExpression:
         """A metric by its name in docs/metrics.md, for instance ``model_latency`` or ``error_rate``.
 
         Args:
             name: of a live metric. Those of an evaluation come from ``metric_evaluation``.
-            as_shown: in milliseconds, or as a percentage of all GPUs or vCPUs, by metric math. Default: as published.
             options: as for any CDK metric.
 
         Raises:
@@ -86,11 +83,6 @@ class MeasuredResource(Resource):
         served = self.served
         if definition.series(component=served.is_component) is None and served.publishes(definition):
             return self._calculated(definition, served.expression(definition), options)
-        if as_shown:
-            calculated = served.shown_expression(definition, "published")
-            if calculated is not None:
-                inner: Any = {name: value for name, value in options.items() if name not in ("color", "label")}
-                return _math(definition, calculated, {"published": self._metric(definition, inner)}, options)
         return self._metric(definition, options)
 
     def metric_evaluation(
@@ -159,8 +151,14 @@ class MeasuredResource(Resource):
                 f"{' and '.join(unknown)}"
             )
         inner: Any = {name: value for name, value in options.items() if name in _OF_OPERANDS}
-        parts = {part.name: self._metric(part, inner) for part in operands(text)}
-        return _math(definition, text, parts, options)
+        chosen: Any = {name: value for name, value in options.items() if name in _OF_EXPRESSIONS}
+        from aws_cdk import aws_cloudwatch as cloudwatch
+
+        return cloudwatch.MathExpression(
+            expression=text,
+            using_metrics={part.name: self._metric(part, inner) for part in operands(text)},
+            **{"label": definition.title, **chosen},
+        )
 
     def _metric(
         self,
@@ -177,23 +175,7 @@ class MeasuredResource(Resource):
         dimensions = served.dimensions(series, concurrency=concurrency, artifact_key=artifact_key)
         chosen: dict[str, Any] = {"statistic": definition.statistic, **options}
         chosen["dimensions_map"] = {**dimensions, **options.get("dimensions_map", {})}
-        return cloudwatch.Metric(
-            namespace=series.namespace, metric_name=series.metric_name, **{**self._published_in, **chosen}
-        )
-
-    @property
-    def _published_in(self) -> dict[str, str]:
-        """The account and region of the metrics, as far as they are known: another stack may draw them."""
+        # The account and region of the metrics, as far as they are known: another stack may draw them.
         environment = {"account": self.env.account, "region": self.env.region}
-        return {name: value for name, value in environment.items() if not Token.is_unresolved(value)}
-
-
-def _math(
-    definition: MetricDefinition, text: str, parts: Mapping[str, cloudwatch.IMetric], options: MetricOptions
-) -> cloudwatch.MathExpression:
-    from aws_cdk import aws_cloudwatch as cloudwatch
-
-    chosen: Any = {name: value for name, value in options.items() if name in _OF_EXPRESSIONS}
-    return cloudwatch.MathExpression(
-        expression=text, using_metrics=dict(parts), **{"label": definition.title, **chosen}
-    )
+        known = {name: value for name, value in environment.items() if not Token.is_unresolved(value)}
+        return cloudwatch.Metric(namespace=series.namespace, metric_name=series.metric_name, **{**known, **chosen})

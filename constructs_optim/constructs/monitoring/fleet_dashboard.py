@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from aws_cdk import Stack, Token
-from aws_cdk import aws_cloudwatch as cloudwatch
-from constructs import Construct, Node
+from constructs import Construct
 
+from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.keywords import suggests_keywords
-from constructs_optim.constructs.stack.stack_context import PSEUDO, late_text
+from constructs_optim.constructs.stack.stack_context import PSEUDO
 from constructs_optim.recipe import pricing
 
+from .endpoint_metrics import MeasuredResource
 from .graphs import GraphContext, dashboards, graph_properties
 from .served_model import ServedModel
-from .widgets import Segment, Widget, arranged, dashboard_body, text
+from .widgets import Dashboard, Segment, Widget, arranged, dashboard_body, text
 
 _WIDTH, _ROW_HEIGHT = 4, 5
-
-
-class ServesModel(Protocol):
-    """An endpoint of this library, or one like it: a construct with what serves its model."""
-
-    @property
-    def served(self) -> ServedModel:
-        """What serves the model."""
-        ...
-
-    @property
-    def node(self) -> Node:
-        """The construct's node."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -56,7 +42,7 @@ class FleetEndpoint:
 
 
 @suggests_keywords
-class FleetDashboard(Construct):
+class FleetDashboard(Dashboard):
     """Requests, errors, instances and costs of all endpoints together, and a row of graphs for each.
 
     Endpoints may be of other stacks, regions and, with CloudWatch's cross-account observability, accounts.
@@ -67,7 +53,7 @@ class FleetDashboard(Construct):
         scope: Construct,
         id: str,
         *,
-        endpoints: Sequence[ServesModel | FleetEndpoint] = (),
+        endpoints: Sequence[MeasuredResource | FleetEndpoint] = (),
         dashboard_name: str | None = None,
         discount: float = 0,
     ) -> None:
@@ -77,7 +63,7 @@ class FleetDashboard(Construct):
             scope: the construct to create it in.
             id: its id in that scope.
             endpoints: what it shows, in this order; more come with ``add_endpoint``.
-            dashboard_name: default: CloudFormation makes one up.
+            dashboard_name: default: CloudFormation generates one.
             discount: what a savings plan takes off prices, as a share. Default: 0.
 
         Raises:
@@ -85,22 +71,14 @@ class FleetDashboard(Construct):
                 more endpoints than CloudWatch shows.
         """
         pricing.check_price(None, discount)
-        super().__init__(scope, id)
+        super().__init__(scope, id, dashboard_name)
         self._discount = discount
         self._endpoints: list[FleetEndpoint] = [self._known(endpoint) for endpoint in endpoints]
         arranged(self.segments)
-        self._resource = cloudwatch.CfnDashboard(
-            self, "Resource", dashboard_body=late_text(self._body), dashboard_name=dashboard_name
-        )
-
-    @property
-    def dashboard_name(self) -> str:
-        """The dashboard's name (a token)."""
-        return self._resource.ref
 
     def add_endpoint(
         self,
-        endpoint: ServesModel | FleetEndpoint,
+        endpoint: MeasuredResource | FleetEndpoint,
         *,
         label: str | None = None,
         instance_price_per_hour: float | None = None,
@@ -127,38 +105,29 @@ class FleetDashboard(Construct):
         rows = [widget for number, endpoint in enumerate(self._endpoints, 1) for widget in self._row(endpoint, number)]
         return (self._totals(), Segment("endpoints", "Endpoints", tuple(rows)))
 
-    @property
-    def widgets(self) -> Mapping[str, Widget]:
-        """Its widgets by name, to take singly: ``total_invocations``, ``endpoint_1_latency`` and so on."""
-        return MappingProxyType({widget.name: widget for segment in self.segments for widget in segment.widgets})
-
     def _known(
-        self, endpoint: ServesModel | FleetEndpoint, label: str | None = None, price: float | None = None
+        self, endpoint: MeasuredResource | FleetEndpoint, label: str | None = None, price: float | None = None
     ) -> FleetEndpoint:
         if not isinstance(endpoint, FleetEndpoint):
             endpoint = self._endpoint_of(endpoint)
-        if label is not None:
-            endpoint = replace(endpoint, label=label)
-        if price is not None:
-            endpoint = replace(endpoint, instance_price_per_hour=price)
+        endpoint = replace(endpoint, **drop_none(label=label, instance_price_per_hour=price))
         pricing.check_price(endpoint.instance_price_per_hour, 0)
         return endpoint
 
-    def _endpoint_of(self, construct: ServesModel) -> FleetEndpoint:
-        if not isinstance(construct, Construct):
+    def _endpoint_of(self, resource: MeasuredResource) -> FleetEndpoint:
+        if not isinstance(resource, MeasuredResource):
             raise TypeError(
-                f"{construct!r} is no construct: give an endpoint of this library, or FleetEndpoint(label=..., "
-                "served=...)"
+                f"{resource!r} is no endpoint: give one of this library, or FleetEndpoint(label=..., served=...)"
             )
-        here, there = Stack.of(self), Stack.of(construct)
+        here, there = Stack.of(self), Stack.of(resource)
         region, account = _elsewhere(there.region, here.region), _elsewhere(there.account, here.account)
-        if (region or account) and Token.is_unresolved(construct.served.endpoint_name):
+        if (region or account) and Token.is_unresolved(resource.served.endpoint_name):
             raise ValueError(
-                f"{construct.node.path} is in {there.account}/{there.region}, and CloudFormation makes its name up "
-                f"there, so that {self.node.path} cannot know it: give it a name with endpoint_name=..., and an "
+                f"{resource.node.path} is in {there.account}/{there.region}, and CloudFormation generates its name "
+                f"there, so that {self.node.path} cannot know it: set endpoint_name=..., and an "
                 "inference component one as well"
             )
-        return FleetEndpoint(construct.node.path, construct.served, region, account)
+        return FleetEndpoint(resource.node.path, resource.served, region, account)
 
     def _totals(self) -> Segment:
         contexts = [(endpoint.label, self._context(endpoint)) for endpoint in self._endpoints]

@@ -1,4 +1,4 @@
-"""Graphs of metrics: units that people read, one scale an axis, and no line that CloudWatch has no data for.
+"""Graphs of metrics: in readable units, one scale an axis, and without lines that CloudWatch has no data for.
 
 The graphs are data: ``dashboards.toml``.
 """

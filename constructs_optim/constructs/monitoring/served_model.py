@@ -84,7 +84,7 @@ class ServedModel:
         if missing:
             raise ValueError(
                 f"{series.metric_name} of an evaluation is published for each concurrency and artifact, and "
-                f"{' and '.join(missing)} is not given: use metric_evaluation(name, concurrency=..., artifact_key=...)"
+                f"{' and '.join(missing)} is not set: use metric_evaluation(name, concurrency=..., artifact_key=...)"
             )
         return {name: str(known[name]) for name in series.dimensions}
 
@@ -121,7 +121,7 @@ class ServedModel:
         if metric.gpus_only and not self.has_gpus:
             return (
                 f"{metric.name}: {self.instance_type} has no GPUs, and SageMaker publishes no utilization of its "
-                "accelerators; cpu_utilization and concurrent_requests tell how busy it is"
+                "accelerators; cpu_utilization and concurrent_requests show how busy it is"
             )
         if metric.formula is not None:
             return f"{metric.name} is a formula ({metric.formula}), which is no single series in CloudWatch"

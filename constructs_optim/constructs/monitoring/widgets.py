@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
 
-from constructs_optim.constructs.stack.stack_context import PSEUDO, TOKEN
+from constructs_optim.constructs.stack.stack_context import PSEUDO, TOKEN, late_text
 
 GRID_COLUMNS = 24
 MOST_WIDGETS = 500
@@ -70,6 +73,39 @@ class Segment:
     widgets: tuple[Widget, ...]
 
 
+class Dashboard(Construct):
+    """A CloudWatch dashboard of segments. Its body is written at synthesis, when all that it shows is declared."""
+
+    def __init__(self, scope: Construct, id: str, dashboard_name: str | None) -> None:
+        super().__init__(scope, id)
+        self._resource = cloudwatch.CfnDashboard(
+            self, "Resource", dashboard_body=late_text(self._body), dashboard_name=dashboard_name
+        )
+
+    @property
+    def dashboard_name(self) -> str:
+        """The dashboard's name (a token)."""
+        return self._resource.ref
+
+    @property
+    @abstractmethod
+    def segments(self) -> tuple[Segment, ...]:
+        """Its segments, from top to bottom."""
+
+    @property
+    def widgets(self) -> Mapping[str, Widget]:
+        """Its widgets by name, to take singly: ``model_latency``, of a fleet ``endpoint_1_latency``, and so on.
+
+        ``widgets["model_latency"].to_widget()`` is one for an ``aws_cloudwatch.Dashboard``, and ``.to_json()`` what
+        the body of a ``CfnDashboard`` holds.
+        """
+        return MappingProxyType({widget.name: widget for segment in self.segments for widget in segment.widgets})
+
+    @abstractmethod
+    def _body(self) -> dict[str, Any]:
+        """The body, by :func:`dashboard_body`."""
+
+
 def text(name: str, markdown: str, *, width: int = GRID_COLUMNS, height: int = 2) -> Widget:
     """A widget of Markdown."""
     return Widget(name, "text", {"markdown": markdown}, width, height)
@@ -109,7 +145,7 @@ def arranged(segments: Iterable[Segment]) -> list[dict[str, Any]]:
 
 def _validate(widget: Widget, names: set[str]) -> None:
     if widget.name in names:
-        raise ValueError(f"the dashboard has a widget {widget.name!r} already: give each a name of its own")
+        raise ValueError(f"the dashboard has a widget {widget.name!r} already: names are unique")
     names.add(widget.name)
     if not 1 <= widget.width <= GRID_COLUMNS:
         raise ValueError(f"the widget {widget.name!r} is {widget.width} columns wide, and there are {GRID_COLUMNS}")
@@ -136,16 +172,12 @@ def dashboard_body(
     Raises:
         ValueError: for more than CloudWatch shows, or two widgets of one name.
     """
-    widgets = [_shortened(widget) for widget in arranged(segments)]
+    widgets = arranged(segments)
+    for widget in widgets:
+        if "metrics" in widget["properties"]:
+            widget["properties"] = {**widget["properties"], "metrics": short_rows(widget["properties"]["metrics"])}
     body = {"start": _START, "periodOverride": "auto", "widgets": widgets}
     return _substituted(json.dumps(body, separators=(",", ":")), names, texts or {})
-
-
-def _shortened(widget: dict[str, Any]) -> dict[str, Any]:
-    rows = widget["properties"].get("metrics")
-    if rows is None:
-        return widget
-    return {**widget, "properties": {**widget["properties"], "metrics": short_rows(rows)}}
 
 
 def short_rows(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
@@ -153,7 +185,7 @@ def short_rows(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
 
     A template holds 1 MB, and of a dashboard most is the names and dimensions that its rows share. Only rows of metrics
     that follow each other and are equally long are shortened; an expression stands as it is, and so does what a user
-    has shortened with three dots, which stand for as many values as the row above has more.
+    has shortened with three dots, which repeat as many values as the row above has more.
     """
     short: list[list[Any]] = []
     above: Sequence[Any] = ()

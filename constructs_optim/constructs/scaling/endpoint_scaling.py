@@ -123,11 +123,6 @@ class EndpointScaling(Construct):
         self._wake_from_zero(min_capacity, max_capacity)
 
     @property
-    def capacity_range(self) -> tuple[int, int]:
-        """The fewest and the most instances or copies that there can be, schedules included."""
-        return self._least, self._most
-
-    @property
     def capacity(self) -> float | None:
         """Requests in flight that an instance or copy is taken to be sized for: by a target, or by the plan.
 
@@ -161,7 +156,7 @@ class EndpointScaling(Construct):
 
         Raises:
             RecipeError: when the target or a cooldown is none, or there is such a policy already.
-            ValueError: without a target where no plan tells one.
+            ValueError: without a target where there is no plan.
         """
         metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.concurrency_metric}}
         if target is None:
@@ -180,7 +175,7 @@ class EndpointScaling(Construct):
     ) -> EndpointScaling:
         """Hold the invocations a minute of each instance or copy near ``target``.
 
-        How many a copy can answer depends on how long their answers are, which no plan knows: give the target, or how
+        How many a copy can serve depends on how long the responses are, which no plan knows: set the target, or how
         long a request takes.
 
         Args:
@@ -196,7 +191,7 @@ class EndpointScaling(Construct):
         if (target is None) == (request_seconds is None):
             raise ValueError(
                 f"on_invocations: target is {target} and request_seconds {request_seconds}; give one of the two: "
-                "the invocations a minute, or the seconds a request takes, which depend on your prompts and answers"
+                "the invocations a minute, or the seconds a request takes, which depend on your prompts and completions"
             )
         if request_seconds is not None:
             if not is_number(request_seconds) or request_seconds <= 0:
@@ -216,7 +211,7 @@ class EndpointScaling(Construct):
 
         Raises:
             RecipeError: when the target or a cooldown is none, or there is such a policy already.
-            ValueError: where requests do not wait in a queue, or without a target where no plan tells one.
+            ValueError: where requests do not wait in a queue, or without a target where there is no plan.
         """
         if self._target.queue_of is None:
             raise ValueError(
@@ -244,7 +239,7 @@ class EndpointScaling(Construct):
         """Hold any metric, or metric math, near ``target``.
 
         The metric has to fall in proportion as capacity is added: a utilization, or a load for each instance or copy.
-        Application Auto Scaling looks at it every minute, whatever the metric's period is.
+        Application Auto Scaling reads it every minute, whatever the metric's period is.
 
         Args:
             id: the policy's name.
@@ -270,11 +265,11 @@ class EndpointScaling(Construct):
         evaluation_periods: int = 1,
         datapoints_to_alarm: int | None = None,
     ) -> EndpointScaling:
-        """Add or take away by how far a metric is off, each direction by an alarm and a policy of its own.
+        """Add or take away by how far a metric is off, each direction with its own alarm and policy.
 
         Args:
             id: the name of the policies.
-            metric: what to look at.
+            metric: the metric.
             steps: what to do at which values, in the metric's own unit, for instance
                 ``[ScalingStep(change=1, lower=16), ScalingStep(change=-1, upper=2)]``.
             adjustment: what a step's ``change`` is: ``ChangeInCapacity`` (the default), ``PercentChangeInCapacity`` or
@@ -330,7 +325,7 @@ class EndpointScaling(Construct):
                 **drop_none(timezone=request.time_zone),
             }
         )
-        # The property's type lists the classes that the same dictionaries are made of.
+        # The property's type lists the classes with the same fields as these dictionaries.
         self._resource.scheduled_actions = self._scheduled  # pyright: ignore[reportAttributeAccessIssue]
         self._widen(min_capacity, max_capacity)
         return self
@@ -421,20 +416,20 @@ class EndpointScaling(Construct):
 
     def _default(self, policy: str) -> ScalingDefaults:
         if self._defaults is None:
-            raise ValueError(f"{self.node.path}: {policy} needs a target; no plan says what a copy is sized for")
+            raise ValueError(f"{self.node.path}: {policy} needs a target; without a plan there is no default")
         return self._defaults
 
     def _widen(self, least: int | None, most: int | None) -> None:
         """Take a schedule's range into account."""
-        before = self.capacity_range
+        before = self._least, self._most
         if is_known(least) and is_known(self._least):
             self._least = min(self._least, least)
         if is_known(most) and is_known(self._most):
             self._most = max(self._most, most)
         self._wake_from_zero(least, most)
-        if before != self.capacity_range:
+        if before != (self._least, self._most):
             if self._set_range is not None:
-                self._set_range(*self.capacity_range)
+                self._set_range(self._least, self._most)
             self._update_alarms()
 
     def _update_alarms(self) -> None:

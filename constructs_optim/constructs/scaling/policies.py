@@ -1,4 +1,4 @@
-"""What Application Auto Scaling scales, and its step scaling policies: each is called by an alarm of its own."""
+"""What Application Auto Scaling scales, and its step scaling policies, each with an alarm that calls it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Kind:
     Attributes:
         wanted: what the argument takes, in words.
         attribute: what each object of this kind has.
-        example: code that creates one; ``{}`` stands for the text or number that was passed instead.
+        example: code that creates one; ``{}`` is the text or number that was passed instead.
         default: the text or number in the example otherwise.
     """
 

@@ -58,7 +58,7 @@ class Network:
         """Pick the subnets of the VPC; None without a VPC.
 
         Raises:
-            ValueError: when subnets or security groups are given without a VPC.
+            ValueError: when subnets or security groups are set without a VPC.
         """
         if options.vpc is None:
             if options.vpc_subnets is not None or options.security_groups is not None:

@@ -14,14 +14,14 @@ _TAKEN = "There is already a Construct with name"
 
 
 def refuse(broken: Sequence[Violation]) -> None:
-    """Raise what is wrong, each thing once.
+    """Raise the violations, each once.
 
     Raises:
-        RecipeError: where there is something.
+        RecipeError: where there are any.
     """
-    found = [violation for place, violation in enumerate(broken) if violation not in broken[:place]]
-    if found:
-        raise RecipeError(found)
+    violations = [violation for index, violation in enumerate(broken) if violation not in broken[:index]]
+    if violations:
+        raise RecipeError(violations)
 
 
 @contextmanager

@@ -7,14 +7,16 @@ object of S3).
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import jsii
-from aws_cdk import Annotations, Stack
+from aws_cdk import Annotations, ISynthesisSession, Stack, StackSynthesizer
+from aws_cdk.cx_api import CloudAssemblyBuilder
 from constructs import Construct, IValidation
 
 from constructs_optim.constructs.stack.stack_context import StackContext
-
-from .written_template import written_template
 
 # The rule about the bootstrap version comes later, less than 1 KB: within that the CDK's own warning has to do.
 _MOST_BYTES = 1_000_000
@@ -66,7 +68,9 @@ class _Measurement:
         # An app may be synthesized several times.
         if size > _MOST_BYTES and not self._refused:
             self._refused = True
-            self._refuse(size, compact=_compact(text))
+            self._refuse(
+                size, compact=len(json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False).encode())
+            )
         return []
 
     def _refuse(self, size: int, *, compact: int) -> None:
@@ -85,5 +89,46 @@ class _Measurement:
         )
 
 
-def _compact(text: str) -> int:
-    return len(json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False).encode())
+def written_template(stack: Stack) -> str:
+    """The text of the template as it will be written, overrides (``add_property_override``) included."""
+    reader = _TemplateReader()
+    reader.bind(stack)
+    with TemporaryDirectory() as folder:
+        reader.write(folder)
+        return Path(folder, stack.template_file).read_text(encoding="utf-8")
+
+
+class _TemplateReader(StackSynthesizer):
+    """Writes a stack's template, and adds nothing to the app."""
+
+    def write(self, folder: str) -> None:
+        self._synthesize_template(cast("ISynthesisSession", _Session(folder)))
+
+    def add_docker_image_asset(self, *arguments: Any, **options: Any) -> Any:
+        raise NotImplementedError
+
+    def add_file_asset(self, *arguments: Any, **options: Any) -> Any:
+        raise NotImplementedError
+
+    def synthesize(self, session: ISynthesisSession) -> None:
+        """Do nothing."""
+
+
+@jsii.implements(ISynthesisSession)
+class _Session:
+    """A synthesis into another folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder, self._builder = folder, CloudAssemblyBuilder(folder)
+
+    @property
+    def assembly(self) -> CloudAssemblyBuilder:
+        return self._builder
+
+    @property
+    def outdir(self) -> str:
+        return self._folder
+
+    @property
+    def validate_on_synth(self) -> bool:
+        return False
