@@ -34,7 +34,7 @@ from constructs_optim import (
     UpdatePolicy,
     VariantOptions,
 )
-from constructs_optim.constructs.stack import kinds
+from constructs_optim.constructs.stack import arguments as kinds
 from constructs_optim.recipe.rules import all_rules
 from constructs_optim.recipe.settings import Settings
 

@@ -10,8 +10,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from constructs_optim.constructs.stack.keywords import suggests_keywords
-from constructs_optim.constructs.stack.kinds import BUCKET, KEY
+from constructs_optim.constructs.stack.arguments import BUCKET, KEY, suggests_keywords
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.refusal import declaring
 

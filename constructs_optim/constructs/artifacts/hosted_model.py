@@ -15,13 +15,13 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 from pydantic import Field
 
+from constructs_optim.constructs.stack.arguments import ROLE, STORE
 from constructs_optim.constructs.stack.custom_resource import (
     RESPONSE_SECONDS,
     SIGNALLED_VALUES,
     TaggedResource,
     drop_none,
 )
-from constructs_optim.constructs.stack.kinds import ROLE, STORE
 from constructs_optim.constructs.stack.network import NetworkOptions
 from constructs_optim.recipe import Model, Plan, RecipeError, Violation
 from constructs_optim.recipe.plan_data import HubSource

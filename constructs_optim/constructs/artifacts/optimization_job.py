@@ -11,6 +11,7 @@ from aws_cdk import Annotations, Duration, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from constructs_optim.constructs.stack.arguments import DURATION, ROLE, STORE, suggests_keywords
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
 from constructs_optim.constructs.stack.custom_resource import (
     LONGEST_WAIT_SECONDS,
@@ -21,8 +22,6 @@ from constructs_optim.constructs.stack.custom_resource import (
     drop_none,
     wait_seconds,
 )
-from constructs_optim.constructs.stack.keywords import suggests_keywords
-from constructs_optim.constructs.stack.kinds import DURATION, ROLE, STORE
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.refusal import declaring

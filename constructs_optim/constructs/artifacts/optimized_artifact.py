@@ -10,10 +10,9 @@ from aws_cdk import Annotations, CfnResource
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from constructs_optim.constructs.stack.arguments import ROLE, STORE, suggests_keywords
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
-from constructs_optim.constructs.stack.keywords import suggests_keywords
-from constructs_optim.constructs.stack.kinds import ROLE, STORE
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token
 from constructs_optim.constructs.validation.template_size import watch_template_size

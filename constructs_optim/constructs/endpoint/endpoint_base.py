@@ -14,7 +14,7 @@ from constructs_optim.constructs.evaluation.endpoint_evaluation import EndpointE
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.stack.kinds import GRANTEE
+from constructs_optim.constructs.stack.arguments import GRANTEE
 from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS
 from constructs_optim.constructs.stack.stack_context import is_token
 

@@ -10,8 +10,8 @@ from aws_cdk import aws_kms as kms
 from pydantic import Field
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
+from constructs_optim.constructs.stack.arguments import KEY
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.kinds import KEY
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting import Hosting, Observability, Routing

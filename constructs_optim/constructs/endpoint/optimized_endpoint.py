@@ -30,8 +30,8 @@ from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDa
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
+from constructs_optim.constructs.stack.arguments import suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.physical_names import endpoint_name_of
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token, late_value, path_of

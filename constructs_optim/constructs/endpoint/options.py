@@ -15,8 +15,8 @@ from pydantic import model_validator
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction, EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.stack.arguments import ALARM_ACTION, ALARMS, BUCKET, DURATION, KEY, SIZE, TOPIC
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.kinds import ALARM_ACTION, ALARMS, BUCKET, DURATION, KEY, SIZE, TOPIC
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe.hosting import CapacityReservation, Observability, Routing
 from constructs_optim.recipe.hosting.alarms import Alarms

@@ -11,8 +11,8 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from pydantic import model_validator
 
+from constructs_optim.constructs.stack.arguments import ALARM, DURATION
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.kinds import ALARM, DURATION
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe.hosting import UpdateSettings
 from constructs_optim.recipe.settings import Settings

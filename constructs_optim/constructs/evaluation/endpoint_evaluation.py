@@ -21,8 +21,8 @@ from constructs import Construct
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.stack.arguments import check_options
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, JobSignal, drop_none, wait_seconds
-from constructs_optim.constructs.stack.keywords import check_options
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.refusal import refuse

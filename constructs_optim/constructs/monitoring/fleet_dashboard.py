@@ -9,8 +9,8 @@ from typing import Any
 from aws_cdk import Stack, Token
 from constructs import Construct
 
+from constructs_optim.constructs.stack.arguments import suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.stack_context import PSEUDO
 from constructs_optim.recipe import pricing
 

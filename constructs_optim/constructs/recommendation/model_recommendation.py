@@ -21,6 +21,7 @@ from constructs_optim.constructs.evaluation.benchmark_jobs import (
     workload_config_name,
     workload_statements,
 )
+from constructs_optim.constructs.stack.arguments import ROLE, STORE, suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import (
     LONGEST_WAIT_SECONDS,
     RESPONSE_SECONDS,
@@ -29,8 +30,6 @@ from constructs_optim.constructs.stack.custom_resource import (
     drop_none,
     wait_seconds,
 )
-from constructs_optim.constructs.stack.keywords import suggests_keywords
-from constructs_optim.constructs.stack.kinds import ROLE, STORE
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.refusal import refuse

@@ -19,7 +19,7 @@ from constructs import Construct
 
 from constructs_optim.recipe.keys import sha256
 
-from .kinds import DURATION
+from .arguments import DURATION
 
 RESPONSE_SECONDS = 900
 """How long CloudFormation waits for a handler's response (``ServiceTimeout``)."""

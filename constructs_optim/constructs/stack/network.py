@@ -10,7 +10,7 @@ from constructs import Construct
 
 from constructs_optim.recipe.settings import Settings
 
-from .kinds import SECURITY_GROUP, VPC
+from .arguments import SECURITY_GROUP, VPC
 from .stack_context import StackContext
 
 if TYPE_CHECKING:

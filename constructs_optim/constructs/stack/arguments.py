@@ -1,18 +1,25 @@
-"""The CDK's interfaces as types that pydantic validates, and what each error suggests instead.
+"""Arguments of constructs: values of another kind, misspelt keywords, and what their errors suggest instead.
 
-An object is recognized by an attribute of its type: jsii's interfaces cannot be checked by ``isinstance``, and reading
-an attribute of an object is a call to Node.
+The CDK's interfaces are validated by pydantic. An object is recognized by an attribute of its type: jsii's interfaces
+cannot be checked by ``isinstance``, and reading an attribute of an object is a call to Node.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from constructs_optim.recipe import RecipeError, Violation
+from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.settings import Settings
+
+_Class = TypeVar("_Class", bound=type)
+_NOT_KEYWORDS = {"self", "scope", "id"}
 
 
 @dataclass(frozen=True)
@@ -131,3 +138,56 @@ TOPIC = Kind(
     "arn:aws:sns:us-west-2:111122223333:mine",
 )
 VPC = Kind("an ec2.IVpc", "vpc_id", 'ec2.Vpc.from_lookup(stack, "Vpc", vpc_id={})', "vpc-...")
+
+
+def suggests_keywords(cls: _Class) -> _Class:
+    """Have a class suggest the keywords that misspelt ones may have meant, as Python itself does from 3.13 on.
+
+    A refused recipe is raised without the library's own frames: they bury what is wrong with it.
+    """
+    constructor: Callable[..., None] = vars(cls)["__init__"]
+    keywords = [name for name in inspect.signature(constructor).parameters if name not in _NOT_KEYWORDS]
+
+    @wraps(constructor)
+    def suggesting(*args: Any, **kwargs: Any) -> None:
+        try:
+            constructor(*args, **kwargs)
+        except RecipeError as refused:
+            raise refused.with_traceback(None) from None
+        except TypeError:
+            if unknown := kwargs.keys() - keywords - _NOT_KEYWORDS:
+                raise TypeError(_message(cls.__name__, sorted(unknown), keywords)) from None
+            raise
+
+    setattr(cls, "__init__", suggesting)  # noqa: B010 - a type checker takes it for an instance's
+    return cls
+
+
+def check_options(method: str, options: Mapping[str, object], of: type) -> None:
+    """Refuse options that a method does not have: Python takes any for ``**options: Unpack[...]``.
+
+    Args:
+        method: its name, for the message.
+        options: what it was called with.
+        of: the TypedDict of its options.
+
+    Raises:
+        TypeError: with the names that misspelt ones may have meant.
+    """
+    names = list(of.__annotations__)
+    if unknown := options.keys() - set(names):
+        raise TypeError(_message(method, sorted(unknown), names))
+
+
+def _message(name: str, unknown: list[str], keywords: list[str]) -> str:
+    # Without underscores, instancetype is closer to instance_type than to instance_pools.
+    plain = {keyword.replace("_", ""): keyword for keyword in keywords}
+    parts: list[str] = []
+    for keyword in unknown:
+        close = [plain[match] for match in close_matches(keyword.replace("_", ""), plain)][:2]
+        if keyword == "tags":
+            hint = ' (Tags.of(construct).add("team", "nlp") adds tags)'
+        else:
+            hint = f" (did you mean {' or '.join(close)}?)" if close else f" (it has {', '.join(keywords)})"
+        parts.append(f"{keyword!r}{hint}")
+    return f"{name}(...) has no argument {' and no '.join(parts)}"
