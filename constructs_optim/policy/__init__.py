@@ -3,11 +3,9 @@
 Pure Python over plain data; the CDK's plugin is in ``constructs``. Importing this package registers the rules.
 """
 
-from . import cost_rules, instance_rules, model_rules, operation_rules, security_rules, technique_rules
-from .findings import PolicyFinding, check
-from .registry import PolicyRule, all_policy_rules, rules_table
-from .setting_checks import Severity
-from .settings import PlatformPolicy, PolicyError
+from . import instance_rules, operation_rules, recipe_rules, security_rules
+from .registry import PolicyFinding, PolicyRule, all_policy_rules, check, rules_table
+from .settings import PlatformPolicy, PolicyError, Severity
 
 __all__ = [
     "PlatformPolicy",
@@ -17,11 +15,9 @@ __all__ = [
     "Severity",
     "all_policy_rules",
     "check",
-    "cost_rules",
     "instance_rules",
-    "model_rules",
     "operation_rules",
+    "recipe_rules",
     "rules_table",
     "security_rules",
-    "technique_rules",
 ]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from constructs_optim.templates.endpoints import (
-    ServingResource,
     components,
     is_scaled,
     serving_resources,
@@ -19,7 +18,7 @@ from constructs_optim.templates.references import referenced_ids
 from constructs_optim.templates.resource_types import ALARM, COMPOSITE_ALARM, ENDPOINT_EVALUATION, SCALING_POLICY
 from constructs_optim.templates.template import Resource, Template
 
-from .registry import IN_THE_REASON, Breach, policy_rule
+from .registry import IN_THE_REASON, PolicyFinding, policy_rule
 from .settings import PlatformPolicy
 
 
@@ -29,7 +28,7 @@ from .settings import PlatformPolicy
     looks_at="each variant and each inference component: a scalable target with a policy or a schedule",
     reason="a fixed number of instances is too many or too few",
 )
-def _serving_resources_scale(policy: PlatformPolicy, template: Template) -> Iterator[Breach]:
+def _serving_resources_scale(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for variant in variants(template):
         if not variant.instance_types:
             continue
@@ -42,14 +41,9 @@ def _serving_resources_scale(policy: PlatformPolicy, template: Template) -> Iter
             yield _fixed(component, "Properties.RuntimeConfig.CopyCount")
 
 
-def _fixed(resource: Resource, location: str) -> Breach:
-    return Breach(
-        resource,
-        location,
-        IN_THE_REASON,
-        "nothing in this template scales it",
-        "auto_scale(max_capacity=...) with on_concurrency(...) or another policy",
-    )
+def _fixed(resource: Resource, location: str) -> PolicyFinding:
+    fix = "auto_scale(max_capacity=...) with on_concurrency(...) or another policy"
+    return PolicyFinding(resource, location, IN_THE_REASON, "nothing in this template scales it", fix)
 
 
 @policy_rule(
@@ -58,7 +52,7 @@ def _fixed(resource: Resource, location: str) -> Breach:
     looks_at="alarms on metrics of each, and composite alarms of those; scaling's own alarms do not count",
     reason="an alarm without an action is a colour on a page",
 )
-def _an_alarm_has_an_action(policy: PlatformPolicy, template: Template) -> Iterator[Breach]:
+def _an_alarm_has_an_action(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     alarms = template.of_type(ALARM)
     for serving in serving_resources(template):
         watching = [alarm for alarm in alarms if any(serving.is_named_by(value) for value in _dimensions(alarm))]
@@ -71,13 +65,10 @@ def _an_alarm_has_an_action(policy: PlatformPolicy, template: Template) -> Itera
             or any(name in str(alarm.properties.get("AlarmRule")) for name in names)
         ]
         if not any(_has_action(template, alarm) for alarm in (*watching, *composed)):
-            yield Breach(
-                serving.resource,
-                f"Properties.{serving.name_property}",
-                IN_THE_REASON,
-                f"{_without_action(len(watching))}, so nobody is notified when it fails",
-                "monitoring=MonitoringOptions(alarm_actions=[SnsAction(topic)]), or alarms of your own with actions",
-            )
+            location = f"Properties.{serving.name_property}"
+            reason = f"{_without_action(len(watching))}, so nobody is notified when it fails"
+            fix = "monitoring=MonitoringOptions(alarm_actions=[SnsAction(topic)]), or alarms of your own with actions"
+            yield PolicyFinding(serving.resource, location, IN_THE_REASON, reason, fix)
 
 
 @policy_rule(
@@ -86,35 +77,27 @@ def _an_alarm_has_an_action(policy: PlatformPolicy, template: Template) -> Itera
     looks_at="an evaluation of each, with requirements",
     reason="an optimized model may be slower or answer worse than what it replaces",
 )
-def _deployments_are_gated(policy: PlatformPolicy, template: Template) -> Iterator[Breach]:
+def _deployments_are_gated(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for serving in serving_resources(template):
         evaluations = [
-            evaluation for evaluation in template.of_type(ENDPOINT_EVALUATION) if _evaluates(evaluation, serving)
+            evaluation
+            for evaluation in template.of_type(ENDPOINT_EVALUATION)
+            if any(map(serving.is_named_by, as_object(evaluation.get("Request", "Dimensions")).values()))
         ]
         if not any(evaluation.get("Request", "Gate") for evaluation in evaluations):
-            yield Breach(
+            reason = "its evaluation requires nothing" if evaluations else "nothing evaluates it"
+            yield PolicyFinding(
                 serving.resource,
                 f"Properties.{serving.name_property}",
                 IN_THE_REASON,
-                f"{'its evaluation requires nothing' if evaluations else 'nothing evaluates it'}, so a "
-                "deployment that makes it worse stays",
+                f"{reason}, so a deployment that makes it worse stays",
                 "endpoint.evaluate(...).require(...)",
             )
 
 
-def _evaluates(evaluation: Resource, serving: ServingResource) -> bool:
-    dimensions = as_object(evaluation.get("Request", "Dimensions"))
-    return any(serving.is_named_by(value) for value in dimensions.values())
-
-
 def _without_action(alarms: int) -> str:
-    match alarms:
-        case 0:
-            return "it has no alarm"
-        case 1:
-            return "its alarm has no action"
-        case _:
-            return f"none of its {alarms} alarms has an action"
+    few = {0: "it has no alarm", 1: "its alarm has no action"}
+    return few.get(alarms, f"none of its {alarms} alarms has an action")
 
 
 def _dimensions(alarm: Resource) -> Iterator[Any]:

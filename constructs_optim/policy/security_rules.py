@@ -8,16 +8,15 @@ from typing import Any
 
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.templates.endpoints import variants
-from constructs_optim.templates.json_values import is_object
+from constructs_optim.templates.json_values import as_object
 from constructs_optim.templates.resource_types import ENDPOINT_CONFIG, JOBS, MODELS
 from constructs_optim.templates.template import Resource, Template
 
-from .registry import Breach, policy_rule
+from .registry import PolicyFinding, policy_rule
 from .settings import PlatformPolicy
 
 # EC2 user guide, "Amazon EC2 instance type naming conventions": d after the generation is for instance store volumes.
 _NAMED_FOR_DISKS = re.compile(r"ml\.[a-z]+\d+[a-z]*d[a-z]*\..+")
-_NO_KEY = "encrypted with a key of AWS, and the policy wants one of yours"
 
 
 @policy_rule(
@@ -26,24 +25,26 @@ _NO_KEY = "encrypted with a key of AWS, and the policy wants one of yours"
     looks_at="volumes of instances without NVMe disks, captured data, asynchronous responses, artifact stores",
     reason="who may read is then decided, and logged, by the key's policy",
 )
-def _own_keys_encrypt(policy: PlatformPolicy, template: Template) -> Iterator[Breach]:
+def _own_keys_encrypt(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for config in template.of_type(ENDPOINT_CONFIG):
         types = [name for one in variants(template) if one.config is config for _, name in one.instance_types]
-        if config.get("KmsKeyId") is None and types and not all(_has_disks(name) for name in types):
-            yield Breach(config, "Properties.KmsKeyId", None, f"volumes are {_NO_KEY}", "encryption_key=...")
-        capture = config.get("DataCaptureConfig")
-        if capture is not None and config.get("DataCaptureConfig", "KmsKeyId") is None:
-            location = "Properties.DataCaptureConfig.KmsKeyId"
-            yield Breach(config, location, None, f"captured data is {_NO_KEY}", "DataCapture(..., encryption_key=...)")
-        queue = config.get("AsyncInferenceConfig")
-        if queue is not None and config.get("AsyncInferenceConfig", "OutputConfig", "KmsKeyId") is None:
-            location = "Properties.AsyncInferenceConfig.OutputConfig.KmsKeyId"
-            yield Breach(config, location, None, f"responses are {_NO_KEY}", "AsyncInference(..., encryption_key=...)")
+        if types and not all(_has_disks(name) for name in types):
+            yield from _without_key(config, ("KmsKeyId",), "volumes are", "encryption_key=...")
+        if config.get("DataCaptureConfig") is not None:
+            path, fix = ("DataCaptureConfig", "KmsKeyId"), "DataCapture(..., encryption_key=...)"
+            yield from _without_key(config, path, "captured data is", fix)
+        if config.get("AsyncInferenceConfig") is not None:
+            path, fix = ("AsyncInferenceConfig", "OutputConfig", "KmsKeyId"), "AsyncInference(..., encryption_key=...)"
+            yield from _without_key(config, path, "responses are", fix)
     for job in template.of_type(*JOBS):
-        if job.get("KmsKeyArn") is None:
-            location = "Properties.KmsKeyArn"
-            suggestion = "artifact_store=ArtifactStore(..., encryption_key=...)"
-            yield Breach(job, location, None, f"the artifact store is {_NO_KEY}", suggestion)
+        fix = "artifact_store=ArtifactStore(..., encryption_key=...)"
+        yield from _without_key(job, ("KmsKeyArn",), "the artifact store is", fix)
+
+
+def _without_key(resource: Resource, path: tuple[str, ...], subject: str, fix: str) -> Iterator[PolicyFinding]:
+    if resource.get(*path) is None:
+        reason = f"{subject} encrypted with a key of AWS, and the policy wants one of yours"
+        yield PolicyFinding(resource, ".".join(("Properties", *path)), None, reason, fix)
 
 
 @policy_rule(
@@ -52,16 +53,14 @@ def _own_keys_encrypt(policy: PlatformPolicy, template: Template) -> Iterator[Br
     looks_at="each model, each job, and configurations of endpoints that share instances",
     reason="endpoints, flow logs and firewalls are where traffic passes",
 )
-def _traffic_passes_a_vpc(policy: PlatformPolicy, template: Template) -> Iterator[Breach]:
-    for resource, path in _networked(template):
-        if not _has_network(resource.get(*path)):
-            yield Breach(
-                resource,
-                ".".join(("Properties", *path)),
-                resource.get(*path),
-                "it reaches the network outside of any VPC of yours",
-                "network=NetworkOptions(vpc=...), with vpc_subnets and security_groups where need be",
-            )
+def _traffic_passes_a_vpc(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    fix = "network=NetworkOptions(vpc=...), with vpc_subnets and security_groups where need be"
+    for resource in (*template.of_type(*MODELS), *template.of_type(*JOBS), *_shared_instances(template)):
+        path = ("Request", "VpcConfig") if resource.type in JOBS else ("VpcConfig",)
+        network, location = resource.get(*path), ".".join(("Properties", *path))
+        if not all(as_object(network).get(name) for name in ("SecurityGroupIds", "Subnets")):
+            reason = "it reaches the network outside of any VPC of yours"
+            yield PolicyFinding(resource, location, network, reason, fix)
 
 
 @policy_rule(
@@ -70,12 +69,12 @@ def _traffic_passes_a_vpc(policy: PlatformPolicy, template: Template) -> Iterato
     looks_at="each model, and configurations of endpoints that share instances",
     reason="a container that reaches nothing sends nothing away",
 )
-def _models_are_isolated(policy: PlatformPolicy, template: Template) -> Iterator[Breach]:
+def _models_are_isolated(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for resource in (*template.of_type(*MODELS), *_shared_instances(template)):
         isolated = resource.get("EnableNetworkIsolation")
         # A configuration without the property leaves it to the models that the components bring.
         if isolated is not True and not (resource.type == ENDPOINT_CONFIG and isolated is None):
-            yield Breach(
+            yield PolicyFinding(
                 resource,
                 "Properties.EnableNetworkIsolation",
                 isolated,
@@ -100,16 +99,3 @@ def _shared_instances(template: Template) -> Iterator[Resource]:
     """Configurations whose instances inference components share."""
     shared = {one.config.logical_id for one in variants(template) if one.hosts_components and one.instance_types}
     return (config for config in template.of_type(ENDPOINT_CONFIG) if config.logical_id in shared)
-
-
-def _networked(template: Template) -> Iterator[tuple[Resource, tuple[str, ...]]]:
-    for model in template.of_type(*MODELS):
-        yield model, ("VpcConfig",)
-    for job in template.of_type(*JOBS):
-        yield job, ("Request", "VpcConfig")
-    for config in _shared_instances(template):
-        yield config, ("VpcConfig",)
-
-
-def _has_network(vpc_config: object) -> bool:
-    return is_object(vpc_config) and all(bool(vpc_config.get(name)) for name in ("SecurityGroupIds", "Subnets"))

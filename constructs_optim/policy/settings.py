@@ -2,29 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal, TypeVar
 
-from .setting_checks import Mistake, Severity, is_list_or_tuple, is_mapping, mistakes_in
+from pydantic import AfterValidator, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
+from constructs_optim.recipe.catalog import instances, models
+from constructs_optim.recipe.errors import RecipeError, Violation, close_matches
+from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.techniques import REGISTRY
 
-class PolicyError(ValueError):
-    """A policy with wrong settings. Its text lists all mistakes; ``mistakes`` has them as data."""
-
-    def __init__(self, mistakes: Iterable[Mistake]) -> None:
-        self.mistakes: tuple[Mistake, ...] = tuple(mistakes)
-        count = len(self.mistakes)
-        heading = f"the policy has {count} mistake{'s' if count > 1 else ''}:"
-        super().__init__("\n".join([heading, *(f"  {mistake}" for mistake in self.mistakes)]))
-
-
-def _switches_on(rule_id: str) -> Mapping[str, str]:
-    return {"rule": rule_id}
+Severity = Literal["error", "warning", "fatal"]
+"""What a finding does: ``error`` fails synthesis until it is acknowledged, ``fatal`` whether it is or not, and
+``warning`` is shown."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlatformPolicy:
+class PolicyError(RecipeError):
+    """A policy with wrong settings. Its text lists all mistakes; ``violations`` has them as data."""
+
+    subject: ClassVar[str] = "the policy has"
+    noun: ClassVar[str] = "mistake"
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name is one of those that patterns such as ``ml.g5.*`` allow."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _unknown(expected: str, near: list[str]) -> PydanticCustomError:
+    fix = f"did you mean {' or '.join(near)}? It is {expected}" if near else expected
+    return PydanticCustomError("unknown_name", "{fix}", {"fix": fix})
+
+
+def _instance_type(pattern: str) -> str:
+    known = instances.by_name().keys() | instances.other_names()
+    if not any(matches(name, [pattern]) for name in known):
+        spelled = pattern if pattern.startswith("ml.") else f"ml.{pattern}"
+        near = [spelled] if any(matches(name, [spelled]) for name in known) else close_matches(spelled, known)
+        raise _unknown("an instance type of SageMaker endpoints, or a pattern such as ml.g5.*", near)
+    return pattern
+
+
+def _technique(name: str) -> str:
+    known = [*REGISTRY, *(f"{kind}={method}" for kind, methods in REGISTRY.items() for method in methods)]
+    if name not in known:
+        near = [other for other in known if other.endswith(f"={name}")] or close_matches(name, known)
+        raise _unknown(f"one of {', '.join(known)}", near)
+    return name
+
+
+def _license(pattern: str) -> str:
+    licences = sorted({row.license.name for row in models.by_id().values() if row.license is not None})
+    known = {name.lower(): name for name in (*licences, *models.by_id())}
+    if not pattern.startswith("s3://") and not any(matches(name, [pattern]) for name in known.values()):
+        near = [known[name] for name in close_matches(pattern, known)]
+        raise _unknown(f"one of {', '.join(licences)}, a JumpStart model, a pattern of one, or an S3 URI", near)
+    return pattern
+
+
+_Item = TypeVar("_Item")
+# The caller may change its lists and mappings later; a policy does not change with them.
+_List = Annotated[Sequence[_Item], AfterValidator(tuple)]
+_Mapping = Annotated[Mapping[str, _Item], AfterValidator(MappingProxyType), Field(validate_default=True)]
+_Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+_Dollars = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_InstanceType = Annotated[str, AfterValidator(_instance_type)]
+_Technique = Annotated[str, AfterValidator(_technique)]
+_License = Annotated[str, AfterValidator(_license)]
+
+
+class PlatformPolicy(Settings):
     """What a platform team allows. Each setting switches its rule on; ``docs/policy.md`` has the rules.
 
     Attributes:
@@ -56,55 +106,73 @@ class PlatformPolicy:
         PolicyError: with all that is wrong with the settings.
     """
 
-    allowed_instance_types: Sequence[str] | None = field(default=None, metadata=_switches_on("POL001"))
-    allowed_job_instance_types: Sequence[str] | None = field(default=None, metadata=_switches_on("POL002"))
-    max_price_per_hour: float | None = field(default=None, metadata=_switches_on("POL003"))
-    max_monthly_cost: float | None = field(default=None, metadata=_switches_on("POL004"))
-    required_techniques: Sequence[str] | None = field(default=None, metadata=_switches_on("POL010"))
-    forbidden_techniques: Sequence[str] | None = field(default=None, metadata=_switches_on("POL011"))
-    accepted_licenses: Sequence[str] | None = field(default=None, metadata=_switches_on("POL020"))
-    pinned_model_versions: bool = field(default=False, metadata=_switches_on("POL021"))
-    kms_required: bool = field(default=False, metadata=_switches_on("POL030"))
-    vpc_required: bool = field(default=False, metadata=_switches_on("POL031"))
-    network_isolation_required: bool = field(default=False, metadata=_switches_on("POL032"))
-    autoscaling_required: bool = field(default=False, metadata=_switches_on("POL040"))
-    alarm_actions_required: bool = field(default=False, metadata=_switches_on("POL041"))
-    evaluation_gate_required: bool = field(default=False, metadata=_switches_on("POL042"))
-    instance_prices: Mapping[str, float] = field(default_factory=dict[str, float], hash=False)
-    severities: Mapping[str, Severity] = field(default_factory=dict[str, Severity], hash=False)
-    reasons: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+    error: ClassVar[type[RecipeError]] = PolicyError
+    rule_link: ClassVar[str] = "docs/policy.md"
 
-    def __post_init__(self) -> None:
-        settings = {setting.name: getattr(self, setting.name) for setting in fields(self)}
-        switched_on = {setting for setting in SETTING_BY_RULE.values() if self.is_on(setting)}
-        mistakes = mistakes_in(settings, SETTING_BY_RULE, switched_on)
-        if mistakes:
-            raise PolicyError(mistakes)
-        # The caller may change its lists and mappings later; a policy does not change with them.
-        for name, value in settings.items():
-            object.__setattr__(self, name, _frozen(value))
+    allowed_instance_types: _List[_InstanceType] | None = None
+    allowed_job_instance_types: _List[_InstanceType] | None = None
+    max_price_per_hour: _Dollars | None = None
+    max_monthly_cost: _Dollars | None = None
+    required_techniques: _List[_Technique] | None = None
+    forbidden_techniques: _List[_Technique] | None = None
+    accepted_licenses: _List[_License] | None = None
+    pinned_model_versions: bool = False
+    kms_required: bool = False
+    vpc_required: bool = False
+    network_isolation_required: bool = False
+    autoscaling_required: bool = False
+    alarm_actions_required: bool = False
+    evaluation_gate_required: bool = False
+    instance_prices: _Mapping[_Dollars] = Field(default_factory=dict)
+    severities: _Mapping[Severity] = Field(default_factory=dict)
+    reasons: _Mapping[_Reason] = Field(default_factory=dict)
 
     def is_on(self, setting: str) -> bool:
         """Whether a setting switches its rule on. A list does even when it is empty: nothing is allowed then."""
         return getattr(self, setting) not in (None, False)
 
-    def severity_of(self, rule: str) -> Severity:
-        """What findings of a rule do to synthesis."""
-        return self.severities.get(rule, "error")
-
-    def with_own_reason(self, rule: str, reason: str) -> str:
-        """A finding's reason, and the team's own."""
-        own = self.reasons.get(rule)
-        return f"{reason} ({own.strip()})" if own is not None else reason
+    def _contradictions(self) -> Iterator[Violation]:
+        if not any(map(self.is_on, SETTING_BY_RULE.values())):
+            fix = f"one of {', '.join(SETTING_BY_RULE.values())}"
+            yield self._mistake("", "no rule", "a policy without a rule passes everything", fix)
+        for setting in ("max_price_per_hour", "max_monthly_cost"):
+            if self.is_on(setting) and not self.instance_prices:
+                reason = f"{setting} needs to know what instances cost, and synthesis calls no price list"
+                fix = "the prices that you pay, in US dollars an hour, such as {'ml.g5.12xlarge': 7.09}"
+                yield self._mistake(".instance_prices", {}, reason, fix)
+        for name, price in self.instance_prices.items():
+            if not name.startswith("ml.") or not {*name}.isdisjoint("*?["):
+                reason = "SageMaker's instance types begin with ml., and a price is of one type"
+                yield self._mistake(f".instance_prices[{name!r}]", price, reason, "a type such as ml.g5.12xlarge")
+        forbidden = self.forbidden_techniques or ()
+        for index, name in enumerate(self.required_techniques or ()):
+            if name in forbidden or name.partition("=")[0] in forbidden:
+                fix = "to name it in one of them"
+                yield self._mistake(f".required_techniques.{index}", name, "forbidden_techniques forbids it", fix)
+        for rule, value in (*self.severities.items(), *self.reasons.items()):
+            switch = SETTING_BY_RULE.get(rule)
+            if switch is None:
+                yield self._mistake(
+                    f"[{rule!r}]", value, "there is no such rule", f"one of {', '.join(SETTING_BY_RULE)}"
+                )
+            elif not self.is_on(switch):
+                yield self._mistake(f"[{rule!r}]", value, "the rule is not switched on", f"to set {switch} as well")
 
 
 SETTING_BY_RULE: Mapping[str, str] = {
-    setting.metadata["rule"]: setting.name for setting in fields(PlatformPolicy) if "rule" in setting.metadata
+    "POL001": "allowed_instance_types",
+    "POL002": "allowed_job_instance_types",
+    "POL003": "max_price_per_hour",
+    "POL004": "max_monthly_cost",
+    "POL010": "required_techniques",
+    "POL011": "forbidden_techniques",
+    "POL020": "accepted_licenses",
+    "POL021": "pinned_model_versions",
+    "POL030": "kms_required",
+    "POL031": "vpc_required",
+    "POL032": "network_isolation_required",
+    "POL040": "autoscaling_required",
+    "POL041": "alarm_actions_required",
+    "POL042": "evaluation_gate_required",
 }
 """The setting that switches a rule on, by the rule's id."""
-
-
-def _frozen(value: object) -> object:
-    if is_mapping(value):
-        return MappingProxyType(dict(value))
-    return tuple(value) if is_list_or_tuple(value) else value

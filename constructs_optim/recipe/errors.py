@@ -70,10 +70,13 @@ def shown(value: object) -> str:
 class RecipeError(ValueError):
     """A recipe that breaks rules. Its text lists them all; ``violations`` has them as data."""
 
+    subject: ClassVar[str] = "the recipe breaks"
+    noun: ClassVar[str] = "rule"
+
     def __init__(self, violations: Iterable[Violation]) -> None:
         self.violations: tuple[Violation, ...] = tuple(violations)
         count = len(self.violations)
-        heading = f"the recipe breaks {count} rule{'s' if count > 1 else ''}:"
+        heading = f"{self.subject} {count} {self.noun}{'s' if count > 1 else ''}:"
         super().__init__("\n".join([heading, *(f"  {violation}" for violation in self.violations)]))
 
     def errors(self) -> list[dict[str, Any]]:

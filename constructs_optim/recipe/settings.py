@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -46,6 +46,7 @@ class Settings(BaseModel):
         frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True
     )
 
+    error: ClassVar[type[RecipeError]] = RecipeError
     rule: ClassVar[str] = "OPT090"
     """The rule that a wrong setting breaks."""
     rule_link: ClassVar[str] = "https://docs.aws.amazon.com/cdk/v2/guide/work-with-cdk-python.html"
@@ -54,11 +55,17 @@ class Settings(BaseModel):
         cls = type(self)
         if unnamed:
             fix = f"write the setting's name: {', '.join(f'{name}=...' for name in cls.model_fields)}"
-            raise RecipeError([cls._mistake("", unnamed[0], "settings are given by their names", fix)])
+            raise cls.error([cls._mistake("", unnamed[0], "settings are given by their names", fix)])
         try:
             super().__init__(**settings)
         except ValidationError as error:
-            raise RecipeError(cls.violations(error)) from None
+            raise cls.error(cls.violations(error)) from None
+        if contradictions := [*self._contradictions()]:
+            raise cls.error(contradictions)
+
+    def _contradictions(self) -> Iterable[Violation]:
+        """What is wrong with settings together, each of which is valid alone."""
+        return ()
 
     @classmethod
     def called(cls) -> str:

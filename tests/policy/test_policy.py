@@ -263,8 +263,7 @@ def test_the_ceiling_counts_what_schedules_may_launch() -> None:
 
 def test_a_price_that_is_missing_does_not_pass() -> None:
     (finding,) = check(PRICE, {"Resources": {"Config": config(variant={"InstanceType": "ml.g6.xlarge"})}})
-    assert finding.value == "'ml.g6.xlarge'"
-    assert "has no price for it" in finding.reason
+    assert "is 'ml.g6.xlarge': the policy has no price for it" in finding.description
     assert "instance_prices={'ml.g6.xlarge': ...}" in finding.suggestion
 
 
@@ -289,39 +288,54 @@ def test_a_policy_that_cannot_be_kept_is_refused_with_all_that_is_wrong() -> Non
             max_price_per_hour=0,
             max_monthly_cost=float("nan"),
             required_techniques=["awq", "compilation=neuron"],
-            forbidden_techniques=["compilation", 7],  # type: ignore[list-item]
+            forbidden_techniques=["compilation", 7],
             accepted_licenses=["llama 3.1 community license agreement"],
-            kms_required="yes",  # type: ignore[arg-type]
-            severities={"POL001": "loud", "POL099": "error", "POL031": "error"},  # type: ignore[dict-item]
+            kms_required="yes",
+            severities={"POL001": "loud"},
             reasons={"POL001": " "},
+            vcp_required=True,  # type: ignore[call-arg]
         )
-    assert [mistake.location for mistake in refused.value.mistakes] == [
-        "allowed_instance_types[0]",
-        "allowed_instance_types[1]",
-        "allowed_instance_types[2]",
+    assert [violation.location.removeprefix("PlatformPolicy.") for violation in refused.value.violations] == [
+        "allowed_instance_types.0",
+        "allowed_instance_types.1",
+        "allowed_instance_types.2",
         "allowed_job_instance_types",
         "max_price_per_hour",
-        "instance_prices",
         "max_monthly_cost",
-        "instance_prices",
-        "required_techniques[0]",
-        "forbidden_techniques[1]",
-        "required_techniques",
-        "accepted_licenses[0]",
+        "required_techniques.0",
+        "forbidden_techniques.1",
+        "accepted_licenses.0",
         "kms_required",
-        "severities['POL001']",
-        "severities['POL099']",
-        "severities['POL031']",
-        "reasons['POL001']",
+        "severities.POL001",
+        "reasons.POL001",
+        "vcp_required",
     ]
     text = str(refused.value)
-    for meant in (
+    assert text.startswith("the policy has 13 mistakes:")
+    for near in (
         "did you mean ml.g5.*?",
         "did you mean ml.g5.12xlarge",
         "did you mean quantization=awq?",
         "did you mean Llama 3.1 Community License Agreement",
+        "did you mean vpc_required",
     ):
-        assert meant in text
+        assert near in text
+
+
+def test_settings_that_contradict_each_other_are_refused_together() -> None:
+    with pytest.raises(PolicyError) as refused:
+        PlatformPolicy(
+            max_price_per_hour=5,
+            required_techniques=["quantization", "compilation=neuron"],
+            forbidden_techniques=["compilation"],
+            severities={"POL099": "error", "POL031": "error"},
+        )
+    assert [violation.location.removeprefix("PlatformPolicy") for violation in refused.value.violations] == [
+        ".instance_prices",
+        ".required_techniques.1",
+        "['POL099']",
+        "['POL031']",
+    ]
 
 
 @pytest.mark.parametrize("prices", [{"g5.xlarge": 1.0}, {"ml.g5.*": 1.0}, {"ml.g5.xlarge": -1.0}, [7.09]])

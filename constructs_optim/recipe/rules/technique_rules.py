@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 
 from constructs_optim.recipe.errors import Described
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import REGISTRY, Technique
 from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, call_of, in_code, parse
 
-from .registry import Finding, rule
+from .registry import GUIDE, Finding, rule
 
 
-@rule("OPT020")
+@rule("OPT020", f"{GUIDE}model-optimize.html")
 def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
+    """There is at least one technique: an optimized endpoint applies at least one technique to its model."""
     techniques = recipe.techniques
     if isinstance(techniques, str) or not isinstance(techniques, Sequence):
         named = techniques.called() if isinstance(techniques, Technique) else techniques
@@ -55,8 +57,27 @@ def _registered() -> list[type[Technique]]:
     return [technique for of_kind in REGISTRY.values() for technique in of_kind.values()]
 
 
-@rule("OPT022")
+@rule("OPT021", Technique.rule_link)
+def _technique_settings_are_valid(_: Settings) -> Iterator[Finding]:
+    """A technique's settings are known and in range: the container or job of a technique knows no other settings."""
+    # Enforced when a technique is made.
+    yield from ()
+
+
+@rule("OPT090", Settings.rule_link)
+def _settings_are_valid(_: Settings) -> Iterator[Finding]:
+    """A setting is known, of its type and in range: a misspelt setting would be ignored, and one of another type would
+    fail later.
+    """
+    # Enforced when settings are made.
+    yield from ()
+
+
+@rule("OPT022", f"{GUIDE}model-optimize.html")
 def _a_kind_is_applied_once(recipe: Recipe) -> Iterator[Finding]:
+    """A kind of technique is applied once: the second would be applied to the output of the first, which no job
+    supports.
+    """
     first: dict[str, str] = {}
     for location, technique in recipe.located_techniques:
         if technique.kind in first:
@@ -65,8 +86,9 @@ def _a_kind_is_applied_once(recipe: Recipe) -> Iterator[Finding]:
         first.setdefault(technique.kind, location)
 
 
-@rule("OPT023")
+@rule("OPT023", f"{GUIDE}optimization-supported-models.html")
 def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
+    """The model supports the technique: SageMaker's matrix of supported models says no."""
     row = recipe.model_row
     for location, technique in recipe.located_techniques:
         if row is not None and technique.support not in row.supports:
@@ -80,8 +102,11 @@ def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
             )
 
 
-@rule("OPT024")
+@rule("OPT024", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html")
 def _the_degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
+    """The tensor parallel degree divides the accelerators: every copy of the model takes the same number of
+    accelerators, and none is left over.
+    """
     if recipe.instance is None:
         return
     count = recipe.instance.parallel_units
@@ -94,8 +119,11 @@ def _the_degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(f"{location}.tensor_parallel_degree", degree, f"one of {divisors}", reason)
 
 
-@rule("OPT025")
+@rule("OPT025", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html")
 def _degrees_agree(recipe: Recipe) -> Iterator[Finding]:
+    """All techniques agree on the tensor parallel degree: the artifact is written for one tensor parallel degree and
+    served with it.
+    """
     degrees = {location: technique.tensor_parallel_degree for location, technique in recipe.located_techniques}
     chosen = {location: degree for location, degree in degrees.items() if degree is not None}
     first = next(iter(chosen.values()), None)
@@ -116,50 +144,70 @@ def _excluded(recipe: Recipe, technique: str, others: tuple[str, ...], fix: str)
             yield Finding(location, other.name, fix)
 
 
-@rule("OPT040")
+@rule("OPT040", "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py")
 def _compilation_excludes_speculation(recipe: Recipe) -> Iterator[Finding]:
+    """Compilation excludes speculative decoding: a compiled model verifies no drafts: the service rejects compilation
+    with speculative decoding.
+    """
     return _excluded(recipe, "compilation", ("speculative_decoding",), "one of the two")
 
 
-@rule("OPT041")
+@rule("OPT041", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html")
 def _sharding_excludes_the_rest(recipe: Recipe) -> Iterator[Finding]:
+    """Shards are made from weights, quantized or not, and of nothing else: the fast model loader loads neither compiled
+    models nor drafts.
+    """
     others = ("compilation", "speculative_decoding")
     return _excluded(recipe, "sharding", others, "Sharding.fast_load() alone or after quantization")
 
 
-@rule("OPT042")
+@rule("OPT042", "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py")
 def _neuron_compiles_only(recipe: Recipe) -> Iterator[Finding]:
+    """A model compiled for Neuron is not quantized: Inferentia and Trainium jobs compile only."""
     return _excluded(recipe, "neuron", ("quantization",), "Compilation.neuron() alone")
 
 
-@rule("OPT043")
+@rule("OPT043", "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py")
 def _smoothquant_is_compiled(recipe: Recipe) -> Iterator[Finding]:
+    """SmoothQuant goes with TensorRT-LLM compilation: INT8 kernels for SmoothQuant are TensorRT-LLM's: without
+    compiling there is nothing that runs them.
+    """
     if not _with(recipe, "tensorrt_llm"):
         for location, technique in _with(recipe, "smoothquant"):
             yield Finding(location, technique.name, "add Compilation.tensorrt_llm()")
 
 
-@rule("OPT044")
+@rule("OPT044", f"{GUIDE}model-optimize.html")
 def _pre_optimized_stands_alone(recipe: Recipe) -> Iterator[Finding]:
+    """A pre-optimized configuration stands alone: its image, environment and files are JumpStart's, and no job changes
+    them.
+    """
     for location, technique in _with(recipe, "pre_optimized") if len(recipe.located_techniques) > 1 else ():
         yield Finding(location, technique.name, "PreOptimized(...) alone, or the other techniques")
 
 
-@rule("OPT045")
+@rule("OPT045", f"{GUIDE}model-optimize-eagle.html")
 def _eagle_stands_alone(recipe: Recipe) -> Iterator[Finding]:
+    """EAGLE heads stand alone: heads are trained on the model as it is, and speculate for exactly that model."""
     for location, technique in _with(recipe, "eagle") if len(recipe.located_techniques) > 1 else ():
         yield Finding(location, technique.name, "SpeculativeDecoding.eagle() alone")
 
 
-@rule("OPT046")
+@rule("OPT046", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html")
 def _tensorrt_llm_reads_no_settings(recipe: Recipe) -> Iterator[Finding]:
+    """TensorRT-LLM quantizes with its own group size: its AWQ reads none of these settings: they would be ignored
+    without a word.
+    """
     for location, technique in _with(recipe, "awq", "fp8") if _with(recipe, "tensorrt_llm") else ():
         for name, info in type(technique).model_fields.items():
             if name != "tensor_parallel_degree" and getattr(technique, name) != info.default:
                 yield Finding(f"{location}.{name}", getattr(technique, name), "leave the setting out")
 
 
-@rule("OPT047")
+@rule("OPT047", "https://huggingface.co/docs/text-generation-inference/conceptual/speculation")
 def _medusa_goes_with_fine_tuning(recipe: Recipe) -> Iterator[Finding]:
+    """Medusa heads go with fine-tuning and nothing else: heads are trained on weights of 16 bits and guess for exactly
+    those, and Text Generation Inference, which serves them, is given no other form of the model by this library.
+    """
     others = tuple(set(REGISTRY) - {"speculative_decoding", "fine_tuning"})
     return _excluded(recipe, "medusa", others, "Medusa(...) alone, or with base=FineTune(...)")
