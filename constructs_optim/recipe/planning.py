@@ -55,7 +55,7 @@ _START = (
 
 
 def plan(recipe: Recipe, *, registry: Callable[[], str] | None = None, identity: Callable[[str], str] = str) -> Plan:
-    """Check a recipe and plan it: the one place where its rules run.
+    """Check a recipe and plan it: its rules run here, once.
 
     Args:
         recipe: what to do with which model, and where.

@@ -66,11 +66,11 @@ class Alarms(Settings):
 
     Attributes:
         error_rate: percent of the requests of the last 5 minutes that ended with a 5xx status. Default: above 5.
-        latency: seconds in which 99 of 100 requests have their answer. How long an answer takes is decided by how long
+        latency: seconds in which 99 of 100 requests have their response. How long that takes is decided by how long
             it is, which only you know: off by default, and it needs a threshold.
         saturation: requests in flight for each instance or copy, for 15 minutes. Default: above what the plan is sized
             for.
-        zero_capacity: nothing is there to answer. Default: on.
+        zero_capacity: nothing serves requests. Default: on.
         failed_job: an optimization job failed, in this account and region. Default: on where the stack runs jobs.
         stale_evaluation: days without an evaluation, at most 7. Default: on where evaluations are declared.
     """

@@ -87,12 +87,12 @@ class MetricDefinition:
 
     Attributes:
         name: an identifier, for Python (``metric_<name>``) and as an id in metric math.
-        title: what people read.
+        title: what users read.
         part: what it tells of.
         definition: one sentence.
-        statistic: of the values in a period, where nothing else is asked for.
+        statistic: of the values in a period, by default.
         published_unit: the unit of the published values.
-        shown_unit: the unit that people are shown.
+        shown_unit: the unit that users are shown.
         variant: its series where a production variant serves the model; None where there is none.
         component: its series where an inference component serves the model; None where there is none.
         gpus_only: only instances with GPUs publish it. SageMaker documents no utilization metric of NeuronCores.
@@ -181,7 +181,7 @@ EVALUATION: tuple[MetricDefinition, ...] = tuple(
 
 @cache
 def by_name() -> MappingProxyType[str, MetricDefinition]:
-    """Every metric, in the order in which they are told of."""
+    """Every metric, in the order of pages and dashboards."""
     return MappingProxyType({metric.name: metric for metric in (*LIVE, *EVALUATION)})
 
 
