@@ -73,6 +73,7 @@ TECHNIQUES = [
     SpeculativeDecoding.jumpstart_draft(model_id="meta-textgeneration-llama-3-2-1b"),
     SpeculativeDecoding.custom_draft(uri="s3://drafts/one/"),
     SpeculativeDecoding.eagle(),
+    SpeculativeDecoding.ngram(),
     Compilation.neuron(),
     Compilation.tensorrt_llm(),
     Sharding.fast_load(),

@@ -6,12 +6,14 @@ The model is CloudFormation's own where that can express it, and a custom resour
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from typing import Annotated
 
 from aws_cdk import CfnResource, Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
+from pydantic import Field
 
 from constructs_optim.constructs.stack.custom_resource import (
     RESPONSE_SECONDS,
@@ -19,9 +21,11 @@ from constructs_optim.constructs.stack.custom_resource import (
     TaggedResource,
     drop_none,
 )
+from constructs_optim.constructs.stack.kinds import ROLE, STORE
 from constructs_optim.constructs.stack.network import NetworkOptions
 from constructs_optim.recipe import Model, Plan, RecipeError, Violation
 from constructs_optim.recipe.plan_data import HubSource
+from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.templates.resource_types import METADATA_KEY
 
@@ -37,14 +41,18 @@ from .planned_recipe import add_recipe_metadata, check_and_plan, recipe_metadata
 _LOCATED_FIELDS = ("techniques", "instance_type", "environment")
 
 
-@dataclass(frozen=True)
-class ModelOptions:
+class ModelOptions(Settings):
     """Options that all models of an endpoint share."""
 
-    artifact_store: IArtifactStore | None = None
-    role: iam.IRole | None = None
-    jobs: JobOptions = field(default_factory=JobOptions)
-    network: NetworkOptions = field(default_factory=NetworkOptions)
+    artifact_store: Annotated[IArtifactStore, STORE] | None = None
+    role: Annotated[iam.IRole, ROLE] | None = None
+    jobs: JobOptions = Field(default_factory=JobOptions)
+    network: NetworkOptions = Field(default_factory=NetworkOptions)
+
+    @classmethod
+    def called(cls) -> str:
+        """The construct that these are arguments of."""
+        return "OptimizedEndpoint"
 
 
 @dataclass(frozen=True)
@@ -134,7 +142,7 @@ def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -
         ValueError: when options do not go together.
     """
     artifact: OptimizationJob | OptimizedArtifact
-    network = replace(options.network, isolation=None)
+    network = options.network.model_copy(update={"isolation": None})
     if recipe.artifact_key is None:
         artifact = OptimizationJob(
             scope,

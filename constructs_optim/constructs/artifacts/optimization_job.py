@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 from aws_cdk import Annotations, Duration, Token
 from aws_cdk import aws_iam as iam
@@ -23,16 +22,15 @@ from constructs_optim.constructs.stack.custom_resource import (
     wait_seconds,
 )
 from constructs_optim.constructs.stack.keywords import suggests_keywords
+from constructs_optim.constructs.stack.kinds import DURATION, ROLE, STORE
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds, wrong_kinds
-from constructs_optim.constructs.validation.refusal import declaring, refuse
+from constructs_optim.constructs.validation.refusal import declaring
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan
 from constructs_optim.recipe.planning import data_source
-from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import Technique
 
 from . import model_source
@@ -43,9 +41,7 @@ from .optimization_service import OptimizationService
 from .planned_recipe import add_job_metadata, plan_for, shown
 
 
-@suggests_keywords
-@dataclass(frozen=True)
-class JobOptions:
+class JobOptions(Settings):
     """How optimization and training jobs run.
 
     Attributes:
@@ -55,9 +51,9 @@ class JobOptions:
         timeout: how long the deployment waits for the artifact, at most 12 hours. Default: 12 hours.
     """
 
-    role: iam.IRole | None = None
-    max_runtime: Duration | None = None
-    timeout: Duration | None = None
+    role: Annotated[iam.IRole, ROLE] | None = None
+    max_runtime: Annotated[Duration, DURATION] | None = None
+    timeout: Annotated[Duration, DURATION] | None = None
 
 
 @suggests_keywords
@@ -107,17 +103,10 @@ class OptimizationJob(Construct):
         """
         self._context = context = StackContext.of(scope)
         stack = context.stack
-        refuse_wrong_kinds(jobs=jobs, network=network)
         jobs, network = jobs or JobOptions(), network or NetworkOptions()
         refuse_isolation(network, "OptimizationJob")
-        mistaken = [
-            *wrong_kinds(artifact_store=artifact_store, role=role),
-            *wrong_kinds(place="jobs.", **vars(jobs)),
-            *wrong_kinds(place="network.", **vars(network)),
-        ]
-        if mistaken:
-            recipe = (model, techniques, instance_type, context.known_region, environment)
-            refuse([*mistaken, *check(Recipe(*recipe))])
+        STORE.check("artifact_store", artifact_store)
+        ROLE.check("role", role)
         seconds = wait_seconds(
             jobs.timeout,
             LONGEST_WAIT_SECONDS,

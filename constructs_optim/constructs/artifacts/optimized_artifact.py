@@ -13,9 +13,9 @@ from constructs import Construct
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.keywords import suggests_keywords
+from constructs_optim.constructs.stack.kinds import ROLE, STORE
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token
-from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.plan_data import ArtifactSource
@@ -73,9 +73,9 @@ class OptimizedArtifact(Construct):
             RecipeError: with every rule the recipe breaks.
             ValueError: when the key is none, or not the one of this recipe.
         """
-        refuse_wrong_kinds(artifact_store=artifact_store, network=network, role=role)
+        STORE.check("artifact_store", artifact_store)
+        ROLE.check("role", role)
         network = network or NetworkOptions()
-        refuse_wrong_kinds(place="network.", **vars(network))
         refuse_isolation(network, "OptimizedArtifact")
         stack = StackContext.of(scope).stack
         self._registry = registry = ContainerRegistry.of(stack)

@@ -19,6 +19,8 @@ from constructs import Construct
 
 from constructs_optim.recipe.keys import sha256
 
+from .kinds import DURATION
+
 RESPONSE_SECONDS = 900
 """How long CloudFormation waits for a handler's response (``ServiceTimeout``)."""
 LONGEST_WAIT_SECONDS = 12 * 60 * 60
@@ -66,6 +68,7 @@ def wait_seconds(timeout: Duration | None, default: int, *, instead: str, name: 
     Raises:
         ValueError: when it is longer than CloudFormation can wait; ``instead`` is how to go about it then.
     """
+    DURATION.check(name, timeout)
     seconds = int(timeout.to_seconds()) if timeout is not None else default
     if timeout is not None and seconds > LONGEST_WAIT_SECONDS:
         raise ValueError(
