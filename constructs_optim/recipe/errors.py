@@ -18,7 +18,7 @@ _LONGEST = 200
 
 
 class Described(str):
-    """What was given, in words: shown without quotation marks, as nobody wrote it so."""
+    """A value in words: shown without quotation marks."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class Violation(BaseModel):
     Attributes:
         rule: the rule's id, for instance ``OPT004``.
         location: where in the recipe, for instance ``techniques[0].group_size``.
-        value: what was given.
+        value: the value there.
         reason: why that does not work.
         suggestion: what would.
         link: where the rule comes from.
@@ -57,7 +57,7 @@ class Violation(BaseModel):
 
 
 def shown(value: object) -> str:
-    """What was given, as people name it: addresses in memory say nothing, and long text hides what comes after it."""
+    """A value as text, without addresses in memory, and cut where it is long."""
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         return value.__qualname__
     text = without_tokens(repr(value))

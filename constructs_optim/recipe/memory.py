@@ -15,9 +15,10 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from constructs_optim.recipe.catalog import instances, models
-from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.techniques import Technique
+from .catalog import instances, models
+from .recipe import Recipe
+from .techniques import Technique
+from .techniques.speculative_decoding import JumpStartDraft
 
 USABLE = 0.9
 MAX_MODEL_LEN = "OPTION_MAX_MODEL_LEN"
@@ -84,7 +85,11 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
     if row is None or row.parameters_billion is None or instance is None or not isinstance(degree, int) or degree < 1:
         return None
     techniques = [technique for _, technique in recipe.located_techniques]
-    batch, length = _requests(recipe, techniques)
+    # Requests in flight and their length: as compiled, as the environment has them, or the usual ones.
+    batch = next(filter(None, (each.batch_size() for each in techniques)), None)
+    batch = batch or _number(recipe.variables.get("OPTION_MAX_ROLLING_BATCH_SIZE")) or DEFAULT_BATCH_SIZE
+    length = next(filter(None, (each.sequence_length() for each in techniques)), None)
+    length = length or _number(recipe.variables.get(MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH
     token = row.key_value_bytes_a_token
     memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units
     return MemoryEstimate(
@@ -132,7 +137,7 @@ class Context(BaseModel):
 
     @property
     def shortened(self) -> int | None:
-        """What to tell the server instead of ``requested``: thousands of tokens; None where ``requested`` fits."""
+        """What to set instead of ``requested``: thousands of tokens; None where ``requested`` fits."""
         if self.requested <= self.fits:
             return None
         return min(self.requested, max(self.fits // _CONTEXT_STEP * _CONTEXT_STEP, LEAST_CONTEXT))
@@ -148,21 +153,21 @@ def context(recipe: Recipe) -> Context | None:
     Source: vLLM, ``check_enough_kv_cache_memory`` of ``v1/core/kv_cache_utils.py``; before V1,
     ``raise_if_cache_size_invalid`` of ``worker/worker.py``.
     """
-    row, found = recipe.model_row, estimate(recipe)
-    if row is None or found is None or not _is_served_by_vllm(recipe):
+    row, memory = recipe.model_row, estimate(recipe)
+    if row is None or memory is None or not _is_served_by_vllm(recipe):
         return None
     if any(recipe.variables.get(name, "auto") != "auto" for name in _CACHE_SETTINGS):
         return None
-    given = recipe.variables.get(MAX_MODEL_LEN)
-    # What the server is told and is no number (a token, -1, 8k) is left to it.
-    requested = _number(given) if given is not None else row.max_position
+    variable = recipe.variables.get(MAX_MODEL_LEN)
+    # What is no number (a token, -1, 8k) is left to the server.
+    requested = _number(variable) if variable is not None else row.max_position
     held = row.context_bytes(requested) if requested is not None else None
     if not requested or held is None:
         return None
     accelerators = recipe.tensor_parallel_degree or 1
     # An accelerator holds a whole key and value head at least: fewer heads than accelerators are copied.
     request = held * max(1, accelerators / (row.key_value_heads or accelerators))
-    beside = found.available_gb - found.fixed_gb
+    beside = memory.available_gb - memory.fixed_gb
     left = (beside - accelerators * _WORKSPACE_GB) * 1e9
     activations = accelerators * (row.hidden_size or 0) * _ACTIVATION_BYTES
     return Context(
@@ -175,39 +180,27 @@ def context(recipe: Recipe) -> Context | None:
 
 
 def _is_served_by_vllm(recipe: Recipe) -> bool:
-    techniques = [technique for _, technique in recipe.located_techniques]
     server = recipe.image.server if recipe.image is not None else None
     return (
         recipe.instance is not None
         and recipe.instance.kind == "gpu"
         and server is not None
         and server.tensor_parallel_degree == "OPTION_TENSOR_PARALLEL_DEGREE"
-        and not any(technique.hub_configuration or technique.kind == "compilation" for technique in techniques)
+        and not any(t.hub_configuration or t.kind == "compilation" for _, t in recipe.located_techniques)
     )
 
 
-def smallest_fit(recipe: Recipe, found: MemoryEstimate) -> str | None:
+def smallest_fit(recipe: Recipe, memory: MemoryEstimate) -> str | None:
     """The instance type with the least accelerator memory that holds it, of those its techniques run on."""
     fitting = [
         row
         for row in instances.by_name().values()
         if row.hosts_endpoints
         and all(recipe.runs_on(technique, row) for _, technique in recipe.located_techniques)
-        and row.total_accelerator_memory_gb * USABLE >= found.total_gb
+        and row.total_accelerator_memory_gb * USABLE >= memory.total_gb
     ]
     smallest = instances.smallest(fitting)
     return smallest.name if smallest is not None else None
-
-
-def _requests(recipe: Recipe, techniques: list[Technique]) -> tuple[int, int]:
-    """Requests in flight and their length: as compiled, as the environment says, or what is usual."""
-    given = recipe.variables
-    batch = next(filter(None, (t.batch_size() for t in techniques)), None)
-    length = next(filter(None, (t.sequence_length() for t in techniques)), None)
-    return (
-        batch or _number(given.get("OPTION_MAX_ROLLING_BATCH_SIZE")) or DEFAULT_BATCH_SIZE,
-        length or _number(given.get(MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH,
-    )
 
 
 def _number(text: str | None) -> int | None:
@@ -222,14 +215,12 @@ def added_parameters(row: models.ModelRow, technique: Technique) -> int:
 
 
 def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
-    """Heads by what they add; a draft of the hub's by its own size, another one by what drafts usually are."""
+    """Heads by what they add; a draft of the hub's by its own size, another one by the usual size of drafts."""
     for technique in techniques:
-        added = added_parameters(row, technique)
-        if added:
+        if added := added_parameters(row, technique):
             return added * 2 / 1e9
         if technique.kind == "speculative_decoding":
-            draft = getattr(technique, "model_id", None)
-            found = models.find(draft) if isinstance(draft, str) else None
-            billions = found.parameters_billion if found is not None else None
+            draft = models.find(technique.model_id) if isinstance(technique, JumpStartDraft) else None
+            billions = draft.parameters_billion if draft is not None else None
             return (billions or _DRAFT_PARAMETERS_BILLION) * 2
     return 0.0

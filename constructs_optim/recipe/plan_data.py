@@ -1,7 +1,8 @@
-"""What a plan is made of: data that constructs translate and handlers carry out."""
+"""Plans, as data that constructs translate and handlers run."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -67,6 +68,10 @@ class ArtifactSource(_Data):
 
 
 Source = Annotated[HubSource | HubDraftSource | S3Source | ArtifactSource, Field(discriminator="kind")]
+
+
+def _distinct(sources: Sequence[Source]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
+    return tuple(dict.fromkeys(source for source in sources if not isinstance(source, ArtifactSource)))
 
 
 class JobPlan(_Data):
@@ -148,15 +153,14 @@ class ContainerPlan(_Data):
 
     @property
     def sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
-        """All that it serves, except artifacts of the plan's jobs; each once."""
-        found = [self.model, *(channel.source for channel in self.channels)]
-        return tuple(dict.fromkeys(source for source in found if not isinstance(source, ArtifactSource)))
+        """The sources of all that it serves, except artifacts of the plan's jobs; each once."""
+        return _distinct([self.model, *(channel.source for channel in self.channels)])
 
     @property
     def artifacts(self) -> frozenset[int]:
-        """The jobs whose artifacts it serves, by their places in the plan."""
-        found = [self.model, *(channel.source for channel in self.channels)]
-        return frozenset(source.job for source in found if isinstance(source, ArtifactSource))
+        """The jobs whose artifacts it serves, by their indexes in the plan."""
+        sources = [self.model, *(channel.source for channel in self.channels)]
+        return frozenset(source.job for source in sources if isinstance(source, ArtifactSource))
 
     @property
     def is_native(self) -> bool:
@@ -174,7 +178,7 @@ class TechniquePlan(_Data):
 
 
 class Plan(_Data):
-    """What a recipe comes to.
+    """All that follows from a recipe.
 
     Attributes:
         source: where the model comes from.
@@ -185,7 +189,7 @@ class Plan(_Data):
         tensor_parallel_degree: how many GPUs or NeuronCores one copy of the model takes.
         jobs: the jobs, each from the model or the artifact of an earlier one.
         container: how the result is served.
-        lossless: whether what is served gives the model's own answers, rounding aside.
+        lossless: whether what is served gives the model's own completions, rounding aside.
         copy_requirements: what one copy reserves of an instance where it is served as an inference component.
         containers: the images of jobs and container, by requirement, as a lock file records them.
         memory: what it takes of the accelerators' memory; None where the model's size is not known.
@@ -217,8 +221,7 @@ class Plan(_Data):
     @property
     def job_sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
         """All that its jobs read, except artifacts of the plan itself; each once."""
-        found = (source for job in self.jobs for source in (job.source, *job.reads))
-        return tuple(dict.fromkeys(source for source in found if not isinstance(source, ArtifactSource)))
+        return _distinct([source for job in self.jobs for source in (job.source, *job.reads)])
 
     @property
     def artifact_key(self) -> str | None:
@@ -227,7 +230,7 @@ class Plan(_Data):
 
     @property
     def container_key(self) -> str:
-        """SHA-256 of how a model is served, by which evaluations of one that has no artifact are told apart."""
+        """SHA-256 of how a model is served: the key of evaluations of one that has no artifact."""
         return sha256(self._container_text)
 
     @property
@@ -246,7 +249,7 @@ class Plan(_Data):
 
     @property
     def description(self) -> dict[str, Any]:
-        """What people call it: model, techniques and instance type, as the manifest keeps them."""
+        """Model, techniques and instance type, as the manifest keeps them."""
         source = self.source
         if isinstance(source, HubSource):
             model = f"{source.model_id} {source.version or '(newest version)'}"

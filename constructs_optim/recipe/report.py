@@ -7,19 +7,12 @@ from typing import Any
 
 from .catalog import images, instances, models
 from .errors import Violation
-from .memory import MemoryEstimate
 from .metrics import by_name as metrics_by_name
-from .plan_data import (
-    ArtifactSource,
-    HubDraftSource,
-    HubSource,
-    Plan,
-    Source,
-)
+from .plan_data import ArtifactSource, HubDraftSource, Plan, S3Source, Source
 from .planning import channel
 from .rules import all_rules
 
-# What is known only when a stack is deployed stands for itself below these hosts.
+# The hosts of what is known only when a stack is deployed.
 _STORE = "s3://artifact-store"
 _HUB = "s3://resolved-at-deployment"
 
@@ -30,6 +23,9 @@ def plan_report(plan: Plan) -> dict[str, Any]:
     ``request`` is the body of the operation that creates the job, without name and role. Locations below
     ``s3://artifact-store`` and ``s3://resolved-at-deployment`` stand for what is known only when a stack is deployed.
     """
+    memory = plan.memory
+    if memory is not None:
+        memory = {**memory.model_dump(), "total_gb": round(memory.total_gb, 3)}
     return {
         "artifact_key": plan.artifact_key,
         "jobs": [
@@ -38,9 +34,9 @@ def plan_report(plan: Plan) -> dict[str, Any]:
                 "name": job.name,
                 "kind": job.kind,
                 "pre_compiled": job.pre_compiled,
-                "request": _request(plan, place),
+                "request": _request(plan, index),
             }
-            for place, job in enumerate(plan.jobs)
+            for index, job in enumerate(plan.jobs)
         ],
         "container": {
             "image": plan.container.image,
@@ -54,7 +50,7 @@ def plan_report(plan: Plan) -> dict[str, Any]:
             "inference_component": plan.container.component is not None,
             "tags": plan.container.tags,
         },
-        "estimates": {"memory": _memory(plan.memory), "tensor_parallel_degree": plan.tensor_parallel_degree},
+        "estimates": {"memory": memory, "tensor_parallel_degree": plan.tensor_parallel_degree},
         "warnings": [asdict(warning) for warning in plan.warnings],
     }
 
@@ -64,12 +60,9 @@ def refusal_report(violations: list[Violation]) -> dict[str, Any]:
     return {
         "violations": [
             {
-                "rule": violation.rule,
-                "location": violation.location,
+                **violation.model_dump(exclude={"reason"}),
                 "value": violation.value if isinstance(violation.value, str | int | float) else str(violation.value),
                 "message": violation.reason,
-                "suggestion": violation.suggestion,
-                "link": violation.link,
             }
             for violation in violations
         ]
@@ -120,9 +113,9 @@ def rules_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _request(plan: Plan, place: int) -> dict[str, Any]:
-    job = plan.jobs[place]
-    uri, output = _job_source(plan, job.source), _output(plan, place)
+def _request(plan: Plan, index: int) -> dict[str, Any]:
+    job = plan.jobs[index]
+    uri, output = _model_source(plan, job.source), _output(plan, index)
     if job.model_channel is None:
         return {"ModelSource": {"S3": uri}, "OutputConfig": {"S3OutputLocation": output}, **job.request}
     channels = [
@@ -137,33 +130,20 @@ def _request(plan: Plan, place: int) -> dict[str, Any]:
     }
 
 
-def _output(plan: Plan, place: int) -> str:
-    return f"{_STORE}/artifacts/{plan.jobs[place].artifact_key or 'key-known-at-deployment'}/model/"
+def _output(plan: Plan, index: int) -> str:
+    return f"{_STORE}/artifacts/{plan.jobs[index].artifact_key or 'key-known-at-deployment'}/model/"
 
 
-def _location(plan: Plan, source: Source) -> tuple[str, bool]:
-    """Where a source's files are, and whether their licence is accepted."""
-    match source:
-        case ArtifactSource():
-            return _output(plan, source.job) + source.suffix, False
-        case HubSource():
-            return f"{_HUB}/{source.hub_name}/{source.model_id}/{source.version or 'newest'}/", source.accept_eula
-        case HubDraftSource():
-            version = source.version or "newest"
-            return f"{_HUB}/{source.hub_name}/{source.model_id}/{version}/draft/", source.accept_eula
-        case _:
-            return source.uri, source.accept_eula
-
-
-def _job_source(plan: Plan, source: Source) -> dict[str, Any]:
-    uri, accepted = _location(plan, source)
-    return {"S3Uri": uri, **({"ModelAccessConfig": {"AcceptEula": True}} if accepted else {})}
+def _model_source(plan: Plan, source: Source) -> dict[str, Any]:
+    if isinstance(source, ArtifactSource):
+        return {"S3Uri": _output(plan, source.job) + source.suffix}
+    if isinstance(source, S3Source):
+        uri = source.uri
+    else:
+        draft = "draft/" if isinstance(source, HubDraftSource) else ""
+        uri = f"{_HUB}/{source.hub_name}/{source.model_id}/{source.version or 'newest'}/{draft}"
+    return {"S3Uri": uri, **({"ModelAccessConfig": {"AcceptEula": True}} if source.accept_eula else {})}
 
 
 def _data_source(plan: Plan, source: Source) -> dict[str, Any]:
-    data = {**_job_source(plan, source), "S3DataType": "S3Prefix", "CompressionType": "None"}
-    return {"S3DataSource": data}
-
-
-def _memory(memory: MemoryEstimate | None) -> dict[str, Any] | None:
-    return {**memory.model_dump(), "total_gb": round(memory.total_gb, 3)} if memory is not None else None
+    return {"S3DataSource": {**_model_source(plan, source), "S3DataType": "S3Prefix", "CompressionType": "None"}}

@@ -55,7 +55,7 @@ class Settings(BaseModel):
         cls = type(self)
         if unnamed:
             fix = f"write the setting's name: {', '.join(f'{name}=...' for name in cls.model_fields)}"
-            raise cls.error([cls._mistake("", unnamed[0], "settings are given by their names", fix)])
+            raise cls.error([cls._mistake("", unnamed[0], "settings are passed by their names", fix)])
         try:
             super().__init__(**settings)
         except ValidationError as error:

@@ -13,7 +13,6 @@ from constructs_optim.recipe.hosting.scaling import (
     ScalingStep,
     StepRequest,
     invocations_target,
-    managed_instances,
     requests_in_flight,
     scaling_defaults,
     step_adjustments,
@@ -100,24 +99,6 @@ def test_the_default_target_is_never_more_than_what_a_copy_has_room_for(
 
 def test_invocations_follow_from_what_is_in_flight_and_how_long_it_stays() -> None:
     assert invocations_target(5.6, request_seconds=20) == 16.8
-
-
-@given(
-    least=st.integers(0, 50), more=st.integers(0, 50), accelerators=st.sampled_from([1, 2, 4]), spare=st.integers(0, 4)
-)
-def test_instances_hold_the_copies_and_no_more(least: int, more: int, accelerators: int, spare: int) -> None:
-    most = max(1, least + more)
-    low, high = managed_instances(HEADLINE, least, most, accelerators=accelerators, update_copies=spare)
-    fitting = 4 // accelerators
-    assert low * fitting >= least > (low - 1) * fitting - (not least)
-    assert high * fitting >= most + spare > (high - 1) * fitting
-    assert (low == 0) == (least == 0)
-    assert 1 <= high >= low
-
-
-def test_a_copy_more_finds_room_while_an_update_goes_on() -> None:
-    assert managed_instances(SHARDED, 0, 4) == (0, 3)
-    assert managed_instances(SHARDED, 0, 4, update_copies=0) == (0, 2)
 
 
 bounds = st.lists(st.integers(-1000, 1000), min_size=1, max_size=6, unique=True)

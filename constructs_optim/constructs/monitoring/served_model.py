@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from constructs_optim.recipe import metrics, pricing
+from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.metrics import MetricDefinition, Series
 
 _IDENTIFIER = re.compile(r"\b[a-z][a-z0-9_]*\b")
@@ -42,7 +43,7 @@ class ServedModel:
     @property
     def has_gpus(self) -> bool:
         """Whether its instances publish metrics of GPUs; an instance type that is not known counts as having them."""
-        row = metrics.instance(self.instance_type)
+        row = instances.find(self.instance_type)
         return row is None or row.kind == "gpu"
 
     def publishes(self, metric: MetricDefinition) -> bool:

@@ -17,7 +17,7 @@ class ServerRow:
     """What a model server reads from its container's environment.
 
     Attributes:
-        title: what people call it.
+        title: its name.
         tensor_parallel_degree: the variable for how many accelerators a copy of the model takes.
     """
 

@@ -1,4 +1,4 @@
-"""What the requests of an evaluation come to: the one place where each of its metrics is calculated.
+"""Calculates each metric of an evaluation from its requests.
 
 ``evaluation_metrics`` says what the metrics mean, ``pricing`` has the formulas of prices. Where the vendor's reference
 leaves a choice, this is it:

@@ -1,10 +1,10 @@
-"""What an evaluation must come to, or the deployment fails: limits, comparisons, and the answers themselves."""
+"""What an evaluation must find for a deployment to succeed: limits, comparisons, and the completions themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict, cast
 
 from pydantic import Field, PositiveInt
 
@@ -16,7 +16,7 @@ _STATISTICS = ("mean", *metrics.PERCENTILES)
 ERROR_RATE = "client_invocation_errors / client_invocations"
 """The share of requests that failed."""
 MOST_ERRORS = 0.01
-"""The share of requests that may fail where nothing else is said: an endpoint that fails is quick to answer."""
+"""The share of requests that may fail by default: an endpoint that fails is quick to respond."""
 REGRESSION_METRICS = (
     "time_to_first_token_p50",
     "inter_token_latency_p50",
@@ -65,33 +65,20 @@ class Limits(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Requirement:
-    """A limit.
-
-    Attributes:
-        formula: a metric's name, or a calculation over several.
-        title: what people read.
-        unit: of the value.
-        at_most: the largest value that is let through; None where there is a smallest.
-        at_least: the smallest one.
-    """
+    """A limit of a metric, or of a formula over several: the largest value that passes, or the smallest."""
 
     formula: str
     title: str
     unit: str
-    at_most: Any = None
-    at_least: Any = None
+    at_most: float | None = None
+    at_least: float | None = None
 
 
 @dataclass(frozen=True)
 class Regression:
-    """A comparison with what is replaced.
+    """How much worse than before each metric may be, as a share; each with whether higher values are better."""
 
-    Attributes:
-        most: how much worse each metric may be, as a share.
-        metrics: names of the metrics, each with whether a higher value is the better one.
-    """
-
-    most: Any
+    most: float
     metrics: tuple[tuple[str, bool], ...]
 
 
@@ -122,15 +109,15 @@ class Requirements:
     limits: tuple[Requirement, ...]
     regression: Regression | None = None
     quality: QualityRequirement | None = None
-    at_concurrency: Any = None
+    at_concurrency: int | None = None
 
 
 def requirements_of(
     limits: Limits,
     *,
-    max_regression: Any = None,
+    max_regression: float | None = None,
     regression_metrics: Sequence[str] = REGRESSION_METRICS,
-    at_concurrency: Any = None,
+    at_concurrency: int | None = None,
     quality: QualityRequirement | None = None,
 ) -> Requirements:
     """The requirements that the arguments of ``require`` stand for.
@@ -144,21 +131,15 @@ def requirements_of(
             f"require has no {' and no '.join(unknown)}: there are {', '.join(Limits.__annotations__)}, "
             "max_regression, regression_metrics, at_concurrency and quality"
         )
-    asked: dict[str, Any] = {**limits}
-    asked.setdefault("max_error_rate", MOST_ERRORS)
+    values: dict[str, float] = {"max_error_rate": MOST_ERRORS, **cast("Mapping[str, float]", limits)}
     regression = None
     if max_regression is not None:
-        compared = tuple((name, _is_better_higher(name)) for name in regression_metrics)
-        regression = Regression(max_regression, compared)
-    return Requirements(
-        tuple(_requirement(name, asked[name]) for name in Limits.__annotations__ if name in asked),
-        regression,
-        quality,
-        at_concurrency,
-    )
+        regression = Regression(max_regression, tuple((name, _is_better_higher(name)) for name in regression_metrics))
+    requirements = tuple(_requirement(name, values[name]) for name in Limits.__annotations__ if name in values)
+    return Requirements(requirements, regression, quality, at_concurrency)
 
 
-def _requirement(name: str, limit: Any) -> Requirement:
+def _requirement(name: str, limit: float) -> Requirement:
     if name == "max_error_rate":
         return Requirement(ERROR_RATE, "share of failed requests", "", at_most=limit)
     bound, _, metric_name = name.partition("_")

@@ -32,7 +32,7 @@ class Subject(_Part):
     """What was evaluated.
 
     Attributes:
-        label: what people call it, for instance ``baseline``.
+        label: its name in reports, for instance ``baseline``.
         endpoint_name: of a SageMaker endpoint.
         variant_name: the production variant that served it. Default: none named.
         inference_component_name: the inference component that served it. Default: none.
@@ -152,9 +152,9 @@ class EvaluationResult(_Part):
     @field_validator("levels")
     @classmethod
     def _levels_rise(cls, levels: tuple[Level, ...]) -> tuple[Level, ...]:
-        given = [level.concurrency for level in levels]
-        if given != sorted(set(given)):
-            raise ValueError(f"the levels are of concurrency {given}: each belongs there once, by rising concurrency")
+        users = [level.concurrency for level in levels]
+        if users != sorted(set(users)):
+            raise ValueError(f"the levels are of concurrency {users}: each belongs there once, by rising concurrency")
         return levels
 
     @property

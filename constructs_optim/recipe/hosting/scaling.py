@@ -1,4 +1,4 @@
-"""How an endpoint scales: the defaults that follow from its plan, and what was asked for, as data for rules to look at.
+"""How an endpoint scales: the defaults that follow from its plan, and requests, which rules check.
 
 Sources: Application Auto Scaling user guide, "Target tracking scaling policies" and "Step scaling policies"; Amazon
 SageMaker developer guide, "Scale an endpoint to zero instances".
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HEADROOM = 0.7
 """How full copies are kept: a new one is minutes in coming, and the others take what comes meanwhile."""
 SCALE_OUT_COOLDOWN_SECONDS = 60
-"""Requests that wait are waiting now; more is not asked for while copies are still being added."""
+"""Requests wait now, and no more copies are requested while some are still being added."""
 SCALE_IN_COOLDOWN_SECONDS = 600
 """A copy that was taken away too early has to load tens of gigabytes before it is back."""
 WAKE_COOLDOWN_SECONDS = 600
@@ -34,12 +34,7 @@ _BATCH_SIZE = "OPTION_MAX_ROLLING_BATCH_SIZE"
 
 @dataclass(frozen=True)
 class ScalingDefaults:
-    """What scaling does where nothing else is said.
-
-    Attributes:
-        capacity: requests in flight that one instance, or one copy of an inference component, is sized for.
-        concurrency: the target of requests in flight: ``capacity`` with headroom.
-    """
+    """Requests in flight that an instance or copy is sized for, and the target of them, which leaves headroom."""
 
     capacity: int
     concurrency: float
@@ -133,8 +128,8 @@ def requests_in_flight(plan: Plan) -> int:
     """Requests that one copy of the model is sized for: its batch size, or what the KV cache has room for if less."""
     memory = plan.memory
     if memory is None:
-        given = plan.container.environment.get(_BATCH_SIZE, "")
-        return int(given) if given.isdecimal() and int(given) > 0 else DEFAULT_BATCH_SIZE
+        size = plan.container.environment.get(_BATCH_SIZE, "")
+        return int(size) if size.isdecimal() and int(size) > 0 else DEFAULT_BATCH_SIZE
     if not memory.kv_cache_gb:
         return memory.batch_size
     room = math.floor(memory.batch_size * (memory.available_gb - memory.fixed_gb) / memory.kv_cache_gb)
@@ -142,16 +137,13 @@ def requests_in_flight(plan: Plan) -> int:
 
 
 def scaling_defaults(plan: Plan, *, accelerators: int | None = None) -> ScalingDefaults:
-    """The defaults for what scales.
+    """The defaults for what scales: an instance, or a copy of an inference component with so many accelerators.
 
-    Args:
-        plan: what is served.
-        accelerators: GPUs or NeuronCores of what scales: those of a copy of an inference component. Default: the plan's
-            own component's, or all of an instance. The server loads the model once for each ``tensor_parallel_degree``
-            of them.
+    The server loads the model once for each ``tensor_parallel_degree`` of them.
     """
-    component = plan.container.component
-    units = accelerators or (component.accelerators if component is not None else _units(plan))
+    component, row = plan.container.component, instances.find(plan.instance_type)
+    of_an_instance = row.parallel_units if row is not None else plan.accelerator_count
+    units = accelerators or (component.accelerators if component is not None else of_an_instance)
     capacity = requests_in_flight(plan) * max(1, units // plan.tensor_parallel_degree)
     return ScalingDefaults(capacity=capacity, concurrency=max(1.0, round(capacity * HEADROOM, 1)))
 
@@ -164,32 +156,10 @@ def invocations_target(concurrency: float, request_seconds: float) -> float:
     return round(concurrency * 60 / request_seconds, 1)
 
 
-def managed_instances(
-    plan: Plan, min_copies: int, max_copies: int, *, accelerators: int | None = None, update_copies: int = 1
-) -> tuple[int, int]:
-    """The range of instances for ``ManagedInstanceScaling`` that a range of copies needs.
-
-    Args:
-        plan: what is served.
-        min_copies: the fewest copies; with none, no instance is kept.
-        max_copies: the most copies.
-        accelerators: GPUs or NeuronCores of a copy. Default: those of the plan's component, or its tensor parallel
-            degree.
-        update_copies: copies that an update of the component starts before it stops old ones. SageMaker launches
-            instances for them only then, so room for them costs nothing at other times. Default: 1.
-    """
-    component = plan.container.component
-    each = accelerators or (component.accelerators if component is not None else plan.tensor_parallel_degree)
-    fitting = max(1, _units(plan) // each)
-    return math.ceil(min_copies / fitting), max(1, math.ceil((max_copies + update_copies) / fitting))
-
-
 def step_adjustments(steps: Sequence[ScalingStep], *, rising: bool) -> tuple[float, list[dict[str, Any]]]:
     """A policy's alarm threshold and its ``StepAdjustments``, whose bounds count from the threshold.
 
-    Args:
-        steps: :meth:`StepRequest.rising` or :meth:`StepRequest.falling`, which rules have found to follow each other.
-        rising: which of them.
+    ``steps`` are :meth:`StepRequest.rising` or :meth:`StepRequest.falling`, and follow each other.
     """
     near = [(step.lower if rising else step.upper) or 0 for step in steps]
     threshold = near[0]
@@ -202,9 +172,3 @@ def step_adjustments(steps: Sequence[ScalingStep], *, rising: bool) -> tuple[flo
             bounds[ends] = near[index + 1] - threshold
         adjustments.append({**dict(sorted(bounds.items())), "scalingAdjustment": step.change})
     return threshold, adjustments
-
-
-def _units(plan: Plan) -> int:
-    """GPUs or NeuronCores of an instance."""
-    row = instances.find(plan.instance_type)
-    return row.parallel_units if row is not None else plan.accelerator_count

@@ -17,8 +17,7 @@ from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from constructs_optim.recipe.catalog import instances
-from constructs_optim.recipe.catalog.instances import InstanceRow
-from constructs_optim.recipe.errors import close_matches
+from constructs_optim.recipe.errors import did_you_mean
 
 PERCENTILES = ("p50", "p90", "p99")
 """Of every latency of an evaluation, beside its mean."""
@@ -88,16 +87,17 @@ class MetricDefinition:
 
     Attributes:
         name: an identifier, for Python (``metric_<name>``) and as an id in metric math.
-        title: what people read.
+        title: what users read.
         part: what it tells of.
         definition: one sentence.
-        statistic: of the values in a period, where nothing else is asked for.
+        statistic: of the values in a period, by default.
         published_unit: the unit of the published values.
-        shown_unit: the unit that people are shown.
+        shown_unit: the unit that users are shown.
         variant: its series where a production variant serves the model; None where there is none.
         component: its series where an inference component serves the model; None where there is none.
         gpus_only: only instances with GPUs publish it. SageMaker documents no utilization metric of NeuronCores.
         formula: metric math over the names of other metrics and of the parameters of ``pricing``.
+        aiperf: what it is in terms of aiperf's metrics; None where aiperf does not measure it.
         source: where its definition comes from.
     """
 
@@ -113,6 +113,7 @@ class MetricDefinition:
     component: Series | None = None
     gpus_only: bool = False
     formula: str | None = None
+    aiperf: str | None = None
 
     def series(self, *, component: bool) -> Series | None:
         """Its series for an inference component, or for a variant."""
@@ -140,17 +141,15 @@ def _live(name: str, row: dict[str, Any], sources: Mapping[str, str]) -> MetricD
 
 
 def _evaluated(name: str, row: dict[str, Any], sources: Mapping[str, str]) -> Iterator[MetricDefinition]:
-    variants = [(name, row["title"], row["definition"])]
+    title, definition, aiperf = row["title"], row["definition"], row.get("aiperf")
+    variants = [(name, title, definition, aiperf)]
     if row.get("percentiles"):
-        variants = [(name, row["title"], f"{row['definition']} The mean over all requests.")] + [
-            (
-                f"{name}_{percentile}",
-                f"{row['title']}, {percentile}",
-                f"{row['definition']} The {percentile[1:]}th percentile over all requests.",
-            )
-            for percentile in PERCENTILES
-        ]
-    for metric, title, definition in variants:
+        variants = [(name, title, f"{definition} The mean over all requests.", aiperf)]
+        for percentile in PERCENTILES:
+            meaning = f"{definition} The {percentile[1:]}th percentile over all requests."
+            of_aiperf = aiperf and aiperf.replace(".avg", f".{percentile}")
+            variants.append((f"{name}_{percentile}", f"{title}, {percentile}", meaning, of_aiperf))
+    for metric, title, definition, aiperf in variants:
         published = row.get("metric_name", "".join(word.capitalize() for word in metric.split("_")))
         yield MetricDefinition(
             name=metric,
@@ -164,6 +163,7 @@ def _evaluated(name: str, row: dict[str, Any], sources: Mapping[str, str]) -> It
             variant=Series(EVALUATION_NAMESPACE, published, (*BY_VARIANT, *_BY_EVALUATION)),
             component=Series(EVALUATION_NAMESPACE, published, (*BY_COMPONENT, *_BY_EVALUATION)),
             formula=row.get("formula"),
+            aiperf=aiperf,
             source=sources[row["source"]],
         )
 
@@ -181,7 +181,7 @@ EVALUATION: tuple[MetricDefinition, ...] = tuple(
 
 @cache
 def by_name() -> MappingProxyType[str, MetricDefinition]:
-    """Every metric, in the order in which they are told of."""
+    """Every metric, in the order of pages and dashboards."""
     return MappingProxyType({metric.name: metric for metric in (*LIVE, *EVALUATION)})
 
 
@@ -193,27 +193,21 @@ def find(name: str) -> MetricDefinition:
     """
     metric = by_name().get(name)
     if metric is None:
-        close = close_matches(name, by_name())
-        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(by_name())}"
+        hint = did_you_mean(name, by_name(), f"there are {', '.join(by_name())}")
         raise ValueError(f"there is no metric {name!r}: {hint}")
     return metric
 
 
-def instance(instance_type: str | None) -> InstanceRow | None:
-    """What is known of an instance type, which may be a token; None where nothing is."""
-    return instances.find(instance_type) if instance_type is not None else None
-
-
 def like_all(instance_types: Sequence[str]) -> str | None:
     """One that publishes like all of these types: the same accelerators and vCPUs; None where they differ."""
-    known = [instance(name) for name in instance_types]
+    known = [instances.find(name) for name in instance_types]
     alike = {(row.kind, row.accelerator_count, row.vcpu) if row is not None else None for row in known}
     return instance_types[0] if len(alike) == 1 and None not in alike else None
 
 
 def summed_over(series: Series, instance_type: str | None) -> int:
     """Over how many GPUs or vCPUs an instance of that type adds the values up; 1 where it does not, or is not known."""
-    row = instance(instance_type)
+    row = instances.find(instance_type)
     if row is None or series.summed is None:
         return 1
     return row.accelerator_count if series.summed is Summed.GPUS else row.vcpu

@@ -1,4 +1,4 @@
-"""What a recommendation is made from and made of."""
+"""What a recommendation is made from, and what it is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Goal(StrEnum):
 
 
 class Fit(StrEnum):
-    """Whether the accelerators hold it: weights and KV cache, the weights alone, or who knows."""
+    """Whether the accelerators hold weights and KV cache, the weights alone, or nobody knows; in the order of ranks."""
 
     fits = "fits"
     unknown = "unknown"
@@ -29,14 +29,13 @@ class Fit(StrEnum):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What somebody measured with so many users, and of what.
+    """What somebody measured. Figures are None where they are not known.
 
     Attributes:
         source: who, in words.
-        instance_type: on what.
         concurrency: users at the same time.
-        time_to_first_token_ms: median, in milliseconds; None where it is not known.
-        tokens_per_second: output tokens of all users; None where it is not known.
+        time_to_first_token_ms: the median.
+        tokens_per_second: output tokens of all users.
         instance_count: instances that served them.
         configuration: the configuration of the model's hub document that was measured; None for another recipe's.
         served: the artifact's key, or :attr:`Plan.container_key` where there is none; None for a configuration.
@@ -68,10 +67,8 @@ class Benchmark:
 class AtBest:
     """What no server does better than: each pass of the model reads all its weights from the accelerators' memory.
 
-    Without a draft, a pass brings one token for each user. Attributes:
-        milliseconds: of a pass, at least.
-        users: at the same time, for whom the price is.
-        blended_price: dollars for 1,000,000 tokens, at least; None without a price.
+    Without a draft, a pass takes ``milliseconds`` at least and brings one token for each of ``users``;
+    ``blended_price`` is what 1,000,000 tokens then cost at least, None without a price.
     """
 
     milliseconds: float
@@ -83,11 +80,7 @@ class AtBest:
 class Baseline:
     """The model as it is, on the instance type where it costs least at best: what recipes are compared with.
 
-    Attributes:
-        instance_type: on what.
-        memory: what it takes.
-        price_per_hour: of one instance, in dollars; None where it is not known.
-        at_best: None where the memory's speed does not tell.
+    ``price_per_hour`` and ``at_best`` are None where they are not known.
     """
 
     instance_type: str
@@ -134,19 +127,16 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A recipe that can be planned.
+    """A recipe that can be planned. What is None is not known.
 
     Attributes:
         techniques: as ``plan --technique`` takes them.
-        plan: all that follows.
-        fit: whether the accelerators hold it.
-        price_per_hour: of one instance, in dollars; None where it is not known.
+        price_per_hour: of one instance, in dollars.
         benchmark: the one it is ranked by.
         blended_price: dollars for 1,000,000 tokens by that benchmark.
         jobs: that have to run; those whose artifacts exist do not.
         reasons: why it is where it is, in words.
         remarks: those of them that are more than fit, price and what is possible at best.
-        at_best: what memory bandwidth allows; None where the model's size is not known.
         tested: whether the vendor tested the instance family with all of its techniques.
     """
 
@@ -158,13 +148,13 @@ class Candidate:
     blended_price: float | None
     jobs: tuple[str, ...]
     reasons: tuple[str, ...]
-    remarks: tuple[str, ...] = ()
-    at_best: AtBest | None = None
-    tested: bool = True
+    remarks: tuple[str, ...]
+    at_best: AtBest | None
+    tested: bool
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What people call the techniques."""
+        """The techniques' labels."""
         return tuple(technique.label for technique in self.plan.techniques)
 
 

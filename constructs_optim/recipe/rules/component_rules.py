@@ -8,18 +8,16 @@ from constructs_optim.recipe.catalog import availability
 from constructs_optim.recipe.hosting import Component, Hosting, instances_for_copies
 from constructs_optim.recipe.tokens import is_token, is_whole
 
-from .registry import Finding, rule
+from .registry import API, GUIDE, Finding, rule
 
 _LEAST_MEMORY_MIB = 128
 
 
-@rule(
-    "OPT130",
-    title="A component's copy fits an instance",
-    reason="a copy of an inference component has its accelerators and memory on one instance",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_InferenceComponentComputeResourceRequirements.html",
-)
+@rule("OPT130", f"{API}InferenceComponentComputeResourceRequirements.html")
 def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
+    """A component's copy fits an instance: a copy of an inference component has its accelerators and memory on one
+    instance.
+    """
     for component in hosting.components:
         label, accelerators, memory = component.label, component.accelerators, f"{component.memory_mib} MiB"
         if not is_whole(accelerators, 1):
@@ -38,13 +36,9 @@ def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
                 yield Finding(f"{label}.memory", memory, f"less than {row.memory_mib} MiB", reason)
 
 
-@rule(
-    "OPT131",
-    title="All copies fit the endpoint's instances",
-    reason="copies that find no room stay pending, and the deployment fails",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-deploy-models.html",
-)
+@rule("OPT131", f"{GUIDE}realtime-endpoints-deploy-models.html")
 def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
+    """All copies fit the endpoint's instances: copies that find no room stay pending, and the deployment fails."""
     most, components = hosting.maximum_instance_count, hosting.components
     if most is None or not is_whole(most, 1) or not all(map(_is_sound, components)):
         return
@@ -65,26 +59,19 @@ def _is_sound(component: Component) -> bool:
     return sizes and is_whole(component.copies, 0)
 
 
-@rule(
-    "OPT132",
-    title="SageMaker's draft is served by a variant",
-    reason="SageMaker's draft models exclude inference components",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html",
-)
+@rule("OPT132", f"{GUIDE}model-optimize.html")
 def _drafts_are_served_by_variants(hosting: Hosting) -> Iterator[Finding]:
+    """SageMaker's draft is served by a variant: SageMaker's draft models exclude inference components."""
     for technique in hosting.known_techniques:
         if technique.variant_only and hosting.serves_components:
             yield Finding("inference_component", technique.name, "inference_component=False, or a draft of your own")
 
 
-@rule(
-    "OPT133",
-    title="Components are served by an endpoint of components",
-    reason="a variant serves the model it was made with: no other can be added to it, shards load only as a "
-    "component, and an endpoint without a model of its own has nothing else to serve",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-deploy-models.html",
-)
+@rule("OPT133", f"{GUIDE}realtime-endpoints-deploy-models.html")
 def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Finding]:
+    """Components are served by an endpoint of components: a variant serves the model it was made with: no other can be
+    added to it, shards load only as a component, and an endpoint without a model of its own has nothing else to serve.
+    """
     if hosting.serves_components:
         return
     needing = [technique.name for technique in hosting.known_techniques if technique.inference_component]
@@ -93,38 +80,28 @@ def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Fin
         yield Finding("inference_component", value, "OptimizedEndpoint(..., inference_component=True)")
 
 
-@rule(
-    "OPT134",
-    title="An adapter is an archive in S3",
-    reason="SageMaker loads an adapter from one gzip-compressed tar archive",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-adapt.html",
-)
+@rule("OPT134", f"{GUIDE}realtime-endpoints-adapt.html")
 def _adapters_are_archives(hosting: Hosting) -> Iterator[Finding]:
+    """An adapter is an archive in S3: SageMaker loads an adapter from one gzip-compressed tar archive."""
     for adapter in hosting.adapters:
         uri = adapter.uri
         if not is_token(uri) and not (uri.startswith("s3://") and uri.endswith(".tar.gz")):
             yield Finding(f"{adapter.label}.artifact_uri", uri, "s3://bucket/adapters/sql.tar.gz")
 
 
-@rule(
-    "OPT135",
-    title="A model with adapters loads them",
-    reason="the container loads adapters only when it is started for them",
-    link="https://docs.djl.ai/master/docs/serving/serving/docs/adapters.html",
-)
+@rule("OPT135", "https://docs.djl.ai/master/docs/serving/serving/docs/adapters.html")
 def _the_base_loads_adapters(hosting: Hosting) -> Iterator[Finding]:
+    """A model with adapters loads them: the container loads adapters only when it is started for them."""
     for adapter in hosting.adapters:
         if not adapter.loads:
             yield Finding(adapter.label, adapter.uri, "adapters=Adapters(max_loaded=4, max_rank=64) for the model")
 
 
-@rule(
-    "OPT137",
-    title="The region has inference components",
-    reason="CloudFormation has no AWS::SageMaker::InferenceComponent in that region, and refuses the whole template",
-    link="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html",
-)
+@rule("OPT137", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html")
 def _region_has_components(hosting: Hosting) -> Iterator[Finding]:
+    """The region has inference components: CloudFormation has no AWS::SageMaker::InferenceComponent in that region, and
+    refuses the whole template.
+    """
     kind = availability.INFERENCE_COMPONENT
     if hosting.region is not None and hosting.serves_components and availability.is_missing(kind, hosting.region):
         regions = ", ".join(availability.regions_with(kind))

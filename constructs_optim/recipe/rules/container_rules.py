@@ -11,7 +11,7 @@ from constructs_optim.recipe.lock import LOCK_FILE
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.tokens import is_token
 
-from .registry import Finding, rule
+from .registry import API, Finding, rule
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
 # What every plan adds to the given variables of a job: tensor parallel degree and model location.
@@ -40,26 +40,20 @@ _RESOLVED = re.compile(r"\{\{resolve:[^}]*\}\}")
 _NO_SECRETS = frozenset({"0", "1", "dummy", "empty", "false", "no", "none", "null", "off", "on", "true", "yes"})
 
 
-@rule(
-    "OPT030",
-    title="An image has all that the techniques need",
-    reason="no container image carries these techniques together",
-    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html",
-)
+@rule("OPT030", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html")
 def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
+    """An image has all that the techniques need: no container image carries these techniques together."""
     if recipe.located_techniques and images.select(recipe.capabilities) is None:
         names = [technique.name for _, technique in recipe.located_techniques]
         fix = "fewer techniques; `constructs-optim catalog images` lists what each image can do"
         yield Finding("techniques", names, fix)
 
 
-@rule(
-    "OPT035",
-    title="A recorded container can do what its techniques need",
-    reason="the lock file records an image that does not carry these techniques",
-    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html",
-)
+@rule("OPT035", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html")
 def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
+    """A recorded container can do what its techniques need: the lock file records an image that does not carry these
+    techniques.
+    """
     for capabilities in (recipe.capabilities, *([{"training"}] if recipe.trained_techniques else [])):
         able = {row.name for row in images.rows() if row.capabilities >= set(capabilities)}
         preferred = images.select(capabilities)
@@ -70,14 +64,11 @@ def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding
                 yield Finding(f"containers[{name!r}]", recorded, fix)
 
 
-@rule(
-    "OPT031",
-    title="The container's environment is within the service's limits",
-    reason="a container has at most 100 variables; a name has letters, digits and underscores, a value at "
-    "most 1024 characters",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html",
-)
+@rule("OPT031", f"{API}ContainerDefinition.html")
 def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
+    """The container's environment is within the service's limits: a container has at most 100 variables; a name has
+    letters, digits and underscores, a value at most 1024 characters.
+    """
     environment = recipe.environment
     if environment is None:
         return
@@ -98,13 +89,11 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(f"environment.{name}", f"{len(value)} characters", fix)
 
 
-@rule(
-    "OPT032",
-    title="A job's environment is within the service's limits",
-    reason="a job's environment has at most 25 variables of at most 256 characters",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ModelQuantizationConfig.html",
-)
+@rule("OPT032", f"{API}ModelQuantizationConfig.html")
 def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
+    """A job's environment is within the service's limits: a job's environment has at most 25 variables of at most 256
+    characters.
+    """
     for location, technique in recipe.located_techniques:
         variables = technique.job_environment()
         if len(variables) > _MOST_JOB_VARIABLES:
@@ -116,14 +105,11 @@ def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
                 yield Finding(f"{location}.{longest}", f"{len(value)} characters", fix)
 
 
-@rule(
-    "OPT033",
-    title="The environment does not contradict the artifact",
-    reason="the job writes the tensor parallel degree into the artifact's serving.properties, which wins "
-    "over the variable: another value would be ignored without a word",
-    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/configurations.html",
-)
+@rule("OPT033", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/configurations.html")
 def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
+    """The environment does not contradict the artifact: the job writes the tensor parallel degree into the artifact's
+    serving.properties, which wins over the variable: another value would be ignored without a word.
+    """
     variable, degree = recipe.tensor_parallel_variable, recipe.tensor_parallel_degree
     value = recipe.variables.get(variable)
     if value is not None and degree is not None and value != str(degree):
@@ -131,13 +117,11 @@ def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(f"environment.{variable}", value, fix)
 
 
-@rule(
-    "OPT034",
-    title="An environment holds no secrets",
-    reason="the template has it in plain text, and so have the model and its job for everybody who may describe them",
-    link="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-secretsmanager.html",
-)
+@rule("OPT034", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-secretsmanager.html")
 def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
+    """An environment holds no secrets: the template has it in plain text, and so have the model and its job for
+    everybody who may describe them.
+    """
     environments = {"environment": recipe.environment if isinstance(recipe.environment, Mapping) else None}
     for location, technique in recipe.trained_techniques:
         environments[f"{location}.compute.environment"] = technique.compute.environment

@@ -17,7 +17,7 @@ from constructs_optim.recipe.techniques.speculative_decoding import (
 from constructs_optim.recipe.tokens import is_token, matches
 
 from .model_rules import ARCHIVES, VERSION
-from .registry import Finding, rule
+from .registry import GUIDE, Finding, rule
 
 S3_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?")
 _MODEL_ID = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
@@ -38,24 +38,18 @@ def is_prefix(uri: str) -> bool:
     return is_token(uri) or (matches(S3_PREFIX, uri) and not uri.lower().endswith(ARCHIVES))
 
 
-@rule(
-    "OPT060",
-    title="SageMaker's draft is for JumpStart models",
-    reason="the draft fits the tokenizer and weights that JumpStart publishes, not a model fine-tuned elsewhere",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html",
-)
+@rule("OPT060", f"{GUIDE}model-optimize-create-job.html")
 def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
+    """SageMaker's draft is for JumpStart models: the draft fits the tokenizer and weights that JumpStart publishes, not
+    a model fine-tuned elsewhere.
+    """
     for location, draft in recipe.techniques_of(SageMakerDraft) if recipe.s3_model is not None else ():
         yield Finding(location, draft.name, "Model.jumpstart(...), or SpeculativeDecoding.custom_draft(...)")
 
 
-@rule(
-    "OPT061",
-    title="The region has SageMaker's drafts",
-    reason="there is no bucket of draft models in that region",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html",
-)
+@rule("OPT061", f"{GUIDE}model-optimize-create-job.html")
 def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
+    """The region has SageMaker's drafts: there is no bucket of draft models in that region."""
     regions = availability.draft_model_regions()
     if recipe.region is None or recipe.region in regions:
         return
@@ -64,13 +58,11 @@ def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(location, draft.name, fix, f"there is no bucket of draft models in {recipe.region}")
 
 
-@rule(
-    "OPT062",
-    title="SageMaker's draft runs with JumpStart's own code",
-    reason="SageMaker's draft models exclude custom inference code and trust_remote_code",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html",
-)
+@rule("OPT062", f"{GUIDE}model-optimize-create-job.html")
 def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
+    """SageMaker's draft runs with JumpStart's own code: SageMaker's draft models exclude custom inference code and
+    trust_remote_code.
+    """
     for location, _ in recipe.techniques_of(SageMakerDraft):
         for name, excluded in _EXCLUDED_BY_DRAFT.items():
             value = recipe.variables.get(name)
@@ -78,13 +70,9 @@ def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
                 yield Finding(f"environment.{name}", value, f"leave it out, or {location}")
 
 
-@rule(
-    "OPT063",
-    title="A draft of the hub is named by a model id",
-    reason="a hub's model is named by letters, digits and hyphens",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html",
-)
+@rule("OPT063", f"{GUIDE}model-optimize-create-job.html")
 def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
+    """A draft of the hub is named by a model id: a hub's model is named by letters, digits and hyphens."""
     for location, draft in recipe.techniques_of(JumpStartDraft):
         if not _MODEL_ID.fullmatch(draft.model_id):
             yield Finding(f"{location}.model_id", draft.model_id, "for instance meta-textgeneration-llama-3-2-1b")
@@ -92,13 +80,9 @@ def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(f"{location}.version", draft.version, "a version such as '2.25.0'")
 
 
-@rule(
-    "OPT064",
-    title="A gated draft's licence is accepted in the code",
-    reason="the draft has a licence of its own, which only you can accept",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html",
-)
+@rule("OPT064", f"{GUIDE}model-optimize-create-job.html")
 def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
+    """A gated draft's licence is accepted in the code: the draft has its own licence, which only you can accept."""
     for location, draft in recipe.techniques_of(JumpStartDraft):
         row = models.find(draft.model_id)
         # Every Llama is gated, whether or not the catalog lists it.
@@ -109,13 +93,9 @@ def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(f"{location}.accept_eula", False, f"read {name}, then declare {call}")
 
 
-@rule(
-    "OPT065",
-    title="Drafts and training data of your own are S3 prefixes",
-    reason="it is read as uncompressed files under an S3 prefix",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-eagle.html",
-)
+@rule("OPT065", f"{GUIDE}model-optimize-eagle.html")
 def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
+    """Drafts and training data of your own are S3 prefixes: it is read as uncompressed files under an S3 prefix."""
     for location, draft in recipe.techniques_of(CustomDraft):
         if not is_prefix(draft.uri):
             yield Finding(f"{location}.uri", draft.uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
@@ -125,27 +105,22 @@ def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(f"{location}.training_data", heads.training_data, fix)
 
 
-@rule(
-    "OPT066",
-    title="Heads are trained on at most 4096 tokens of context",
-    reason="the container would be asked for more context than the heads were trained on",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-eagle.html",
-    advisory=True,
-)
+@rule("OPT066", f"{GUIDE}model-optimize-eagle.html", advisory=True)
 def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
+    """Heads are trained on at most 4096 tokens of context: the container would be asked for more context than the heads
+    were trained on.
+    """
     length = recipe.variables.get("OPTION_MAX_MODEL_LEN", "")
     for _ in recipe.techniques_of(EagleHeads):
         if length.isdigit() and int(length) > 4096:
             yield Finding("environment.OPTION_MAX_MODEL_LEN", length, "Longer requests speculate worse, not wrongly")
 
 
-@rule(
-    "OPT067",
-    title="A pre-optimized configuration is one of the hub's",
-    reason="it is named by letters, digits, dots, underscores and hyphens, and only hub models have any",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html",
-)
+@rule("OPT067", f"{GUIDE}model-optimize-create-job.html")
 def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
+    """A pre-optimized configuration is one of the hub's: it is named by letters, digits, dots, underscores and hyphens,
+    and only hub models have any.
+    """
     for location, technique in recipe.techniques_of(PreOptimized):
         if not _CONFIGURATION.fullmatch(technique.config):
             yield Finding(f"{location}.config", technique.config, "for instance lmi-optimized")
@@ -153,13 +128,11 @@ def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(location, technique.name, "Model.jumpstart(...)")
 
 
-@rule(
-    "OPT068",
-    title="A draft has the model's vocabulary",
-    reason="what the draft proposes is compared token by token, and vLLM refuses a draft with another vocabulary",
-    link="https://github.com/vllm-project/vllm/issues/7252",
-)
+@rule("OPT068", "https://github.com/vllm-project/vllm/issues/7252")
 def _draft_has_the_vocabulary(recipe: Recipe) -> Iterator[Finding]:
+    """A draft has the model's vocabulary: what the draft proposes is compared token by token, and vLLM refuses a draft
+    with another vocabulary.
+    """
     served = recipe.model_row
     if served is None or served.vocabulary_size is None:
         return

@@ -22,8 +22,9 @@ from constructs_optim.recipe.hosting import (
 )
 from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
-from .registry import Finding, rule
+from .registry import API, GUIDE, Finding, rule
 
+_RESOURCES = "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_SageMaker.html"
 _STARTUP_SECONDS = 3600
 # CloudFormation's schemas of AWS::SageMaker::Endpoint (handlers.create.timeoutInMinutes: 160) and InferenceComponent
 # (none, so the registry's default of 120).
@@ -47,25 +48,21 @@ _LONGEST_UPDATE_SECONDS = 28_800
 _SMALLEST_STEP, _LARGEST_STEP = {"CANARY": 1, "LINEAR": 10, "ROLLING": 5}, 50
 
 
-@rule(
-    "OPT100",
-    title="Names of endpoint and variant are the service's",
-    reason="a name has 1 to 63 letters, digits and hyphens, and begins and ends with none of the last",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html",
-)
+@rule("OPT100", f"{API}CreateEndpointConfig.html")
 def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
+    """Names of endpoint and variant are the service's: a name has 1 to 63 letters, digits and hyphens, and begins and
+    ends with none of the last.
+    """
     for location, name in (("endpoint_name", hosting.endpoint_name), ("variant.name", hosting.variant_name)):
         if not (name is None and location == "endpoint_name") and not matches(_NAME, name):
             yield Finding(location, name, "a name such as chat-llama-70b")
 
 
-@rule(
-    "OPT101",
-    title="An endpoint starts with instances",
-    reason="a variant has at least one instance; only one that serves inference components may start with none",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html",
-)
+@rule("OPT101", f"{API}ProductionVariant.html")
 def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
+    """An endpoint starts with instances: a variant has at least one instance; only one that serves inference components
+    may start with none.
+    """
     count = hosting.initial_instance_count
     least = 0 if hosting.serves_components and hosting.minimum_instance_count == 0 else 1
     if not is_whole(count, least):
@@ -73,14 +70,11 @@ def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
         yield Finding("variant.initial_instance_count", count, f"a whole number from {least} on", reason)
 
 
-@rule(
-    "OPT102",
-    title="SageMaker scales the instances of inference components",
-    reason="managed instance scaling keeps the number of instances in a range, and fits them to the copies "
-    "of inference components",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantManagedInstanceScaling.html",
-)
+@rule("OPT102", f"{API}ProductionVariantManagedInstanceScaling.html")
 def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
+    """SageMaker scales the instances of inference components: managed instance scaling keeps the number of instances in
+    a range, and fits them to the copies of inference components.
+    """
     least, most, start = hosting.minimum_instance_count, hosting.maximum_instance_count, hosting.initial_instance_count
     if not hosting.serves_components:
         for name, value in (("min", least), ("max", most)):
@@ -96,13 +90,9 @@ def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
         yield Finding("variant.initial_instance_count", start, fix)
 
 
-@rule(
-    "OPT103",
-    title="Hosting options are objects of this library",
-    reason="an option is made by its class",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html",
-)
+@rule("OPT103", f"{API}CreateEndpointConfig.html")
 def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
+    """Hosting options are objects of this library: an option is made by its class."""
     for location, option, kind, example in (
         ("adapters", hosting.adapter_settings, Adapters, "Adapters(max_loaded=4, max_rank=64)"),
         ("variant.capacity_reservation", hosting.capacity_reservation, CapacityReservation, RESERVATION_EXAMPLE),
@@ -114,25 +104,19 @@ def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
             yield Finding(location, option, example)
 
 
-@rule(
-    "OPT104",
-    title="Data capture takes a share of the requests",
-    reason="the share is a whole percentage",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html",
-)
+@rule("OPT104", f"{API}DataCaptureConfig.html")
 def _capture_is_a_percentage(hosting: Hosting) -> Iterator[Finding]:
+    """Data capture takes a share of the requests: the share is a whole percentage."""
     share = hosting.capture_percentage
     if share is not None and not is_whole(share, 0, 100):
         yield Finding("data_capture.sampling_percentage", share, "0 to 100")
 
 
-@rule(
-    "OPT105",
-    title="An asynchronous endpoint serves a variant's model",
-    reason="asynchronous inference queues requests for a variant: it does not go with inference components",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference.html",
-)
+@rule("OPT105", f"{GUIDE}async-inference.html")
 def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
+    """An asynchronous endpoint serves a variant's model: asynchronous inference queues requests for a variant: it does
+    not go with inference components.
+    """
     if hosting.asynchronous and hosting.serves_components:
         yield Finding("async_inference", "given", "a variant (inference_component=False), or requests answered at once")
     most = hosting.concurrent_invocations
@@ -141,13 +125,11 @@ def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
         yield Finding("async_inference.max_concurrent_invocations_per_instance", most, "1 to 1000", reason)
 
 
-@rule(
-    "OPT106",
-    title="Timeouts are within the service's limits",
-    reason="downloading and loading a model may take 1 minute to 1 hour, finding an instance 5 minutes to 1 hour",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html",
-)
+@rule("OPT106", f"{API}ProductionVariant.html")
 def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
+    """Timeouts are within the service's limits: downloading and loading a model may take 1 minute to 1 hour, finding an
+    instance 5 minutes to 1 hour.
+    """
     for location, seconds, least in (
         ("variant.model_data_download_timeout", hosting.download_timeout_seconds, 60),
         ("variant.container_startup_timeout", hosting.startup_timeout_seconds, 60),
@@ -157,14 +139,11 @@ def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
             yield Finding(location, f"{seconds} s", f"{least} to 3600 seconds")
 
 
-@rule(
-    "OPT112",
-    title="A model starts while CloudFormation waits",
-    reason="CloudFormation gives up on an endpoint that is not there after 160 minutes, on a component after 120",
-    link="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_SageMaker.html",
-    advisory=True,
-)
+@rule("OPT112", _RESOURCES, advisory=True)
 def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
+    """A model starts while CloudFormation waits: CloudFormation gives up on an endpoint that is not there after 160
+    minutes, on a component after 120.
+    """
     timeouts = (hosting.download_timeout_seconds, hosting.startup_timeout_seconds, hosting.provision_timeout_seconds)
     default = COMPONENT_STARTUP_SECONDS if hosting.serves_components else _STARTUP_SECONDS
     defaults = (default, default, 0)
@@ -178,14 +157,12 @@ def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
         yield Finding("variant.container_startup_timeout", f"{sum(seconds)} s", fix)
 
 
-@rule(
-    "OPT107",
-    title="Only volumes that SageMaker attaches have a size and a key",
-    reason="instance types with NVMe disks keep models there: SageMaker refuses a volume size or a KMS key "
-    "for them, and the hardware encrypts their disks with a key that is lost with the instance",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html",
-)
+@rule("OPT107", f"{API}CreateEndpointConfig.html")
 def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
+    """Only volumes that SageMaker attaches have a size and a key: instance types with NVMe disks keep models there:
+    SageMaker refuses a volume size or a KMS key for them, and the hardware encrypts their disks with a key that is lost
+    with the instance.
+    """
     with_disks = ", ".join(sorted({row.name for row in hosting.rows if row.nvme_gb}))
     size = Described(f"{hosting.volume_gib} GiB") if hosting.volume_gib is not None else None
     key = Described("a KMS key") if hosting.encrypted_volume else None
@@ -198,13 +175,9 @@ def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
         yield Finding("variant.volume_size", value, "1 to 512 GiB", "a volume has 1 to 512 GiB")
 
 
-@rule(
-    "OPT108",
-    title="The machine image has the accelerator's drivers",
-    reason="a machine image is made for GPUs or for Neuron devices",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html",
-)
+@rule("OPT108", f"{API}ProductionVariant.html")
 def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
+    """The machine image has the accelerator's drivers: a machine image is made for GPUs or for Neuron devices."""
     version = hosting.ami_version
     kinds = {row.kind for row in hosting.rows}
     fitting = [name for name, kind in _IMAGES.items() if not kinds or kinds == {kind}]
@@ -214,13 +187,9 @@ def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
         yield Finding("variant.inference_ami_version", version, fix, reason)
 
 
-@rule(
-    "OPT109",
-    title="A capacity reservation is named by its ARN",
-    reason="SageMaker finds a reservation by the ARN of its training plan",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantCapacityReservationConfig.html",
-)
+@rule("OPT109", f"{API}ProductionVariantCapacityReservationConfig.html")
 def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
+    """A capacity reservation is named by its ARN: SageMaker finds a reservation by the ARN of its training plan."""
     reservation = hosting.capacity_reservation
     if not isinstance(reservation, CapacityReservation):
         return
@@ -232,13 +201,11 @@ def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
         yield Finding("variant.capacity_reservation", "with instance_pools", fix, reason)
 
 
-@rule(
-    "OPT111",
-    title="Instance pools differ, and are at most five",
-    reason="SageMaker tries one to five pools in their order, each of an instance type of its own",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_InstancePool.html",
-)
+@rule("OPT111", f"{API}InstancePool.html")
 def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
+    """Instance pools differ, and are at most five: SageMaker tries one to five pools in their order, each of an
+    instance type of its own.
+    """
     if not hosting.pooled:
         return
     count = len(hosting.instance_types)
@@ -254,13 +221,11 @@ def _update(hosting: Hosting) -> UpdateSettings | None:
     return hosting.update if isinstance(hosting.update, UpdateSettings) else None
 
 
-@rule(
-    "OPT120",
-    title="An update's steps are shares that SageMaker takes",
-    reason="a canary is at most half of the fleet, a linear step 10 to 50 % of it, a rolling batch 5 to 50 %",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeploymentConfig.html",
-)
+@rule("OPT120", f"{API}DeploymentConfig.html")
 def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
+    """An update's steps are shares that SageMaker takes: a canary is at most half of the fleet, a linear step 10 to 50
+    % of it, a rolling batch 5 to 50 %.
+    """
     update = _update(hosting)
     if update is None:
         return
@@ -276,13 +241,11 @@ def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
             yield Finding(f"update_policy.{name}", f"{size} %", f"{least or 1} to {most} %")
 
 
-@rule(
-    "OPT121",
-    title="An update's times are within the service's limits",
-    reason="each wait lasts at most an hour, and a whole update 10 minutes to 8 hours, more than its waits",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeploymentConfig.html",
-)
+@rule("OPT121", f"{API}DeploymentConfig.html")
 def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
+    """An update's times are within the service's limits: each wait lasts at most an hour, and a whole update 10 minutes
+    to 8 hours, more than its waits.
+    """
     update = _update(hosting)
     if update is None:
         return
@@ -301,39 +264,30 @@ def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
         yield Finding("update_policy.timeout", f"{timeout} s", fix)
 
 
-@rule(
-    "OPT122",
-    title="At most ten alarms roll an update back",
-    reason="SageMaker watches at most ten alarms during an update",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html",
-)
+@rule("OPT122", f"{API}AutoRollbackConfig.html")
 def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
+    """At most ten alarms roll an update back: SageMaker watches at most ten alarms during an update."""
     if hosting.rollback_alarms > MOST_ROLLBACK_ALARMS:
         alarms = f"{hosting.rollback_alarms} alarms"
         yield Finding("update_policy.rollback_alarms", alarms, f"at most {MOST_ROLLBACK_ALARMS}")
 
 
-@rule(
-    "OPT123",
-    title="There are instances enough for an update in steps",
-    reason="a step is at most half of the fleet, and half of one instance is none",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html",
-    advisory=True,
-)
+@rule("OPT123", f"{GUIDE}deployment-guardrails.html", advisory=True)
 def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
+    """There are instances enough for an update in steps: a step is at most half of the fleet, and half of one instance
+    is none.
+    """
     update = _update(hosting)
     if update is not None and update.strategy in _SMALLEST_STEP and hosting.initial_instance_count == 1:
         fix = "Start with two instances, auto_scale(min_capacity=2, ...), or use UpdatePolicy.all_at_once()"
         yield Finding("update_policy", update.strategy, fix)
 
 
-@rule(
-    "OPT124",
-    title="An update's steps fit its time",
-    reason="SageMaker ends an update that takes longer than its timeout, 8 hours at most, and goes back",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeploymentConfig.html",
-)
+@rule("OPT124", f"{API}DeploymentConfig.html")
 def _steps_fit_the_time(hosting: Hosting) -> Iterator[Finding]:
+    """An update's steps fit its time: SageMaker ends an update that takes longer than its timeout, 8 hours at most, and
+    goes back.
+    """
     update = _update(hosting)
     if update is None:
         return

@@ -13,19 +13,17 @@ from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.tokens import is_token, is_whole
 
 from .model_rules import too_late
-from .registry import Finding, rule
+from .registry import API, Finding, rule
 
+_SDK = "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py"
+_LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/instance-type-selection.html"
 _LONGEST_RUNTIME = 28 * 86_400
 _EXAMPLE = "a type such as ml.g5.12xlarge"
 
 
-@rule(
-    "OPT010",
-    title="The instance type exists",
-    reason="SageMaker has no endpoint instance type of that name",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateOptimizationJob.html",
-)
+@rule("OPT010", f"{API}CreateOptimizationJob.html")
 def _instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
+    """The instance type exists: SageMaker has no endpoint instance type of that name."""
     name = recipe.instance_type
     if not isinstance(name, str):
         yield Finding("instance_type", name, 'text such as "ml.g5.12xlarge"', "an instance type is text")
@@ -37,26 +35,20 @@ def _instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("instance_type", name, did_you_mean(spelled, instances.by_name(), _EXAMPLE))
 
 
-@rule(
-    "OPT011",
-    title="The instance type has an accelerator",
-    reason="it has no accelerator that an optimized model runs on",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateOptimizationJob.html",
-)
+@rule("OPT011", f"{API}CreateOptimizationJob.html")
 def _instance_type_is_accelerated(recipe: Recipe) -> Iterator[Finding]:
+    """The instance type has an accelerator: it has no accelerator that an optimized model runs on."""
     if isinstance(recipe.instance_type, str) and recipe.instance_type in instances.other_names():
         families = sorted({row.family for row in instances.by_name().values() if row.runs_optimization})
         fix = f"a type of one of the families {', '.join(families)}, such as ml.g5.12xlarge"
         yield Finding("instance_type", recipe.instance_type, fix)
 
 
-@rule(
-    "OPT012",
-    title="Every technique runs on the instance family",
-    reason="the technique has no kernels for this accelerator, or the service does not accept the type for its jobs",
-    link="https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py",
-)
+@rule("OPT012", _SDK)
 def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
+    """Every technique runs on the instance family: the technique has no kernels for this accelerator, or the service
+    does not accept the type for its jobs.
+    """
     row = recipe.instance
     for location, technique in recipe.located_techniques:
         if row is not None and not recipe.runs_on(technique, row):
@@ -65,14 +57,11 @@ def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
             yield Finding("instance_type", recipe.instance_type, fix, reason)
 
 
-@rule(
-    "OPT013",
-    title="The vendor tested the instance family",
-    reason="the service accepts the type, but the SageMaker SDK does not list it for this technique",
-    link="https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py",
-    advisory=True,
-)
+@rule("OPT013", _SDK, advisory=True)
 def _family_is_tested(recipe: Recipe) -> Iterator[Finding]:
+    """The vendor tested the instance family: the service accepts the type, but the SageMaker SDK does not list it for
+    this technique.
+    """
     row = recipe.instance
     if row is None or row.sdk_lists:
         return
@@ -88,13 +77,9 @@ def _tested_families(recipe: Recipe, techniques: list[Technique]) -> str:
     return ", ".join(sorted({row.family for row in listed if all(recipe.runs_on(each, row) for each in techniques)}))
 
 
-@rule(
-    "OPT014",
-    title="The region has the containers",
-    reason="there is no AWS Deep Learning Container registry in that region",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html",
-)
+@rule("OPT014", "https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html")
 def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
+    """The region has the containers: there is no AWS Deep Learning Container registry in that region."""
     region = recipe.region
     if region is not None and (not isinstance(region, str) or not images.registry_account(region)):
         fix = did_you_mean(region, images.registry_accounts(), "a region such as us-west-2")
@@ -103,11 +88,10 @@ def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
 
 @rule(
     "OPT015",
-    title="The region has the images",
-    reason="that region's registry lacks the container image that has what the techniques need",
-    link="https://github.com/aws/sagemaker-python-sdk/tree/master/sagemaker-core/src/sagemaker/core/image_uri_config",
+    "https://github.com/aws/sagemaker-python-sdk/tree/master/sagemaker-core/src/sagemaker/core/image_uri_config",
 )
 def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
+    """The region has the images: that region's registry lacks the container image that has what the techniques need."""
     region = recipe.region if isinstance(recipe.region, str) else None
     for capabilities in (recipe.capabilities, *({"training"} for _ in recipe.trained_techniques)):
         image = images.select(capabilities)
@@ -116,25 +100,17 @@ def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
             yield Finding("region", region, fix, f"the registry of {region} has no {image.name}")
 
 
-@rule(
-    "OPT016",
-    title="A job's runtime is one that SageMaker takes",
-    reason="a job runs for 1 second at least and 28 days at most",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html",
-)
+@rule("OPT016", f"{API}StoppingCondition.html")
 def _runtime_is_in_range(recipe: Recipe) -> Iterator[Finding]:
+    """A job's runtime is one that SageMaker takes: a job runs for 1 second at least and 28 days at most."""
     seconds = recipe.max_runtime_seconds
     if seconds is not None and not is_whole(seconds, 1, _LONGEST_RUNTIME):
         yield Finding("jobs.max_runtime", f"{seconds} s", f"1 to {_LONGEST_RUNTIME} seconds (28 days)")
 
 
-@rule(
-    "OPT050",
-    title="The weights fit the accelerators",
-    reason="the weights alone take more memory than the accelerators have",
-    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/instance-type-selection.html",
-)
+@rule("OPT050", _LMI)
 def _weights_fit(recipe: Recipe) -> Iterator[Finding]:
+    """The weights fit the accelerators: the weights alone take more memory than the accelerators have."""
     # A technique that cannot be read may be what makes the weights small.
     memory = estimate(recipe) if recipe.has_only_techniques else None
     if memory is None or memory.weights_fit:
@@ -151,14 +127,9 @@ def _weights_fit(recipe: Recipe) -> Iterator[Finding]:
     )
 
 
-@rule(
-    "OPT051",
-    title="Memory is left for the KV cache",
-    reason="requests will wait for each other's KV cache, or be refused",
-    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/instance-type-selection.html",
-    advisory=True,
-)
+@rule("OPT051", _LMI, advisory=True)
 def _cache_fits(recipe: Recipe) -> Iterator[Finding]:
+    """Memory is left for the KV cache: requests will wait for each other's KV cache, or be refused."""
     memory = estimate(recipe)
     if memory is None or not memory.weights_fit or memory.total_gb <= memory.available_gb:
         return
@@ -172,13 +143,11 @@ def _cache_fits(recipe: Recipe) -> Iterator[Finding]:
     )
 
 
-@rule(
-    "OPT052",
-    title="One request of the longest context fits the KV cache",
-    reason="vLLM does not start where the KV cache cannot hold one request of the longest context",
-    link="https://docs.vllm.ai/en/latest/configuration/conserving_memory/",
-)
+@rule("OPT052", "https://docs.vllm.ai/en/latest/configuration/conserving_memory/")
 def _context_fits(recipe: Recipe) -> Iterator[Finding]:
+    """One request of the longest context fits the KV cache: vLLM does not start where the KV cache cannot hold one
+    request of the longest context.
+    """
     longest, memory = context(recipe), estimate(recipe)
     if longest is None or memory is None or not memory.weights_fit or not recipe.has_only_techniques:
         return
@@ -198,14 +167,9 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("instance_type", recipe.instance_type, larger, reason)
 
 
-@rule(
-    "OPT053",
-    title="The longest context fits the KV cache whole",
-    reason="the endpoint takes shorter requests than the model could",
-    link="https://docs.vllm.ai/en/latest/configuration/conserving_memory/",
-    advisory=True,
-)
+@rule("OPT053", "https://docs.vllm.ai/en/latest/configuration/conserving_memory/", advisory=True)
 def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
+    """The longest context fits the KV cache whole: the endpoint takes shorter requests than the model could."""
     longest = context(recipe)
     if longest is None or longest.shortened is None:
         return
@@ -223,13 +187,11 @@ def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
     yield Finding(f"environment.{MAX_MODEL_LEN}", value, fix, reason)
 
 
-@rule(
-    "OPT054",
-    title="Attention heads are spread evenly",
-    reason="vLLM, TensorRT-LLM and Text Generation Inference give each accelerator the same number of attention heads",
-    link="https://docs.vllm.ai/en/latest/serving/parallelism_scaling/",
-)
+@rule("OPT054", "https://docs.vllm.ai/en/latest/serving/parallelism_scaling/")
 def _heads_are_divisible(recipe: Recipe) -> Iterator[Finding]:
+    """Attention heads are spread evenly: vLLM, TensorRT-LLM and Text Generation Inference give each accelerator the
+    same number of attention heads.
+    """
     # vLLM, ModelConfig.verify_with_parallel_config: "Total number of attention heads (71) must be divisible by tensor
     # parallel size (4)." On Neuron devices, transformers-neuronx pads heads instead.
     row, instance, degree = recipe.model_row, recipe.instance, recipe.tensor_parallel_degree

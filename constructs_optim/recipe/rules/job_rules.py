@@ -15,7 +15,7 @@ from constructs_optim.recipe.tokens import is_known, is_number, is_token, matche
 
 from .draft_rules import is_prefix
 from .hosting_rules import RESERVATION, RESERVATION_EXAMPLE
-from .registry import Finding, rule
+from .registry import API, GUIDE, Finding, rule
 from .scaling_rules import RATE_OR_CRON
 
 _S3_FILE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S*[^/\s]")
@@ -23,13 +23,11 @@ _SECRET = re.compile(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:\S
 _LONGEST_URI = 1024
 
 
-@rule(
-    "OPT142",
-    title="A workload ends by its requests or by its time",
-    reason="a number of requests and a duration each say when a measurement ends",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIWorkloadConfig.html",
-)
+@rule("OPT142", f"{API}CreateAIWorkloadConfig.html")
 def _one_end(benchmark: Benchmark) -> Iterator[Finding]:
+    """A workload ends by its requests or by its time: a number of requests and a duration each say when a measurement
+    ends.
+    """
     workload, most = benchmark.workload, max(benchmark.workload.concurrency)
     if workload.requests is not None and workload.duration_seconds is not None:
         yield Finding("workload.duration_seconds", workload.duration_seconds, "requests or duration_seconds alone")
@@ -38,13 +36,9 @@ def _one_end(benchmark: Benchmark) -> Iterator[Finding]:
         yield Finding("workload.requests", workload.requests, fix)
 
 
-@rule(
-    "OPT143",
-    title="A workload's parameters are known",
-    reason="the service refuses a workload with others",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIWorkloadConfig.html",
-)
+@rule("OPT143", f"{API}CreateAIWorkloadConfig.html")
 def _parameters_are_known(benchmark: Benchmark) -> Iterator[Finding]:
+    """A workload's parameters are known: the service refuses a workload with others."""
     known, prefixes = availability.workload_parameters()
     for name in benchmark.workload.parameters:
         if name not in known and not name.startswith(prefixes):
@@ -54,13 +48,11 @@ def _parameters_are_known(benchmark: Benchmark) -> Iterator[Finding]:
         yield Finding("workload.parameters", "concurrency", "Workload(concurrency=[...])", reason)
 
 
-@rule(
-    "OPT144",
-    title="Prompts and secrets are where the service can read them",
-    reason="prompts are read from a JSON Lines file in S3, a token from Secrets Manager",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIWorkloadConfig.html",
-)
+@rule("OPT144", f"{API}CreateAIWorkloadConfig.html")
 def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
+    """Prompts and secrets are where the service can read them: prompts are read from a JSON Lines file in S3, a token
+    from Secrets Manager.
+    """
     quality = benchmark.requirements.quality if benchmark.requirements is not None else None
     for location, uri in (("workload", benchmark.workload.prompts), ("quality", quality and quality.prompts)):
         if uri is not None and not matches(_S3_FILE, uri):
@@ -72,24 +64,20 @@ def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
         yield Finding("workload.token_secret_arn", "(not shown)", fix)
 
 
-@rule(
-    "OPT145",
-    title="A benchmark streams from an endpoint that answers at once",
-    reason="the time to the first token is measured on a streaming response",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-evaluate.html",
-)
+@rule("OPT145", f"{GUIDE}model-optimize-evaluate.html")
 def _endpoint_streams(benchmark: Benchmark) -> Iterator[Finding]:
+    """A benchmark streams from an endpoint that answers at once: the time to the first token is measured on a streaming
+    response.
+    """
     if benchmark.asynchronous:
         yield Finding("async_inference", "set", "an endpoint that answers at once; evaluate the same recipe on one")
 
 
-@rule(
-    "OPT146",
-    title="A benchmark runs at some time",
-    reason="without a deployment or a schedule it never runs, and only a deployment can be stopped by it",
-    link="https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html",
-)
+@rule("OPT146", "https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html")
 def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
+    """A benchmark runs at some time: without a deployment or a schedule it never runs, and only a deployment can be
+    stopped by it.
+    """
     schedule = benchmark.schedule
     if schedule is None and not benchmark.after_deployment:
         yield Finding("after_deployment", False, "after_deployment=True, or a schedule such as rate(1 day)")
@@ -99,13 +87,9 @@ def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
         yield Finding("require", "after_deployment=False", "after_deployment=True")
 
 
-@rule(
-    "OPT147",
-    title="A requirement can be met",
-    reason="limits are numbers above zero, and shares lie between 0 and 1",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-evaluate.html",
-)
+@rule("OPT147", f"{GUIDE}model-optimize-evaluate.html")
 def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
+    """A requirement can be met: limits are numbers above zero, and shares lie between 0 and 1."""
     required = benchmark.requirements
     if required is None:
         return
@@ -125,13 +109,9 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
         yield Finding("require.at_concurrency", users, fix)
 
 
-@rule(
-    "OPT148",
-    title="A price is one",
-    reason="prices per token are calculated from it",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-evaluate.html",
-)
+@rule("OPT148", f"{GUIDE}model-optimize-evaluate.html")
 def _price_is_one(benchmark: Benchmark) -> Iterator[Finding]:
+    """A price is one: prices per token are calculated from it."""
     price, discount = benchmark.instance_price_per_hour, benchmark.discount
     if is_known(price) and not (is_number(price) and price > 0):
         yield Finding("instance_price_per_hour", price, "US dollars an hour, above zero; or nothing, to look it up")
@@ -139,13 +119,11 @@ def _price_is_one(benchmark: Benchmark) -> Iterator[Finding]:
         yield Finding("discount", discount, "a share from 0 on and below 1, such as 0.3 for 30 %")
 
 
-@rule(
-    "OPT149",
-    title="The region has benchmark jobs",
-    reason="CloudFormation has no AWS::SageMaker::AIWorkloadConfig in that region, and refuses the whole template",
-    link="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html",
-)
+@rule("OPT149", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html")
 def _region_has_benchmarks(benchmark: Benchmark) -> Iterator[Finding]:
+    """The region has benchmark jobs: CloudFormation has no AWS::SageMaker::AIWorkloadConfig in that region, and refuses
+    the whole template.
+    """
     kind, region = availability.WORKLOAD_CONFIG, benchmark.region
     if region is not None and availability.is_missing(kind, region):
         regions = ", ".join(availability.regions_with(kind))
@@ -153,26 +131,21 @@ def _region_has_benchmarks(benchmark: Benchmark) -> Iterator[Finding]:
         yield Finding("region", region, fix)
 
 
-@rule(
-    "OPT156",
-    title="A benchmark's tokenizer is named",
-    reason="made-up prompts are measured in the tokens of some tokenizer, and the service's default is not documented",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIWorkloadConfig.html",
-    advisory=True,
-)
+@rule("OPT156", f"{API}CreateAIWorkloadConfig.html", advisory=True)
 def _tokenizer_is_named(benchmark: Benchmark) -> Iterator[Finding]:
+    """A benchmark's tokenizer is named: made-up prompts are measured in the tokens of some tokenizer, and the service's
+    default is not documented.
+    """
     workload = benchmark.workload
     if workload.prompts is None and workload.tokenizer is None and "tokenizer" not in workload.parameters:
         yield Finding("workload.tokenizer", None, 'Name the served model\'s own: Workload(tokenizer="org/model")')
 
 
-@rule(
-    "OPT150",
-    title="A recommendation is for model files in S3",
-    reason="a recommendation job reads a Hugging Face checkpoint with safetensors weights under an S3 prefix",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/generative-ai-inference-recommendations-get-started.html",
-)
+@rule("OPT150", f"{GUIDE}generative-ai-inference-recommendations-get-started.html")
 def _model_is_in_s3(request: RecommendationRequest) -> Iterator[Finding]:
+    """A recommendation is for model files in S3: a recommendation job reads a Hugging Face checkpoint with safetensors
+    weights under an S3 prefix.
+    """
     model, example = request.model, 'Model.s3("s3://my-bucket/models/llama/")'
     if not isinstance(model, Model):
         yield Finding("model", model, example)
@@ -183,26 +156,20 @@ def _model_is_in_s3(request: RecommendationRequest) -> Iterator[Finding]:
         yield Finding("model.uri", model.uri, f"the prefix of uncompressed files, such as {example}")
 
 
-@rule(
-    "OPT151",
-    title="A recommendation has one goal",
-    reason="a recommendation job is given exactly one metric to rank by",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIRecommendationJob.html",
-)
+@rule("OPT151", f"{API}CreateAIRecommendationJob.html")
 def _goal_is_known(request: RecommendationRequest) -> Iterator[Finding]:
+    """A recommendation has one goal: a recommendation job is given exactly one metric to rank by."""
     goal, metrics = request.optimize_for, availability.recommendations().metrics
     if not isinstance(goal, str) or goal not in metrics:
         ours = [name for name, metric in metrics.items() if metric == goal]
         yield Finding("optimize_for", goal, ours[0] if ours else f"one of {', '.join(metrics)}")
 
 
-@rule(
-    "OPT152",
-    title="A recommendation tries instance types that its jobs know",
-    reason="a recommendation job tries one to three instance types of its own list, all with GPUs",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIRecommendationJob.html",
-)
+@rule("OPT152", f"{API}CreateAIRecommendationJob.html")
 def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Finding]:
+    """A recommendation tries instance types that its jobs know: a recommendation job tries one to three instance types
+    of its own list, all with GPUs.
+    """
     types, service = request.instance_types, availability.recommendations()
     if types is None:
         return
@@ -220,38 +187,30 @@ def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Findin
             yield Finding(f"instance_types[{index}]", name, fix)
 
 
-@rule(
-    "OPT153",
-    title="A recommendation is for a framework that its jobs serve with",
-    reason="a recommendation job serves the model with one of these frameworks, or with the one it finds best",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIRecommendationJob.html",
-)
+@rule("OPT153", f"{API}CreateAIRecommendationJob.html")
 def _framework_is_known(request: RecommendationRequest) -> Iterator[Finding]:
+    """A recommendation is for a framework that its jobs serve with: a recommendation job serves the model with one of
+    these frameworks, or with the one it finds best.
+    """
     names = availability.recommendations().frameworks
     if request.framework is not None and request.framework not in names:
         yield Finding("framework", request.framework, f"{' or '.join(names)}; or leave it out")
 
 
-@rule(
-    "OPT154",
-    title="The region has recommendation jobs",
-    reason="the developer guide lists the regions that have them, and this is none",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/generative-ai-inference-recommendations.html",
-)
+@rule("OPT154", f"{GUIDE}generative-ai-inference-recommendations.html")
 def _region_has_recommendations(request: RecommendationRequest) -> Iterator[Finding]:
+    """The region has recommendation jobs: the developer guide lists the regions that have them, and this is none."""
     regions = availability.recommendations().regions
     if request.region is not None and request.region not in regions:
         fix = f"a stack in one of {', '.join(regions)}, with the model's bucket there"
         yield Finding("region", request.region, fix)
 
 
-@rule(
-    "OPT155",
-    title="A recommendation's capacity reservations are named by their ARNs",
-    reason="a recommendation job finds a reservation by its ARN, and launches nothing outside those it is given",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIRecommendationJob.html",
-)
+@rule("OPT155", f"{API}CreateAIRecommendationJob.html")
 def _reservations_are_arns(request: RecommendationRequest) -> Iterator[Finding]:
+    """A recommendation's capacity reservations are named by their ARNs: a recommendation job finds a reservation by its
+    ARN, and launches nothing outside those it is given.
+    """
     for index, reservation in enumerate(request.capacity_reservations):
         location = f"capacity_reservations[{index}]"
         if not isinstance(reservation, CapacityReservation):

@@ -11,7 +11,7 @@ from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.recipe import Model, Recipe
 from constructs_optim.recipe.tokens import is_token, matches
 
-from .registry import Finding, rule
+from .registry import API, GUIDE, Finding, rule
 
 _BUCKETS = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"
 _LICENCES = "https://docs.aws.amazon.com/sagemaker/latest/dg/jumpstart-foundation-models-choose.html"
@@ -30,24 +30,16 @@ def too_late(subject: str) -> str:
     )
 
 
-@rule(
-    "OPT001",
-    title="The model is a Model",
-    reason="a model says where its weights come from, and that is a Model",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supported-models.html",
-)
+@rule("OPT001", f"{GUIDE}optimization-supported-models.html")
 def _model_is_a_model(recipe: Recipe) -> Iterator[Finding]:
+    """The model is a Model: a model says where its weights come from, and that is a Model."""
     if not isinstance(recipe.model, Model):
         yield Finding("model", recipe.model, 'Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")')
 
 
-@rule(
-    "OPT002",
-    title="The JumpStart model is known",
-    reason="it is not among the models for which SageMaker documents inference optimization",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supported-models.html",
-)
+@rule("OPT002", f"{GUIDE}optimization-supported-models.html")
 def _jumpstart_id_is_known(recipe: Recipe) -> Iterator[Finding]:
+    """The JumpStart model is known: it is not among the models for which SageMaker documents inference optimization."""
     model = recipe.hub_model
     if model is None or recipe.model_row is not None:
         return
@@ -60,13 +52,9 @@ def _jumpstart_id_is_known(recipe: Recipe) -> Iterator[Finding]:
     yield Finding("model", model.model_id, f"{meant} For weights of your own use Model.s3(...)")
 
 
-@rule(
-    "OPT003",
-    title="A version looks like 2.25.0",
-    reason="a hub's model versions have three numbers",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeHubContent.html",
-)
+@rule("OPT003", f"{API}DescribeHubContent.html")
 def _version_is_one(recipe: Recipe) -> Iterator[Finding]:
+    """A version looks like 2.25.0: a hub's model versions have three numbers."""
     model = recipe.hub_model
     if model is not None and model.version is not None and not VERSION.fullmatch(model.version):
         fix = (
@@ -76,13 +64,11 @@ def _version_is_one(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("model.version", model.version, fix)
 
 
-@rule(
-    "OPT004",
-    title="A gated model's licence is accepted in the code",
-    reason="the weights are licensed, and accepting the licence for you would not be ours to do",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/jumpstart-foundation-models-choose.html",
-)
+@rule("OPT004", f"{GUIDE}jumpstart-foundation-models-choose.html")
 def _licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
+    """A gated model's licence is accepted in the code: the weights are licensed, and accepting the licence for you
+    would not be ours to do.
+    """
     row = recipe.model_row
     if row is None or not row.gated or recipe.model.accept_eula:
         return
@@ -93,13 +79,9 @@ def _licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
     yield Finding("model.accept_eula", False, fix, reason)
 
 
-@rule(
-    "OPT005",
-    title="An S3 model is a prefix of uncompressed files",
-    reason="an optimization job reads uncompressed files under an S3 prefix",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_OptimizationJobModelSourceS3.html",
-)
+@rule("OPT005", f"{API}OptimizationJobModelSourceS3.html")
 def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
+    """An S3 model is a prefix of uncompressed files: optimization jobs read uncompressed files under an S3 prefix."""
     model = recipe.s3_model
     if model is None or is_token(model.uri):
         return
@@ -119,26 +101,21 @@ def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
     yield Finding("model.uri", model.uri, fix, reason)
 
 
-@rule(
-    "OPT009",
-    title="The key of a model's files is named by its ARN",
-    reason="IAM policies name KMS keys by their ARNs: an alias or an id in them allows nothing",
-    link="https://docs.aws.amazon.com/kms/latest/developerguide/cmks-in-iam-policies.html",
-)
+@rule("OPT009", "https://docs.aws.amazon.com/kms/latest/developerguide/cmks-in-iam-policies.html")
 def _encryption_key_is_an_arn(recipe: Recipe) -> Iterator[Finding]:
+    """The key of a model's files is named by its ARN: IAM policies name KMS keys by their ARNs: an alias or an id in
+    them allows nothing.
+    """
     key = recipe.model.encryption_key_arn if isinstance(recipe.model, Model) else None
     if key is not None and not matches(_KMS_KEY, key):
         fix = "key.key_arn, or an ARN such as 'arn:aws:kms:us-west-2:111122223333:key/...'"
         yield Finding("model.encryption_key_arn", key, fix)
 
 
-@rule(
-    "OPT006",
-    title="A version is pinned",
-    reason="without a version the newest is taken when the stack is first deployed, so another stack may get another",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeHubContent.html",
-    advisory=True,
-)
+@rule("OPT006", f"{API}DescribeHubContent.html", advisory=True)
 def _version_is_pinned(recipe: Recipe) -> Iterator[Finding]:
+    """A version is pinned: without a version the newest is taken when the stack is first deployed, so another stack may
+    get another.
+    """
     if recipe.model_row is not None and recipe.model.version is None:
         yield Finding("model.version", None, f'Pin it: Model.jumpstart("{recipe.model.model_id}", version="...")')

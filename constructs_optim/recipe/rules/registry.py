@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from inspect import signature
+from inspect import getdoc, signature
 from typing import Any, TypeVar, get_type_hints
 
 from constructs_optim.recipe.errors import Advice, Violation
@@ -19,6 +19,9 @@ Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark | Recommendation
 """What rules check."""
 _Subject = TypeVar("_Subject", bound=Subject)
 _Check = Callable[[_Subject], Iterator["Finding"]]
+# What links begin with.
+API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_"
+GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/"
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,17 @@ class Rule:
 _RULES: dict[str, Rule] = {}
 
 
-def rule(
-    rule_id: str, *, title: str, reason: str, link: str, advisory: bool = False
-) -> Callable[[_Check[_Subject]], _Check[_Subject]]:
-    """Register a function as the rule ``rule_id``; the type of its argument is what it checks."""
+def rule(rule_id: str, link: str, *, advisory: bool = False) -> Callable[[_Check[_Subject]], _Check[_Subject]]:
+    """Register a function as a rule: its docstring is ``Title: reason.``, and it checks the type of its argument.
+
+    Args:
+        rule_id: for instance ``OPT010``.
+        link: where the rule comes from.
+        advisory: whether it warns instead of refusing.
+    """
 
     def register(check: _Check[_Subject]) -> _Check[_Subject]:
+        title, _, reason = " ".join((getdoc(check) or "").split()).removesuffix(".").partition(": ")
         if rule_id in _RULES:
             raise ValueError(f"there are two rules {rule_id}: {_RULES[rule_id].title!r} and {title!r}")
         subject = get_type_hints(check)[next(iter(signature(check).parameters))]

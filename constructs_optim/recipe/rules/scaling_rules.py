@@ -13,7 +13,7 @@ from constructs_optim.recipe.hosting.alarms import AlarmRequest, default_period
 from constructs_optim.recipe.hosting.scaling import Scaling, ScheduleRequest, StepRequest
 from constructs_optim.recipe.tokens import is_known, is_number, is_token, is_whole, matches
 
-from .registry import Finding, rule
+from .registry import GUIDE, Finding, rule
 
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _RATE = r"rate\([1-9]\d{0,4} (minutes?|hours?|days?)\)"
@@ -27,13 +27,9 @@ _TARGET_LIMIT = 2.0**360
 _HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
 
 
-@rule(
-    "OPT080",
-    title="The scaling range is one",
-    reason="capacities are whole numbers, the maximum is at least 1, and not below the minimum",
-    link="https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html",
-)
+@rule("OPT080", "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html")
 def _range_is_one(scaling: Scaling) -> Iterator[Finding]:
+    """The scaling range is one: capacities are whole numbers, the maximum is at least 1, and not below the minimum."""
     return _range("", scaling.min_capacity, scaling.max_capacity, least_maximum=1)
 
 
@@ -46,13 +42,9 @@ def _range(location: str, minimum: float | None, maximum: float | None, *, least
         yield Finding(f"{location}max_capacity", maximum, f"{minimum} or more, as min_capacity is {minimum}")
 
 
-@rule(
-    "OPT081",
-    title="A variant keeps an instance",
-    reason="SageMaker keeps at least one instance of a variant that answers requests at once",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html",
-)
+@rule("OPT081", f"{GUIDE}endpoint-auto-scaling-zero-instances.html")
 def _variants_keep_an_instance(scaling: Scaling) -> Iterator[Finding]:
+    """A variant keeps an instance: SageMaker keeps at least one instance of a variant that answers requests at once."""
     if scaling.may_be_zero:
         return
     fix = (
@@ -70,11 +62,10 @@ def _variants_keep_an_instance(scaling: Scaling) -> Iterator[Finding]:
 
 @rule(
     "OPT082",
-    title="A target is above zero",
-    reason="scaling divides by it",
-    link="https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html",
+    "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html",
 )
 def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
+    """A target is above zero: scaling divides by it."""
     for request in scaling.targets:
         target = request.target
         if is_known(target) and not (is_number(target) and 0 < target <= _TARGET_LIMIT):
@@ -83,11 +74,10 @@ def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
 
 @rule(
     "OPT083",
-    title="A cooldown is whole seconds",
-    reason="Application Auto Scaling counts pauses in seconds",
-    link="https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html",
+    "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html",
 )
 def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
+    """A cooldown is whole seconds: Application Auto Scaling counts pauses in seconds."""
     cooldowns = [(f"{each.location}.{name}", seconds) for each in scaling.targets for name, seconds in each.cooldowns]
     cooldowns += [(f"{request.location}.cooldown", request.cooldown) for request in scaling.steps]
     for location, seconds in cooldowns:
@@ -95,13 +85,9 @@ def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
             yield Finding(location, f"{seconds} s", "a duration of whole seconds, such as Duration.minutes(5)")
 
 
-@rule(
-    "OPT084",
-    title="A schedule can be kept",
-    reason="Application Auto Scaling would refuse the scheduled action",
-    link="https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html",
-)
+@rule("OPT084", "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html")
 def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
+    """A schedule can be kept: Application Auto Scaling would refuse the scheduled action."""
     for request in scaling.schedules:
         yield from _schedule(request)
 
@@ -143,12 +129,12 @@ def _is_zone(name: str) -> bool:
 
 
 @rule(
-    "OPT085",
-    title="Steps follow each other",
-    reason="each value of the metric has to lead to one step, and the way out must not meet the way in",
-    link="https://docs.aws.amazon.com/autoscaling/application/APIReference/API_StepScalingPolicyConfiguration.html",
+    "OPT085", "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_StepScalingPolicyConfiguration.html"
 )
 def _steps_follow_each_other(scaling: Scaling) -> Iterator[Finding]:
+    """Steps follow each other: each value of the metric has to lead to one step, and the way out must not meet the way
+    in.
+    """
     for request in scaling.steps:
         yield from [*_malformed(request)] or _out_of_order(request)
 
@@ -201,13 +187,11 @@ def _out_of_order(request: StepRequest) -> Iterator[Finding]:
         yield Finding(f"{request.location}.steps", f"up from {up:g}, down from {down:g}", fix)
 
 
-@rule(
-    "OPT086",
-    title="Every policy and schedule has an id of its own",
-    reason="policies and scheduled actions of an endpoint are told apart by their names",
-    link="https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScalingPolicy.html",
-)
+@rule("OPT086", "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScalingPolicy.html")
 def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
+    """Every policy and schedule has an id of its own: policies and scheduled actions of an endpoint are told apart by
+    their names.
+    """
     new = scaling.new_id
     if new is None:
         return
@@ -218,13 +202,9 @@ def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
         yield Finding("id", new, f"one of each; these are there already: {', '.join(sorted(scaling.ids))}")
 
 
-@rule(
-    "OPT087",
-    title="An alarm can be evaluated",
-    reason="CloudWatch would refuse the alarm",
-    link="https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html",
-)
+@rule("OPT087", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
 def _alarms_can_be_evaluated(request: AlarmRequest) -> Iterator[Finding]:
+    """An alarm can be evaluated: CloudWatch would refuse the alarm."""
     for name, settings in request.switched_on().items():
         location, periods = f"alarms.{name}", settings.evaluation_periods
         if periods is None:
@@ -240,26 +220,20 @@ def _alarms_can_be_evaluated(request: AlarmRequest) -> Iterator[Finding]:
             yield Finding(f"{location}.datapoints_to_alarm", settings.datapoints_to_alarm, fix)
 
 
-@rule(
-    "OPT088",
-    title="An alarm on latency has a threshold",
-    reason="how long an answer takes follows from how long it is, which no default can know",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html",
-)
+@rule("OPT088", f"{GUIDE}monitoring-cloudwatch.html")
 def _latency_has_a_threshold(request: AlarmRequest) -> Iterator[Finding]:
+    """An alarm on latency has a threshold: how long an answer takes follows from how long it is, which no default can
+    know.
+    """
     settings = request.switched_on().get("latency")
     if settings is not None and not settings.threshold:
         fix = "the seconds that are still right: AlarmSettings(threshold=30)"
         yield Finding("alarms.latency.threshold", settings.threshold, fix)
 
 
-@rule(
-    "OPT089",
-    title="An evaluation gets stale within a week",
-    reason="CloudWatch looks back a week at most",
-    link="https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html",
-)
+@rule("OPT089", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
 def _evaluations_get_stale(request: AlarmRequest) -> Iterator[Finding]:
+    """An evaluation gets stale within a week: CloudWatch looks back a week at most."""
     settings = request.switched_on().get("stale_evaluation")
     days = settings.threshold if settings is not None else None
     if days is not None and days not in range(1, 8):

@@ -11,16 +11,12 @@ from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import REGISTRY, Technique
 from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, call_of, in_code, parse
 
-from .registry import Finding, rule
+from .registry import GUIDE, Finding, rule
 
 
-@rule(
-    "OPT020",
-    title="There is at least one technique",
-    reason="an optimized endpoint applies at least one technique to its model",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html",
-)
+@rule("OPT020", f"{GUIDE}model-optimize.html")
 def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
+    """There is at least one technique: an optimized endpoint applies at least one technique to its model."""
     techniques = recipe.techniques
     if isinstance(techniques, str) or not isinstance(techniques, Sequence):
         named = techniques.called() if isinstance(techniques, Technique) else techniques
@@ -61,35 +57,27 @@ def _registered() -> list[type[Technique]]:
     return [technique for of_kind in REGISTRY.values() for technique in of_kind.values()]
 
 
-@rule(
-    Technique.rule,
-    title="A technique's settings are known and in range",
-    reason="the container or job of a technique knows no other settings",
-    link=Technique.rule_link,
-)
+@rule("OPT021", Technique.rule_link)
 def _technique_settings_are_valid(_: Settings) -> Iterator[Finding]:
-    """Enforced when a technique is made (:class:`Settings`)."""
+    """A technique's settings are known and in range: the container or job of a technique knows no other settings."""
+    # Enforced when a technique is made.
     yield from ()
 
 
-@rule(
-    Settings.rule,
-    title="A setting is known, of its type and in range",
-    reason="a misspelt setting would be ignored, and one of another type would fail later",
-    link=Settings.rule_link,
-)
+@rule("OPT090", Settings.rule_link)
 def _settings_are_valid(_: Settings) -> Iterator[Finding]:
-    """Enforced when the settings are made (:class:`Settings`)."""
+    """A setting is known, of its type and in range: a misspelt setting would be ignored, and one of another type would
+    fail later.
+    """
+    # Enforced when settings are made.
     yield from ()
 
 
-@rule(
-    "OPT022",
-    title="A kind of technique is applied once",
-    reason="the second would be applied to the output of the first, which no job supports",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html",
-)
+@rule("OPT022", f"{GUIDE}model-optimize.html")
 def _a_kind_is_applied_once(recipe: Recipe) -> Iterator[Finding]:
+    """A kind of technique is applied once: the second would be applied to the output of the first, which no job
+    supports.
+    """
     first: dict[str, str] = {}
     for location, technique in recipe.located_techniques:
         if technique.kind in first:
@@ -98,13 +86,9 @@ def _a_kind_is_applied_once(recipe: Recipe) -> Iterator[Finding]:
         first.setdefault(technique.kind, location)
 
 
-@rule(
-    "OPT023",
-    title="The model supports the technique",
-    reason="SageMaker's matrix of supported models says no",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supported-models.html",
-)
+@rule("OPT023", f"{GUIDE}optimization-supported-models.html")
 def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
+    """The model supports the technique: SageMaker's matrix of supported models says no."""
     row = recipe.model_row
     for location, technique in recipe.located_techniques:
         if row is not None and technique.support not in row.supports:
@@ -118,13 +102,11 @@ def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
             )
 
 
-@rule(
-    "OPT024",
-    title="The tensor parallel degree divides the accelerators",
-    reason="every copy of the model takes the same number of accelerators, and none is left over",
-    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html",
-)
+@rule("OPT024", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html")
 def _the_degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
+    """The tensor parallel degree divides the accelerators: every copy of the model takes the same number of
+    accelerators, and none is left over.
+    """
     if recipe.instance is None:
         return
     count = recipe.instance.parallel_units
@@ -137,13 +119,11 @@ def _the_degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(f"{location}.tensor_parallel_degree", degree, f"one of {divisors}", reason)
 
 
-@rule(
-    "OPT025",
-    title="All techniques agree on the tensor parallel degree",
-    reason="the artifact is written for one tensor parallel degree and served with it",
-    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html",
-)
+@rule("OPT025", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html")
 def _degrees_agree(recipe: Recipe) -> Iterator[Finding]:
+    """All techniques agree on the tensor parallel degree: the artifact is written for one tensor parallel degree and
+    served with it.
+    """
     degrees = {location: technique.tensor_parallel_degree for location, technique in recipe.located_techniques}
     chosen = {location: degree for location, degree in degrees.items() if degree is not None}
     first = next(iter(chosen.values()), None)
@@ -164,91 +144,70 @@ def _excluded(recipe: Recipe, technique: str, others: tuple[str, ...], fix: str)
             yield Finding(location, other.name, fix)
 
 
-@rule(
-    "OPT040",
-    title="Compilation excludes speculative decoding",
-    reason="a compiled model verifies no drafts: the service rejects compilation with speculative decoding",
-    link="https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py",
-)
+@rule("OPT040", "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py")
 def _compilation_excludes_speculation(recipe: Recipe) -> Iterator[Finding]:
+    """Compilation excludes speculative decoding: a compiled model verifies no drafts: the service rejects compilation
+    with speculative decoding.
+    """
     return _excluded(recipe, "compilation", ("speculative_decoding",), "one of the two")
 
 
-@rule(
-    "OPT041",
-    title="Shards are made from weights, quantized or not, and of nothing else",
-    reason="the fast model loader loads neither compiled models nor drafts",
-    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html",
-)
+@rule("OPT041", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html")
 def _sharding_excludes_the_rest(recipe: Recipe) -> Iterator[Finding]:
+    """Shards are made from weights, quantized or not, and of nothing else: the fast model loader loads neither compiled
+    models nor drafts.
+    """
     others = ("compilation", "speculative_decoding")
     return _excluded(recipe, "sharding", others, "Sharding.fast_load() alone or after quantization")
 
 
-@rule(
-    "OPT042",
-    title="A model compiled for Neuron is not quantized",
-    reason="Inferentia and Trainium jobs compile only",
-    link="https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py",
-)
+@rule("OPT042", "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py")
 def _neuron_compiles_only(recipe: Recipe) -> Iterator[Finding]:
+    """A model compiled for Neuron is not quantized: Inferentia and Trainium jobs compile only."""
     return _excluded(recipe, "neuron", ("quantization",), "Compilation.neuron() alone")
 
 
-@rule(
-    "OPT043",
-    title="SmoothQuant goes with TensorRT-LLM compilation",
-    reason="INT8 kernels for SmoothQuant are TensorRT-LLM's: without compiling there is nothing that runs them",
-    link="https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py",
-)
+@rule("OPT043", "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py")
 def _smoothquant_is_compiled(recipe: Recipe) -> Iterator[Finding]:
+    """SmoothQuant goes with TensorRT-LLM compilation: INT8 kernels for SmoothQuant are TensorRT-LLM's: without
+    compiling there is nothing that runs them.
+    """
     if not _with(recipe, "tensorrt_llm"):
         for location, technique in _with(recipe, "smoothquant"):
             yield Finding(location, technique.name, "add Compilation.tensorrt_llm()")
 
 
-@rule(
-    "OPT044",
-    title="A pre-optimized configuration stands alone",
-    reason="its image, environment and files are JumpStart's, and no job changes them",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html",
-)
+@rule("OPT044", f"{GUIDE}model-optimize.html")
 def _pre_optimized_stands_alone(recipe: Recipe) -> Iterator[Finding]:
+    """A pre-optimized configuration stands alone: its image, environment and files are JumpStart's, and no job changes
+    them.
+    """
     for location, technique in _with(recipe, "pre_optimized") if len(recipe.located_techniques) > 1 else ():
         yield Finding(location, technique.name, "PreOptimized(...) alone, or the other techniques")
 
 
-@rule(
-    "OPT045",
-    title="EAGLE heads stand alone",
-    reason="heads are trained on the model as it is, and speculate for exactly that model",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-eagle.html",
-)
+@rule("OPT045", f"{GUIDE}model-optimize-eagle.html")
 def _eagle_stands_alone(recipe: Recipe) -> Iterator[Finding]:
+    """EAGLE heads stand alone: heads are trained on the model as it is, and speculate for exactly that model."""
     for location, technique in _with(recipe, "eagle") if len(recipe.located_techniques) > 1 else ():
         yield Finding(location, technique.name, "SpeculativeDecoding.eagle() alone")
 
 
-@rule(
-    "OPT046",
-    title="TensorRT-LLM quantizes with its own group size",
-    reason="its AWQ reads none of these settings: they would be ignored without a word",
-    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html",
-)
+@rule("OPT046", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html")
 def _tensorrt_llm_reads_no_settings(recipe: Recipe) -> Iterator[Finding]:
+    """TensorRT-LLM quantizes with its own group size: its AWQ reads none of these settings: they would be ignored
+    without a word.
+    """
     for location, technique in _with(recipe, "awq", "fp8") if _with(recipe, "tensorrt_llm") else ():
         for name, info in type(technique).model_fields.items():
             if name != "tensor_parallel_degree" and getattr(technique, name) != info.default:
                 yield Finding(f"{location}.{name}", getattr(technique, name), "leave the setting out")
 
 
-@rule(
-    "OPT047",
-    title="Medusa heads go with fine-tuning and nothing else",
-    reason="heads are trained on weights of 16 bits and guess for exactly those, and Text Generation "
-    "Inference, which serves them, is given no other form of the model by this library",
-    link="https://huggingface.co/docs/text-generation-inference/conceptual/speculation",
-)
+@rule("OPT047", "https://huggingface.co/docs/text-generation-inference/conceptual/speculation")
 def _medusa_goes_with_fine_tuning(recipe: Recipe) -> Iterator[Finding]:
+    """Medusa heads go with fine-tuning and nothing else: heads are trained on weights of 16 bits and guess for exactly
+    those, and Text Generation Inference, which serves them, is given no other form of the model by this library.
+    """
     others = tuple(set(REGISTRY) - {"speculative_decoding", "fine_tuning"})
     return _excluded(recipe, "medusa", others, "Medusa(...) alone, or with base=FineTune(...)")

@@ -13,19 +13,16 @@ from constructs_optim.recipe.techniques import Medusa
 from constructs_optim.recipe.tokens import is_token, matches
 
 from .draft_rules import S3_PREFIX
-from .registry import Finding, rule
+from .registry import API, GUIDE, Finding, rule
 
+_MEDUSA = "https://aws.amazon.com/blogs/machine-learning/achieve-2x-speed-up-in-llm-inference-with-medusa-1-on-amazon-sagemaker-ai/"
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
 _MOST_VARIABLES, _LONGEST_VALUE = 100, 512
 
 
-@rule(
-    "OPT160",
-    title="Training data are S3 prefixes",
-    reason="a job reads the *.jsonl files below an S3 prefix",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTrainingJob.html",
-)
+@rule("OPT160", f"{API}CreateTrainingJob.html")
 def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
+    """Training data are S3 prefixes: a job reads the *.jsonl files below an S3 prefix."""
     for location, technique in recipe.trained_techniques:
         for name in ("training_data", "validation_data"):
             uri = getattr(technique, name)
@@ -38,13 +35,11 @@ def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
                 yield Finding(f"{location}.{name}", uri, repr(prefix), "it names a file, not what a file is below")
 
 
-@rule(
-    "OPT162",
-    title="A training instance type has GPUs",
-    reason="the training code runs on NVIDIA GPUs, and SageMaker trains on no other type of that name",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ResourceConfig.html",
-)
+@rule("OPT162", f"{API}ResourceConfig.html")
 def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
+    """A training instance type has GPUs: the training code runs on NVIDIA GPUs, and SageMaker trains on no other type
+    of that name.
+    """
     trainable = {row.name for row in instances.by_name().values() if row.runs_training and row.kind == "gpu"}
     for location, technique in recipe.trained_techniques:
         name, row = technique.compute.instance_type, recipe.training_instance(technique.compute)
@@ -57,13 +52,9 @@ def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(f"{location}.compute.instance_type", name, fix)
 
 
-@rule(
-    "OPT163",
-    title="The training fits each GPU",
-    reason="every GPU has the whole model in the training",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ResourceConfig.html",
-)
+@rule("OPT163", f"{API}ResourceConfig.html")
 def _training_fits(recipe: Recipe) -> Iterator[Finding]:
+    """The training fits each GPU: every GPU has the whole model in the training."""
     model = recipe.model_row
     for location, technique in recipe.trained_techniques:
         row = recipe.training_instance(technique.compute)
@@ -87,13 +78,11 @@ def _training_fits(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(f"{location}.compute.instance_type", row.name, _larger(needed, merging), reason)
 
 
-@rule(
-    "OPT164",
-    title="The environment of a training is within the service's limits",
-    reason="CreateTrainingJob takes at most 100 variables, of at most 512 characters",
-    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTrainingJob.html",
-)
+@rule("OPT164", f"{API}CreateTrainingJob.html")
 def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
+    """The environment of a training is within the service's limits: CreateTrainingJob takes at most 100 variables, of
+    at most 512 characters.
+    """
     for technique_location, technique in recipe.trained_techniques:
         location, variables = f"{technique_location}.compute.environment", technique.compute.environment or {}
         if len(variables) > _MOST_VARIABLES:
@@ -106,28 +95,20 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
                 yield Finding(f"{location}.{name}", f"{len(value)} characters", fix)
 
 
-@rule(
-    "OPT165",
-    title="Spot instances have no warm pool",
-    reason="SageMaker keeps no spot instances for the next job",
-    link="https://docs.aws.amazon.com/sagemaker/latest/dg/train-warm-pools.html",
-)
+@rule("OPT165", f"{GUIDE}train-warm-pools.html")
 def _spot_excludes_warm_pools(recipe: Recipe) -> Iterator[Finding]:
+    """Spot instances have no warm pool: SageMaker keeps no spot instances for the next job."""
     for location, technique in recipe.trained_techniques:
         seconds = technique.compute.keep_alive_seconds
         if technique.compute.spot and seconds is not None:
             yield Finding(f"{location}.compute.keep_alive_seconds", seconds, "one of the two")
 
 
-@rule(
-    "OPT166",
-    title="Medusa heads are for few requests at a time",
-    reason="the published speed-up is of one request at a time: verifying guesses takes computation that a "
-    "full batch has other use for",
-    link="https://aws.amazon.com/blogs/machine-learning/achieve-2x-speed-up-in-llm-inference-with-medusa-1-on-amazon-sagemaker-ai/",
-    advisory=True,
-)
+@rule("OPT166", _MEDUSA, advisory=True)
 def _medusa_is_for_small_batches(recipe: Recipe) -> Iterator[Finding]:
+    """Medusa heads are for few requests at a time: the published speed-up is of one request at a time: verifying
+    guesses takes computation that a full batch has other use for.
+    """
     for location, technique in recipe.techniques_of(Medusa):
         yield Finding(location, technique.name, "Evaluate it at the concurrency that you expect")
 

@@ -4,15 +4,13 @@
 classes.
 """
 
-from .base import REGISTRY, Channel, Stage, Technique
+from .base import REGISTRY, Channel, Stage, Technique, Training, TrainingCompute
 from .compilation import Compilation
-from .fine_tuning import FineTune
-from .medusa import Medusa
 from .pre_optimized import PreOptimized
 from .quantization import Quantization
 from .sharding import Sharding
 from .speculative_decoding import SpeculativeDecoding
-from .training import TrainedTechnique, Training, TrainingCompute
+from .training import FineTune, Medusa, TrainedTechnique
 
 __all__ = [
     "REGISTRY",

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.settings import Settings
-
-if TYPE_CHECKING:
-    from .training import Training
 
 Names = Annotated[Sequence[str], AfterValidator(tuple)]
 """A list of names."""
@@ -78,6 +75,54 @@ class Channel(BaseModel):
     provider: str = "custom"
 
 
+class TrainingCompute(Settings):
+    """What a training job runs on, and how.
+
+    Attributes:
+        instance_type: for instance ``ml.g5.12xlarge``. Default: the endpoint's.
+        instance_count: how many instances train together. Default: 1. Every accelerator of them has the whole model.
+        volume_size_gb: storage in GB, where the instance type has no disks of its own. Default: 100.
+        spot: whether it runs on spare capacity, which costs less and may be interrupted; it goes on from its last
+            checkpoint. Default: no.
+        spot_wait_seconds: with ``spot``, how long waiting for capacity may take, besides the longest runtime. Default:
+            86,400 (a day).
+        keep_alive_seconds: how long the instances are kept afterwards for another job of the same kind (a warm pool,
+            which is paid for); at most 21,600. Default: not.
+        environment: variables of the container, for instance ``PIP_INDEX_URL`` of a mirror that a VPC reaches. They are
+            in the template for everybody to read: no secrets. Default: none.
+    """
+
+    instance_type: str | None = None
+    instance_count: int = Field(default=1, ge=1, le=64)
+    volume_size_gb: int = Field(default=100, ge=1, le=16_384)
+    spot: bool = False
+    spot_wait_seconds: int = Field(default=86_400, ge=1, le=2_419_200)
+    keep_alive_seconds: int | None = Field(default=None, ge=1, le=21_600)
+    environment: Mapping[str, str] | None = None
+
+
+class Training(BaseModel):
+    """A technique's training job, instance types aside.
+
+    Attributes:
+        script: which of the training code's scripts is started.
+        model_channel: the input channel that the script reads the model from.
+        channels: S3 prefixes of further input channels, by their names.
+        hyperparameters: the job's, as text.
+        metrics: names of the job's metrics in CloudWatch, and the regular expressions that find them in its output.
+        compute: what it runs on.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    script: str
+    model_channel: str
+    channels: dict[str, str]
+    hyperparameters: dict[str, str]
+    metrics: tuple[tuple[str, str], ...]
+    compute: TrainingCompute
+
+
 REGISTRY: dict[str, dict[str, type[Technique]]] = {}
 """Every technique by kind and name, in the order of their definitions. A class with a ``name`` is in it."""
 
@@ -99,6 +144,8 @@ class Technique(Settings):
     """A recipe has one technique of a kind, for instance ``quantization``."""
     name: ClassVar[str] = ""
     """Its name within the kind, for instance ``awq``."""
+    title: ClassVar[str] = ""
+    """What users read, with the names of settings in braces."""
     support: ClassVar[str] = ""
     """Its name in the ``supports`` of the model catalog. Default: the name."""
     support_source: ClassVar[str] = "SageMaker's own matrix"
@@ -149,8 +196,8 @@ class Technique(Settings):
 
     @property
     def label(self) -> str:
-        """What people call it, with the settings that matter most."""
-        raise NotImplementedError
+        """Its title with the settings that matter most, for instance ``AWQ INT4 (group size 128)``."""
+        return self.title.format(**dict(self))
 
     def options(self) -> dict[str, str]:
         """The container variables of its settings."""

@@ -21,6 +21,11 @@ class _Compilation(Technique):
     order_in_job: ClassVar[int] = 1
     job_member: ClassVar[str] = "ModelCompilationConfig"
     recommended: ClassVar[tuple[str, ...]] = ("",)
+    rolling_batch: ClassVar[str]
+
+    def job_environment(self) -> dict[str, str]:
+        """All settings: together they say which artifact it is."""
+        return {**self.options(), "OPTION_ROLLING_BATCH": self.rolling_batch}
 
 
 class NeuronCompilation(_Compilation):
@@ -34,8 +39,10 @@ class NeuronCompilation(_Compilation):
     """
 
     name: ClassVar[str] = "neuron"
+    title: ClassVar[str] = "Neuron (batch {maximum_batch_size}, length {maximum_sequence_length}, {dtype})"
     capabilities: ClassVar[frozenset[str]] = frozenset({"neuron"})
     accelerators: ClassVar[Literal["gpu", "neuron"]] = "neuron"
+    rolling_batch: ClassVar[str] = "auto"
 
     dtype: Annotated[Literal["fp16", "bf16", "fp32"], Option("OPTION_DTYPE", always=True)] = "fp16"
     maximum_batch_size: Annotated[int, _BATCH_SIZE] = Field(default=4, ge=1, le=256)
@@ -43,15 +50,6 @@ class NeuronCompilation(_Compilation):
     maximum_sequence_length: Annotated[int, Option("OPTION_N_POSITIONS", always=True)] = Field(
         default=2048, ge=1, le=131_072
     )
-
-    @property
-    def label(self) -> str:
-        """For instance ``Neuron (batch 4, length 2048, fp16)``."""
-        return f"Neuron (batch {self.maximum_batch_size}, length {self.maximum_sequence_length}, {self.dtype})"
-
-    def job_environment(self) -> dict[str, str]:
-        """All settings: together they say which artifact it is."""
-        return {**self.options(), "OPTION_ROLLING_BATCH": "auto"}
 
     def serving_environment(self) -> dict[str, str]:
         """The same: another shape would be compiled anew when the container starts."""
@@ -76,8 +74,12 @@ class TensorRtLlmCompilation(_Compilation):
     """
 
     name: ClassVar[str] = "tensorrt_llm"
+    title: ClassVar[str] = (
+        "TensorRT-LLM (batch {maximum_batch_size}, {maximum_input_length} tokens in, {maximum_output_length} out)"
+    )
     capabilities: ClassVar[frozenset[str]] = frozenset({"tensorrt_llm"})
     sdk_lists_only: ClassVar[bool] = True
+    rolling_batch: ClassVar[str] = "trtllm"
 
     maximum_input_length: Annotated[int, Option("OPTION_MAX_INPUT_LEN", always=True)] = Field(
         default=1024, ge=1, le=131_072
@@ -87,21 +89,9 @@ class TensorRtLlmCompilation(_Compilation):
     )
     maximum_batch_size: Annotated[int, _BATCH_SIZE] = Field(default=64, ge=1, le=2048)
 
-    @property
-    def label(self) -> str:
-        """For instance ``TensorRT-LLM (batch 64, 1024 tokens in, 512 out)``."""
-        return (
-            f"TensorRT-LLM (batch {self.maximum_batch_size}, {self.maximum_input_length} tokens in, "
-            f"{self.maximum_output_length} out)"
-        )
-
-    def job_environment(self) -> dict[str, str]:
-        """All settings: together they say which engine it is."""
-        return {**self.options(), "OPTION_ROLLING_BATCH": "trtllm"}
-
     def serving_environment(self) -> dict[str, str]:
         """The engine's batch size, and the batching that runs engines."""
-        return {_BATCH_SIZE.variable: str(self.maximum_batch_size), "OPTION_ROLLING_BATCH": "trtllm"}
+        return {_BATCH_SIZE.variable: str(self.maximum_batch_size), "OPTION_ROLLING_BATCH": self.rolling_batch}
 
     def batch_size(self) -> int | None:
         """The compiled one."""

@@ -16,6 +16,7 @@ class PreOptimized(Technique):
 
     kind: ClassVar[str] = "pre_optimized"
     name: ClassVar[str] = "pre_optimized"
+    title: ClassVar[str] = "pre-optimized ({config})"
     hub_configuration: ClassVar[bool] = True
     # The provider may have quantized it.
     lossless: ClassVar[bool] = False
@@ -26,11 +27,6 @@ class PreOptimized(Technique):
     def called(cls) -> str:
         """``PreOptimized``."""
         return cls.__name__
-
-    @property
-    def label(self) -> str:
-        """For instance ``pre-optimized (lmi-optimized)``."""
-        return f"pre-optimized ({self.config})"
 
     def deciding_settings(self) -> dict[str, Any]:
         """No job, so no artifact."""

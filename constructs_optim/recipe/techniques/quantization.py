@@ -38,6 +38,7 @@ class AwqQuantization(_Quantization):
     """
 
     name: ClassVar[str] = "awq"
+    title: ClassVar[str] = "AWQ INT4 (group size {group_size})"
     support: ClassVar[str] = "quantization"
     capabilities: ClassVar[frozenset[str]] = frozenset({"awq"})
     # INT4 kernels need compute capability 7.5.
@@ -47,11 +48,6 @@ class AwqQuantization(_Quantization):
 
     group_size: Annotated[Literal[32, 64, 128], Option("OPTION_AWQ_BLOCK_SIZE")] = 128
     ignored_layers: Annotated[Names, Option("OPTION_AWQ_IGNORE_LAYERS")] = ()
-
-    @property
-    def label(self) -> str:
-        """For instance ``AWQ INT4 (group size 128)``."""
-        return f"AWQ INT4 (group size {self.group_size})"
 
 
 class Fp8Quantization(_Quantization):
@@ -93,6 +89,7 @@ class SmoothQuantization(_Quantization):
     """
 
     name: ClassVar[str] = "smoothquant"
+    title: ClassVar[str] = "SmoothQuant INT8 (alpha {alpha})"
     capabilities: ClassVar[frozenset[str]] = frozenset({"smoothquant"})
     sdk_lists_only: ClassVar[bool] = True
     recommended: ClassVar[tuple[str, ...]] = ("compilation=tensorrt_llm",)
@@ -102,11 +99,6 @@ class SmoothQuantization(_Quantization):
     per_token: Annotated[bool, Option("OPTION_SMOOTHQUANT_PER_TOKEN")] = False
     per_channel: Annotated[bool, Option("OPTION_SMOOTHQUANT_PER_CHANNEL")] = False
     calibration_size: Annotated[int, Option("OPTION_CALIB_SIZE")] = Field(default=512, ge=1, le=100_000)
-
-    @property
-    def label(self) -> str:
-        """For instance ``SmoothQuant INT8 (alpha 0.8)``."""
-        return f"SmoothQuant INT8 (alpha {self.alpha})"
 
 
 class Quantization(metaclass=TechniqueGroup):

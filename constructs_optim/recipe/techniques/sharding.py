@@ -18,17 +18,13 @@ class FastLoadSharding(Technique):
 
     kind: ClassVar[str] = "sharding"
     name: ClassVar[str] = "fast_load"
+    title: ClassVar[str] = "fast load shards"
     capabilities: ClassVar[frozenset[str]] = frozenset({"fast_load"})
     stage: ClassVar[Stage | None] = Stage(3)
     job_member: ClassVar[str] = "ModelShardingConfig"
     # The loader reads S3 itself, and the service deploys its output to inference components only.
     network_isolation: ClassVar[bool] = False
     inference_component: ClassVar[bool] = True
-
-    @property
-    def label(self) -> str:
-        """``fast load shards``."""
-        return "fast load shards"
 
 
 class Sharding(metaclass=TechniqueGroup):

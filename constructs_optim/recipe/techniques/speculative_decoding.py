@@ -36,14 +36,10 @@ class SageMakerDraft(_DraftModel):
     """
 
     name: ClassVar[str] = "sagemaker_draft"
+    title: ClassVar[str] = "SageMaker draft model"
     support: ClassVar[str] = "sagemaker_draft_model"
     recommended: ClassVar[tuple[str, ...]] = ("",)
     variant_only: ClassVar[bool] = True
-
-    @property
-    def label(self) -> str:
-        """``SageMaker draft model``."""
-        return "SageMaker draft model"
 
     def channel(self) -> Channel:
         """The draft, named by the served model's hub document."""
@@ -94,15 +90,11 @@ class CustomDraft(_DraftModel):
     """
 
     name: ClassVar[str] = "custom_draft"
+    title: ClassVar[str] = "custom draft model"
     support: ClassVar[str] = "speculative_decoding"
 
     uri: str
     accept_eula: bool = False
-
-    @property
-    def label(self) -> str:
-        """``custom draft model``."""
-        return "custom draft model"
 
     def channel(self) -> Channel:
         """The draft's files."""
@@ -121,6 +113,7 @@ class EagleHeads(Technique):
 
     kind: ClassVar[str] = "speculative_decoding"
     name: ClassVar[str] = "eagle"
+    title: ClassVar[str] = "EAGLE heads ({speculative_tokens} tokens)"
     capabilities: ClassVar[frozenset[str]] = frozenset({"eagle", "speculative_config"})
     stage: ClassVar[Stage | None] = Stage(4, runtime_seconds=432_000, makes_model=False)
     job_member: ClassVar[str] = "ModelSpeculativeDecodingConfig"
@@ -129,11 +122,6 @@ class EagleHeads(Technique):
 
     training_data: str | None = None
     speculative_tokens: int = Field(default=5, ge=1, le=32)
-
-    @property
-    def label(self) -> str:
-        """For instance ``EAGLE heads (5 tokens)``."""
-        return f"EAGLE heads ({self.speculative_tokens} tokens)"
 
     def job_details(self) -> dict[str, Any]:
         """The technique, and the training data where it is the user's own."""
@@ -176,16 +164,12 @@ class NgramSpeculation(Technique):
 
     kind: ClassVar[str] = "speculative_decoding"
     name: ClassVar[str] = "ngram"
+    title: ClassVar[str] = "n-gram speculation ({speculative_tokens} tokens)"
     support: ClassVar[str] = "speculative_decoding"
     capabilities: ClassVar[frozenset[str]] = frozenset({"speculative_config"})
 
     speculative_tokens: int = Field(default=5, ge=1, le=32)
     prompt_lookup_max: int = Field(default=4, ge=1, le=32)
-
-    @property
-    def label(self) -> str:
-        """For instance ``n-gram speculation (5 tokens)``."""
-        return f"n-gram speculation ({self.speculative_tokens} tokens)"
 
     def serving_environment(self) -> dict[str, str]:
         """VLLM's asynchronous engine with the lookup."""

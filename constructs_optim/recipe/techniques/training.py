@@ -1,69 +1,25 @@
-"""What fine-tuning and Medusa heads share: a training job that runs ``constructs_optim.training``.
+"""Techniques that need a training job, which runs ``constructs_optim.training``: fine-tuning and Medusa heads.
 
-Source: Amazon SageMaker API reference, CreateTrainingJob (limits, spot training, warm pools).
+Sources: Amazon SageMaker API reference, CreateTrainingJob (limits, spot training, warm pools); "Medusa: Simple LLM
+Inference Acceleration Framework with Multiple Decoding Heads" (arXiv 2401.10774); for the defaults "Obtain ~2x speed-up
+in LLM inference with Medusa-1 on Amazon SageMaker AI" (AWS Machine Learning Blog).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from constructs_optim.recipe.settings import Settings
 from constructs_optim.training.errors import SeveralProblems
-from constructs_optim.training.job_log import definition
-from constructs_optim.training.settings import TrainingSettings
+from constructs_optim.training.job_log import definition, fine_tuning_metrics, head_training_metrics
+from constructs_optim.training.settings import FineTuningSettings, HeadTrainingSettings, TrainingSettings
 
-from .base import Technique, as_text
+from .base import Stage, Technique, Training, TrainingCompute, as_text
 
-
-class TrainingCompute(Settings):
-    """What a training job runs on, and how.
-
-    Attributes:
-        instance_type: for instance ``ml.g5.12xlarge``. Default: the endpoint's.
-        instance_count: how many instances train together. Default: 1. Every accelerator of them has the whole model.
-        volume_size_gb: storage in GB, where the instance type has no disks of its own. Default: 100.
-        spot: whether it runs on spare capacity, which costs less and may be interrupted; it goes on from its last
-            checkpoint. Default: no.
-        spot_wait_seconds: with ``spot``, how long waiting for capacity may take, besides the longest runtime. Default:
-            86,400 (a day).
-        keep_alive_seconds: how long the instances are kept afterwards for another job of the same kind (a warm pool,
-            which is paid for); at most 21,600. Default: not.
-        environment: variables of the container, for instance ``PIP_INDEX_URL`` of a mirror that a VPC reaches. They are
-            in the template for everybody to read: no secrets. Default: none.
-    """
-
-    instance_type: str | None = None
-    instance_count: int = Field(default=1, ge=1, le=64)
-    volume_size_gb: int = Field(default=100, ge=1, le=16_384)
-    spot: bool = False
-    spot_wait_seconds: int = Field(default=86_400, ge=1, le=2_419_200)
-    keep_alive_seconds: int | None = Field(default=None, ge=1, le=21_600)
-    environment: Mapping[str, str] | None = None
-
-
-class Training(BaseModel):
-    """A technique's training job, instance types aside.
-
-    Attributes:
-        script: which of the training code's scripts is started.
-        model_channel: the input channel that the script reads the model from.
-        channels: S3 prefixes of further input channels, by their names.
-        hyperparameters: the job's, as text.
-        metrics: names of the job's metrics in CloudWatch, and the regular expressions that find them in its output.
-        compute: what it runs on.
-    """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
-
-    script: str
-    model_channel: str
-    channels: dict[str, str]
-    hyperparameters: dict[str, str]
-    metrics: tuple[tuple[str, str], ...]
-    compute: TrainingCompute
+# Bytes of an accelerator's memory for each weight: 4 bits; 16 bits; float32, its gradient and 8-bit AdamW.
+_BYTES_A_WEIGHT = {"qlora": 0.5, "lora": 2.0, "full": 10.0}
 
 
 class TrainedTechnique(Technique):
@@ -142,3 +98,98 @@ class TrainedTechnique(Technique):
             metrics=tuple((metric.name, metric.regex) for metric in map(definition, metrics)),
             compute=self.compute,
         )
+
+
+class FineTune(TrainedTechnique):
+    """Supervised fine-tuning of a Llama or Mistral model, on chats or instructions.
+
+    Low-rank adapters are merged into the weights at the end, or all weights are trained. The artifact is a whole model,
+    which the techniques after it start from; alone, it is what is served.
+
+    Attributes:
+        method: ``qlora`` (adapters on weights of 4 bits), ``lora`` or ``full``. Default: ``qlora``.
+    """
+
+    kind: ClassVar[str] = "fine_tuning"
+    name: ClassVar[str] = "fine_tune"
+    stage: ClassVar[Stage | None] = Stage(1, runtime_seconds=86_400)
+    lossless: ClassVar[bool] = False
+    hyperparameter_type: ClassVar[type[TrainingSettings]] = FineTuningSettings
+    named_hyperparameters: ClassVar[tuple[str, ...]] = ("method",)
+
+    method: Literal["qlora", "lora", "full"] = "qlora"
+
+    @property
+    def label(self) -> str:
+        """For instance ``fine-tuning (qlora)``."""
+        return f"fine-tuning ({self._adapts_by})"
+
+    def training(self) -> Training:
+        """The job: ``fine_tune.py``."""
+        return self._training("fine_tune.py", "model", fine_tuning_metrics())
+
+    def training_gb(self, parameters_billion: float, added_parameters: int) -> float:
+        """By method: adapters on 4 bits, on 16 bits, or all weights with their optimizer."""
+        return parameters_billion * _BYTES_A_WEIGHT[self._adapts_by]
+
+    def merging_gb(self, parameters_billion: float) -> float:
+        """Adapters are merged into weights in float32."""
+        return 0.0 if self._adapts_by == "full" else parameters_billion * 4
+
+    @property
+    def _adapts_by(self) -> str:
+        return self.all_hyperparameters.get("method", "qlora")
+
+
+class Medusa(TrainedTechnique):
+    """Medusa heads: fewer passes of the model for the same output. For Llama and Mistral models at small batches.
+
+    The heads guess the tokens after the next one, and the model verifies them. Its weights are not changed. It is
+    served by Text Generation Inference. ``training_data`` is what the endpoint will be asked, and should complete.
+
+    Attributes:
+        heads: how many tokens are guessed at once, 1 to 16. Default: 5.
+        layers: residual blocks in each head, 1 to 8. Default: 1.
+        base: ``FineTune(...)``, of which the model is made that the heads are trained on. Default: the model as it is.
+    """
+
+    kind: ClassVar[str] = "speculative_decoding"
+    name: ClassVar[str] = "medusa"
+    capabilities: ClassVar[frozenset[str]] = frozenset({"medusa"})
+    stage: ClassVar[Stage | None] = Stage(5, runtime_seconds=86_400)
+    hyperparameter_type: ClassVar[type[TrainingSettings]] = HeadTrainingSettings
+    named_hyperparameters: ClassVar[tuple[str, ...]] = ("heads", "layers")
+
+    heads: int = Field(default=5, ge=1, le=16)
+    layers: int = Field(default=1, ge=1, le=8)
+    base: FineTune | None = None
+
+    @property
+    def label(self) -> str:
+        """For instance ``5 Medusa heads``."""
+        return f"{self._heads} Medusa head{'' if self._heads == 1 else 's'}"
+
+    def before(self) -> tuple[Technique, ...]:
+        """The fine-tuning whose model the heads are trained on."""
+        return (self.base,) if self.base is not None else ()
+
+    def training(self) -> Training:
+        """The job: ``train_heads.py``."""
+        return self._training("train_heads.py", "finetuned", head_training_metrics(self._heads))
+
+    def serving_environment(self) -> dict[str, str]:
+        """Text Generation Inference takes weights for float16 otherwise."""
+        return {"DTYPE": "bfloat16"}
+
+    def added_parameters(self, hidden_size: int, vocabulary_size: int) -> int:
+        """The heads' weights: a square matrix and biases a layer, and a projection to the vocabulary."""
+        layers = int(self.all_hyperparameters.get("layers", 1))
+        return self._heads * (layers * (hidden_size * hidden_size + hidden_size) + hidden_size * vocabulary_size)
+
+    def training_gb(self, parameters_billion: float, added_parameters: int) -> float:
+        """The frozen model in 16 bits; the heads in float32, their gradients and 8-bit AdamW."""
+        return parameters_billion * 2 + added_parameters * 10 / 1e9
+
+    @property
+    def _heads(self) -> int:
+        return int(self.all_hyperparameters.get("heads", 5))
