@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from aws_cdk import CfnResource, Duration
 from aws_cdk import aws_iam as iam
@@ -29,11 +30,11 @@ from constructs_optim.templates.resource_types import METADATA_KEY
 
 from . import model_source
 from .artifact_store import IArtifactStore
-from .model_source import StartupTimeouts
 from .optimization_job import JobOptions, OptimizationJob
 from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
 from .planned_recipe import add_recipe_metadata, recipe_metadata, shown
+from .recipe_artifact import RecipeArtifact, StartupTimeouts
 
 # Of a pool, where there are several; the model is the same for all.
 _LOCATED_FIELDS = ("techniques", "instance_type", "environment")
@@ -95,7 +96,7 @@ class HostedModel:
         startup_timeouts: how long it may take to start.
     """
 
-    artifact: OptimizationJob | OptimizedArtifact
+    artifact: RecipeArtifact
     resource: CfnResource
     model_name: str
     startup_timeouts: StartupTimeouts
@@ -133,35 +134,16 @@ def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -
         RecipeError: with every rule the recipe breaks.
         ValueError: when options do not go together.
     """
-    artifact: OptimizationJob | OptimizedArtifact
-    network = replace(options.network, isolation=None)
+    declared: Any = {name: getattr(recipe, name) for name in ("model", "techniques", "instance_type", "environment")}
+    declared |= {"network": replace(options.network, isolation=None), "role": options.role}
+    artifact: RecipeArtifact
     if recipe.artifact_key is None:
-        artifact = OptimizationJob(
-            scope,
-            "Optimization",
-            model=recipe.model,
-            techniques=recipe.techniques,
-            instance_type=recipe.instance_type,
-            artifact_store=options.artifact_store,
-            environment=recipe.environment,
-            jobs=options.jobs,
-            network=network,
-            role=options.role,
-        )
+        store = options.artifact_store
+        artifact = OptimizationJob(scope, "Optimization", artifact_store=store, jobs=options.jobs, **declared)
     else:
         # Not under the job's id: CloudFormation does not change the type of a resource.
-        artifact = OptimizedArtifact(
-            scope,
-            "Artifact",
-            model=recipe.model,
-            techniques=recipe.techniques,
-            instance_type=recipe.instance_type,
-            artifact_key=recipe.artifact_key,
-            artifact_store=_store_of_reference(recipe.artifact_key, options),
-            environment=recipe.environment,
-            network=network,
-            role=options.role,
-        )
+        key, store = recipe.artifact_key, _store_of_reference(recipe.artifact_key, options)
+        artifact = OptimizedArtifact(scope, "Artifact", artifact_key=key, artifact_store=store, **declared)
     # Two ids: CloudFormation refuses to give a logical id another type ("Update of resource type is not permitted. The
     # new template modifies resource type of the following resources: ..."), and a recipe may gain a draft or lose it.
     if artifact.plan.container.is_native:
@@ -186,15 +168,13 @@ def _store_of_reference(artifact_key: str, options: ModelOptions) -> IArtifactSt
     return options.artifact_store
 
 
-def _native_model(
-    scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool | None
-) -> HostedModel:
+def _native_model(scope: Construct, id: str, artifact: RecipeArtifact, isolated: bool | None) -> HostedModel:
     container, network = artifact.plan.container, artifact.network
     model = sagemaker.CfnModel(
         scope,
         id,
         enable_network_isolation=container.network_isolation if isolated is None else isolated,
-        execution_role_arn=artifact.role_arn,
+        execution_role_arn=artifact.execution_role.role_arn,
         primary_container={
             "environment": dict(container.environment),
             "image": artifact.image_uri,
@@ -212,9 +192,7 @@ def _native_model(
     return HostedModel(artifact, model, model.attr_model_name, artifact.startup_timeouts)
 
 
-def _custom_model(
-    scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool | None
-) -> HostedModel:
+def _custom_model(scope: Construct, id: str, artifact: RecipeArtifact, isolated: bool | None) -> HostedModel:
     """A ``Custom::OptimizedModel`` with the properties of the native one, to be reviewed like it.
 
     ``AWS::SageMaker::Model`` has no additional model data sources, so a model with a draft or heads beside it is one;
@@ -223,7 +201,7 @@ def _custom_model(
     plan, container, network = artifact.plan, artifact.plan.container, artifact.network
     service = OptimizationService.of(scope)
     properties = drop_none(
-        ServiceToken=service.model_service_token(plan, role_arn=artifact.role_arn),
+        ServiceToken=service.model_service_token(plan, role_arn=artifact.execution_role.role_arn),
         ServiceTimeout=RESPONSE_SECONDS,
         # The plan's image, not the one a job recommends: that one may ignore a draft.
         Image=container.image,
@@ -234,7 +212,7 @@ def _custom_model(
             {"Name": channel.name, "Source": model_source.properties(channel.source, artifact.artifacts)}
             for channel in container.channels
         ],
-        RoleArn=artifact.role_arn,
+        RoleArn=artifact.execution_role.role_arn,
         EnableNetworkIsolation=container.network_isolation if isolated is None else isolated,
         VpcConfig=network.to_property("SecurityGroupIds") if network is not None else None,
     )
@@ -245,7 +223,7 @@ def _custom_model(
     return HostedModel(artifact, model, model.ref, timeouts)
 
 
-def _add_metadata(model: CfnResource, artifact: OptimizationJob | OptimizedArtifact) -> None:
+def _add_metadata(model: CfnResource, artifact: RecipeArtifact) -> None:
     """Add metadata for reviewers and cfn-lint, and have the model wait until its role may read it."""
     if artifact.execution_role.policy is not None:
         model.node.add_dependency(artifact.execution_role.policy)

@@ -14,7 +14,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel, describe_hosted
-from constructs_optim.constructs.artifacts.model_source import object_arn
+from constructs_optim.constructs.artifacts.model_source import S3Location
 from constructs_optim.constructs.evaluation.endpoint_evaluation import (
     EndpointEvaluation,
     EvaluationOptions,
@@ -50,8 +50,7 @@ from .options import MonitoringOptions, declare_alarms
 from .update_policy import component_deployment_config
 
 if TYPE_CHECKING:
-    from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
-    from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
+    from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
     from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 
 
@@ -345,7 +344,7 @@ class InferenceComponent(MeasuredResource):
         return self.models[0].plan
 
     @property
-    def artifact(self) -> OptimizationJob | OptimizedArtifact:
+    def artifact(self) -> RecipeArtifact:
         """What is served; of the endpoint's first pool, where there are several."""
         return self.models[0].artifact
 
@@ -537,4 +536,4 @@ def _name_in(arn: str) -> str:
 
 
 def _read_statement(artifact_uri: str) -> Statement:
-    return Statement("ReadAdapters", ("s3:GetObject",), (object_arn(artifact_uri),))
+    return Statement("ReadAdapters", ("s3:GetObject",), (S3Location(artifact_uri).object_arn,))

@@ -11,13 +11,14 @@ sagemaker-genai-hosting-examples (gen-ai-inference-recommendations, "IAM Role Re
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from aws_cdk import Fn
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.model_source import channel_statements
-from constructs_optim.constructs.stack.permissions import Arn, Statement, pass_role_statement, sub
+from constructs_optim.constructs.stack.permissions import Statement, sub
 from constructs_optim.constructs.stack.stack_context import StackContext, path_of
 from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.recipe.evaluation.workload import CHANNEL
@@ -26,8 +27,6 @@ from constructs_optim.recipe.keys import sha256
 # Letters and digits alone, in lower case: a configuration of another name can be made and never deleted (CloudFormation
 # reference, AWS::SageMaker::AIWorkloadConfig).
 _NAME_PREFIX, _NAME_DIGITS = "optim", 16
-_SAGEMAKER = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:"
-_NAMES = "the service names what its jobs create"
 
 
 def workload_hash(scope: Construct, workload: Workload) -> str:
@@ -73,75 +72,74 @@ def workload_statements(workload: Workload) -> list[Statement]:
     return statements
 
 
-def training_statements() -> list[Statement]:
+_BENCHMARKS = (
+    (
+        "RunBenchmarks",
+        ("AddTags", "CreateTrainingJob", "DescribeTrainingJob", "StopTrainingJob"),
+        ("training-job",),
+    ),
+)
+_TRIALS = (
+    (
+        "OptimizeModel",
+        ("AddTags", "CreateOptimizationJob", "DescribeOptimizationJob", "StopOptimizationJob"),
+        ("optimization-job",),
+    ),
+    (
+        "TryModel",
+        (
+            "AddTags",
+            *(
+                f"{verb}{kind}"
+                for kind in ("Model", "EndpointConfig", "Endpoint", "InferenceComponent")
+                for verb in ("Create", "Describe", "Delete")
+            ),
+            "InvokeEndpoint",
+            "InvokeEndpointWithResponseStream",
+        ),
+        ("model", "endpoint-config", "endpoint", "inference-component"),
+    ),
+    (
+        "RegisterModel",
+        (
+            "AddTags",
+            "CreateModelPackage",
+            "CreateModelPackageGroup",
+            "DescribeModelPackage",
+            "DescribeModelPackageGroup",
+        ),
+        ("model-package", "model-package-group"),
+    ),
+)
+
+
+def benchmark_statements() -> list[Statement]:
     """Run the training job that sends the requests, and look up how many instances there may be."""
-    return [
-        Statement(
-            "RunBenchmarks",
-            (
-                "sagemaker:AddTags",
-                "sagemaker:CreateTrainingJob",
-                "sagemaker:DescribeTrainingJob",
-                "sagemaker:StopTrainingJob",
-            ),
-            (sub(f"{_SAGEMAKER}training-job/*"),),
-            wildcard=_NAMES,
-        ),
-        Statement(
-            "LookUpQuotas",
-            ("servicequotas:GetServiceQuota",),
-            (sub("arn:${AWS::Partition}:servicequotas:${AWS::Region}:${AWS::AccountId}:sagemaker/*"),),
-            wildcard="quotas have codes, and which the service looks up is not documented",
-        ),
-    ]
+    quotas = Statement(
+        "LookUpQuotas",
+        ("servicequotas:GetServiceQuota",),
+        (sub("arn:${AWS::Partition}:servicequotas:${AWS::Region}:${AWS::AccountId}:sagemaker/*"),),
+        wildcard="quotas have codes, and which the service looks up is not documented",
+    )
+    return [*_of_sagemaker(_BENCHMARKS), quotas]
 
 
-def passing_statement(role_arn: Arn) -> Statement:
-    """Give the role to what is created with it."""
-    return pass_role_statement("PassItself", role_arn)
-
-
-def trying_statements() -> list[Statement]:
+def trial_statements() -> list[Statement]:
     """Optimize the model, serve it, send it requests, and register what is recommended as a model package."""
+    return _of_sagemaker(_TRIALS)
+
+
+def _of_sagemaker(rows: Iterable[tuple[str, tuple[str, ...], tuple[str, ...]]]) -> list[Statement]:
+    """Statements of ids, actions and kinds of resources, of any name."""
     return [
         Statement(
-            "OptimizeModel",
-            (
-                "sagemaker:AddTags",
-                "sagemaker:CreateOptimizationJob",
-                "sagemaker:DescribeOptimizationJob",
-                "sagemaker:StopOptimizationJob",
-            ),
-            (sub(f"{_SAGEMAKER}optimization-job/*"),),
-            wildcard=_NAMES,
-        ),
-        Statement(
-            "TryModel",
-            (
-                "sagemaker:AddTags",
-                *(
-                    f"sagemaker:{verb}{kind}"
-                    for kind in ("Model", "EndpointConfig", "Endpoint", "InferenceComponent")
-                    for verb in ("Create", "Describe", "Delete")
-                ),
-                "sagemaker:InvokeEndpoint",
-                "sagemaker:InvokeEndpointWithResponseStream",
-            ),
+            sid,
+            tuple(f"sagemaker:{action}" for action in actions),
             tuple(
-                sub(f"{_SAGEMAKER}{kind}/*") for kind in ("model", "endpoint-config", "endpoint", "inference-component")
+                sub(f"arn:${{AWS::Partition}}:sagemaker:${{AWS::Region}}:${{AWS::AccountId}}:{kind}/*")
+                for kind in kinds
             ),
-            wildcard=_NAMES,
-        ),
-        Statement(
-            "RegisterModel",
-            (
-                "sagemaker:AddTags",
-                "sagemaker:CreateModelPackage",
-                "sagemaker:CreateModelPackageGroup",
-                "sagemaker:DescribeModelPackage",
-                "sagemaker:DescribeModelPackageGroup",
-            ),
-            (sub(f"{_SAGEMAKER}model-package/*"), sub(f"{_SAGEMAKER}model-package-group/*")),
-            wildcard=_NAMES,
-        ),
+            wildcard="the service names what its jobs create",
+        )
+        for sid, actions, kinds in rows
     ]

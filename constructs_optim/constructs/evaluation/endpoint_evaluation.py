@@ -21,7 +21,7 @@ from constructs import Construct
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.monitoring.served_model import ServedModel
-from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, JobSignal, drop_none, wait_seconds
+from constructs_optim.constructs.stack.custom_resource import JobSignal, drop_none, wait_seconds
 from constructs_optim.constructs.stack.keywords import check_options
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.stack_context import StackContext
@@ -163,7 +163,8 @@ class EndpointEvaluation(Construct):
         )
         self._resource: CfnResource | None = None
         if after_deployment:
-            self._resource = CfnResource(self, "Resource", type=_TYPE, properties=self._properties())
+            properties = {**service.jobs.properties, "Request": self._request()}
+            self._resource = CfnResource(self, "Resource", type=_TYPE, properties=properties)
         self._schedule = self._scheduled(schedule) if schedule is not None else None
 
     @staticmethod
@@ -270,7 +271,9 @@ class EndpointEvaluation(Construct):
         self._requirements = required
         if quality is not None:
             self._service.permit_prompts(
-                endpoint_arn=self.target.endpoint_arn, component_arn=self.target.component_arn, quality=quality
+                endpoint_arn=self.target.endpoint_arn,
+                component_arn=self.target.component_arn,
+                prompts=quality.prompts,
             )
         resource = self._deployed
         gate = _gate(required)
@@ -288,14 +291,6 @@ class EndpointEvaluation(Construct):
         if self._resource is None:
             raise ValueError(f"{self.node.path} runs on a schedule only: after_deployment=True has it run after one")
         return self._resource
-
-    def _properties(self) -> dict[str, Any]:
-        return {
-            "ServiceToken": self._service.service_token,
-            "ServiceTimeout": RESPONSE_SECONDS,
-            "StateMachineArn": self._service.state_machine_arn,
-            "Request": self._request(),
-        }
 
     def _request(self) -> dict[str, Any]:
         target, served = self.target, self.target.served
@@ -351,7 +346,7 @@ class EndpointEvaluation(Construct):
                 "FlexibleTimeWindow": {"Mode": "OFF"},
                 "ScheduleExpression": schedule,
                 "Target": {
-                    "Arn": self._service.state_machine_arn,
+                    "Arn": self._service.jobs.state_machine.ref,
                     "Input": self._input(),
                     "RoleArn": self._service.schedule_role_arn,
                 },

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, is_token, late_text
 from constructs_optim.recipe import Plan, metrics, pricing
 from constructs_optim.recipe.metrics import PUBLISHING_SECONDS
@@ -25,8 +24,7 @@ from .dashboard_widget import Segment, Widget, arranged, dashboard_body
 from .served_model import ServedModel
 
 if TYPE_CHECKING:
-    from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
-    from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
+    from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})")
 
@@ -46,7 +44,7 @@ class EndpointDashboard(Construct):
         endpoint_name: str,
         variant_name: str,
         plan: Plan | None = None,
-        artifact: OptimizationJob | OptimizedArtifact | None = None,
+        artifact: RecipeArtifact | None = None,
         dashboard_name: str | None = None,
         discount: float = 0,
         inference_component_name: str | None = None,
@@ -304,17 +302,15 @@ class EndpointDashboard(Construct):
         return dashboard_body(self.segments, names, known)
 
 
-def _history(artifact: OptimizationJob | OptimizedArtifact | None) -> JobHistory | None:
+def _history(artifact: RecipeArtifact | None) -> JobHistory | None:
     if artifact is None or not artifact.plan.jobs:
         return None
-    is_reference = isinstance(artifact.artifacts, Mapping)
-    artifacts = artifact.artifacts if isinstance(artifact.artifacts, Mapping) else dict(enumerate(artifact.artifacts))
-    keys = {index: artifact.plan.jobs[index].artifact_key or made.key for index, made in artifacts.items()}
+    keys = {index: artifact.plan.jobs[index].artifact_key or made.key for index, made in artifact.artifacts.items()}
     keys[len(artifact.plan.jobs) - 1] = artifact.artifact_key
     stack = StackContext.of(artifact)
     return JobHistory(
-        log_groups=OptimizationService.of(artifact).log_group_names(of_references=is_reference),
+        log_groups=artifact.log_group_names,
         stack_id=PSEUDO.stack_id,
-        logical_ids=tuple(stack.resolve(made.logical_id) for made in artifacts.values()),
+        logical_ids=tuple(stack.resolve(made.resource.logical_id) for made in artifact.artifacts.values()),
         artifact_keys=tuple(keys.values()),
     )

@@ -9,8 +9,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
+from .custom_resource import RESPONSE_SECONDS
 from .handler import Handler, log_group_of
-from .permissions import NO_RESOURCES, PolicyBuilder, Statement, sub, trust_policy
+from .permissions import KNOWN_LATER, NO_RESOURCES, PolicyBuilder, Statement, sub, trust_policy
 from .physical_names import physical_name
 
 # Step Functions writes each log group of another name into a resource policy of the account, which has room for 5,120
@@ -54,6 +55,26 @@ _STATES: dict[str, Any] = {
 }
 
 
+# How IAM names the jobs of an API's kind, and what their names follow from.
+_JOBS = {
+    "OptimizationJob": ("optimization-job", "a job's name follows from its artifact key"),
+    "TrainingJob": ("training-job", "a job's name follows from its artifact key"),
+    "AIBenchmarkJob": ("ai-benchmark-job", "a benchmark job's name follows from what is served"),
+    "AIRecommendationJob": ("ai-recommendation-job", "a recommendation job's name follows from what is asked"),
+}
+MANAGE = ("Create", "Describe", "Stop")
+"""What whoever runs jobs does with them."""
+
+
+def job_statement(sid: str, kind: str, *verbs: str) -> Statement:
+    """Do that with the jobs of a kind which this library names; whoever creates them adds tags."""
+    name, reason = _JOBS[kind]
+    tags = ("sagemaker:AddTags",) if "Create" in verbs else ()
+    arn = sub(f"arn:${{AWS::Partition}}:sagemaker:${{AWS::Region}}:${{AWS::AccountId}}:{name}/optim-*")
+    actions = (*tags, *(f"sagemaker:{verb}{kind}" for verb in verbs))
+    return Statement(sid, actions, (arn,), wildcard=f"{reason}, {KNOWN_LATER}")
+
+
 class JobRunner:
     """The handlers of one kind of job, which are called ``<name>_handler`` and ``<name>_watcher`` in ``runtime``."""
 
@@ -89,7 +110,6 @@ class JobRunner:
             statements=statements,
         )
         self.state_machine: stepfunctions.CfnStateMachine = _state_machine(scope, self.watcher, job)
-        self.state_machine_arn: str = self.state_machine.ref
         description, statements = handler
         self.handler: Handler = Handler(
             scope,
@@ -98,8 +118,14 @@ class JobRunner:
             entry_point=f"runtime.handlers.{name}_handler.handler",
             description=description,
             responds_to_cloudformation=True,
-            statements=[*statements, Statement(start_sid, ("states:StartExecution",), (self.state_machine_arn,))],
+            statements=[*statements, Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))],
         )
+        self.properties: Mapping[str, Any] = {
+            "ServiceToken": self.handler.arn,
+            "ServiceTimeout": RESPONSE_SECONDS,
+            "StateMachineArn": self.state_machine.ref,
+        }
+        """What the custom resource of each of its jobs has."""
 
 
 def _state_machine(scope: Construct, watcher: Handler, job: str) -> stepfunctions.CfnStateMachine:

@@ -24,9 +24,9 @@ Arn = str | Mapping[str, Any]
 
 NO_RESOURCES = "the service knows no resource-level permission for it (IAM service authorization reference)"
 """The reason for ``Resource: "*"``."""
+KNOWN_LATER = "which is known only when the stack is deployed"
+"""The end of the reasons for wildcards in names that a deployment decides."""
 
-INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
-"""What whoever sends requests to an endpoint does."""
 KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
 """What reading and writing objects takes of the KMS key that encrypts them."""
 # API reference, OutputDataConfig.KmsKeyId: "the SageMaker execution role must include permissions to call kms:Encrypt".

@@ -1,4 +1,4 @@
-"""The roles that SageMaker assumes for jobs, and for models, and their permissions.
+"""The roles that SageMaker assumes for jobs and for models, and their permissions.
 
 A job writes its output; what serves it only reads. Source of the action lists: Amazon SageMaker developer guide, "How
 to use SageMaker execution roles" (CreateModel and job permissions), narrowed to what a plan names.
@@ -7,6 +7,7 @@ to use SageMaker execution roles" (CreateModel and job permissions), narrowed to
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import cast
 
 import jsii
@@ -17,8 +18,6 @@ from constructs import Construct, DependencyGroup
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry, repositories_of
 from constructs_optim.constructs.stack.permissions import (
     INLINE_CHARACTERS,
-    JOB_KEY_ACTIONS,
-    KEY_ACTIONS,
     MOST_INLINE_CHARACTERS,
     NO_RESOURCES,
     PolicyBuilder,
@@ -28,16 +27,15 @@ from constructs_optim.constructs.stack.permissions import (
     sub,
     trust_policy,
 )
-from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, late_value, path_of
+from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.planning.plan_data import Plan
 
 from . import model_source
 from .artifact_store import IArtifactStore
+from .store_access import store_statements
 
 _ACCOUNT_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:*"
-_ARTIFACT_KEYS = "artifact keys are known only when the stack is deployed"
-READ_WRITE = ("s3:GetObject", "s3:PutObject")
 _NETWORK_ACTIONS = (
     "ec2:CreateNetworkInterface",
     "ec2:CreateNetworkInterfacePermission",
@@ -51,99 +49,13 @@ _NETWORK_ACTIONS = (
 )
 
 
-def folder_statements(
-    store: IArtifactStore, sid: str, folder: str, actions: tuple[str, ...], *, wildcard: str, key_sid: str | None = None
-) -> list[Statement]:
-    """Read or write below a folder of a store. ``key_sid``: of the statement about its key; none without it."""
-    statements = [Statement(sid, actions, (f"{store.bucket_arn}/{folder}/*",), wildcard=wildcard)]
-    if store.encryption_key_arn is not None and key_sid is not None:
-        reads, writes = "s3:GetObject" in actions, "s3:PutObject" in actions
-        key_actions = tuple(action for action, needed in zip(KEY_ACTIONS, (reads, writes), strict=True) if needed)
-        statements.append(Statement(key_sid, key_actions, (store.encryption_key_arn,)))
-    return statements
-
-
-def list_statement(store: IArtifactStore, sid: str, folder: str) -> Statement:
-    """List what is below a folder of a store."""
-    return Statement(sid, ("s3:ListBucket",), (store.bucket_arn,), prefixes=(f"{folder}/*",))
-
-
-def locate_statement(store: IArtifactStore) -> Statement:
-    """Look up the region of a store."""
-    return Statement("LocateStore", ("s3:GetBucketLocation",), (store.bucket_arn,))
-
-
-def record_keeping_statements(store: IArtifactStore) -> list[Statement]:
-    """What handlers do: read below ``artifacts/`` of a store, and write claims and manifests there."""
-    return [
-        *folder_statements(store, "Artifacts", "artifacts", READ_WRITE, wildcard=_ARTIFACT_KEYS),
-        list_statement(store, "ListArtifacts", "artifacts"),
-        *_encryption_statements(store, KEY_ACTIONS),
-    ]
-
-
-def reader_statements(store: IArtifactStore) -> list[Statement]:
-    """Read below ``artifacts/`` of a store."""
-    statements = [*_read_artifacts(store), list_statement(store, "ListArtifacts", "artifacts")]
-    if store.encryption_key_arn is not None:
-        statements.append(Statement("DecryptArtifacts", ("kms:Decrypt",), (store.encryption_key_arn,)))
-    return statements
-
-
-def _read_artifacts(store: IArtifactStore) -> list[Statement]:
-    return folder_statements(store, "ReadArtifacts", "artifacts", ("s3:GetObject",), wildcard=_ARTIFACT_KEYS)
-
-
-def _output_statements(store: IArtifactStore, *, trains: bool) -> list[Statement]:
-    """What jobs write: models and logs, and neither a claim nor a manifest."""
-    below = ("model", "tensorboard") if trains else ("model",)
-    return [
-        *_read_artifacts(store),
-        Statement(
-            "WriteArtifacts",
-            ("s3:PutObject", "s3:AbortMultipartUpload"),
-            tuple(f"{store.bucket_arn}/artifacts/*/{folder}/*" for folder in below),
-            wildcard=_ARTIFACT_KEYS,
-        ),
-        list_statement(store, "ListArtifacts", "artifacts"),
-        *_encryption_statements(store, JOB_KEY_ACTIONS),
-    ]
-
-
-def _encryption_statements(store: IArtifactStore, actions: tuple[str, ...]) -> list[Statement]:
-    if store.encryption_key_arn is None:
-        return []
-    return [Statement("EncryptArtifacts", actions, (store.encryption_key_arn,))]
-
-
-def _checkpoint_statements(store: IArtifactStore) -> list[Statement]:
-    """Read and write below ``checkpoints/`` of a store."""
-    actions = (*READ_WRITE, "s3:AbortMultipartUpload")
-    return [
-        *folder_statements(store, "Checkpoints", "checkpoints", actions, wildcard=_ARTIFACT_KEYS),
-        list_statement(store, "ListCheckpoints", "checkpoints"),
-    ]
-
-
-def owner_statements(store: IArtifactStore) -> list[Statement]:
-    """Keep the records of what this account's stacks refer to, below ``owners/<account>/``, and find the store."""
-    folder = f"owners/{PSEUDO.account}"
-    reason = "an owner's record is named after its stack, known when the stack is deployed"
-    return [
-        *folder_statements(store, "Owners", folder, READ_WRITE, wildcard=reason),
-        list_statement(store, "ListOwners", folder),
-        locate_statement(store),
-        *_encryption_statements(store, KEY_ACTIONS),
-    ]
-
-
 def job_statements(plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool) -> list[Statement]:
     """All that a plan's jobs need of their role."""
-    keeps_checkpoints = any(job.keeps_checkpoints for job in plan.jobs)
+    trains = any(job.kind == "TrainingJob" for job in plan.jobs)
     return [
-        *(statement for source in plan.job_sources for statement in model_source.read_statements(source)),
-        *_output_statements(store, trains=any(job.kind == "TrainingJob" for job in plan.jobs)),
-        *(_checkpoint_statements(store) if keeps_checkpoints else ()),
+        *model_source.read_statements(*plan.job_sources),
+        *store_statements(store, "write models and metrics" if trains else "write models"),
+        *(store_statements(store, "keep checkpoints") if any(job.keeps_checkpoints for job in plan.jobs) else ()),
         *_image_statements([job.image for job in plan.jobs], registry),
         *running_statements(in_vpc=in_vpc),
     ]
@@ -155,22 +67,20 @@ def serving_statements(
     """All that a plan's model needs of its role; it writes nothing."""
     # An artifact whose job recommends the image is served with one of the repository that the job's own is of.
     images = [plan.container.image] if plan.container.image is not None else [job.image for job in plan.jobs]
-    serves_artifacts = bool(plan.container.artifacts)
     return [
-        *(statement for source in plan.container.sources for statement in model_source.read_statements(source)),
-        *(reader_statements(store) if serves_artifacts else ()),
+        *model_source.read_statements(*plan.container.sources),
+        *(store_statements(store, "read artifacts") if plan.container.artifacts else ()),
         *_image_statements(images, registry),
         *running_statements(in_vpc=in_vpc),
     ]
 
 
 def _image_statements(images: Sequence[str | None], registry: ContainerRegistry) -> list[Statement]:
-    repositories = repositories_of(images)
     return [
         Statement(
             "PullImages",
             ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
-            tuple(registry.repository_arn(repository) for repository in repositories),
+            tuple(registry.repository_arn(repository) for repository in repositories_of(images)),
         ),
         Statement("SignInToRegistry", ("ecr:GetAuthorizationToken",), ("*",), wildcard=NO_RESOURCES),
     ]
@@ -196,104 +106,132 @@ def running_statements(*, in_vpc: bool) -> list[Statement]:
     ]
 
 
-class ExecutionRole(Construct):
-    """A role of the stack's own for SageMaker, which grows with the plans that use it."""
+class SageMakerRole(Construct):
+    """A role that SageMaker assumes, and the permissions that the plans of a stack add to it.
+
+    Attributes:
+        role_arn: the role's ARN.
+        policy: what a job or a model has to wait for, so that its role has the permissions when it starts. None where
+            whoever names the role waits for them anyway.
+    """
+
+    role_arn: str
+
+    def __init__(self, scope: Construct, id: str) -> None:
+        super().__init__(scope, id)
+        self.policy: iam.Policy | None = None
+        self._policy = PolicyBuilder()
+        self._separate_characters = 0
+
+    @property
+    def role(self) -> iam.IRole:
+        """The role as one that other constructs can grant things to."""
+        raise NotImplementedError
+
+    def permit(self, statements: Sequence[Statement]) -> None:
+        """Add what is needed."""
+        raise NotImplementedError
+
+    def permit_separately(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
+        """Add what is needed as a policy of its own, below ``scope``, for which no job and no model waits."""
+        written = [iam.PolicyStatement.from_json(statement.to_json()) for statement in statements]
+        policy = iam.Policy(scope, id, policy_name=_policy_name(scope, path_of(scope)), statements=written)
+        self.role.attach_inline_policy(policy)
+        self._separate_characters += characters_of(statements)
+        self._check_length(scope)
+        return policy
+
+    def apply_removal_policy(self, policy: RemovalPolicy) -> None:
+        """What becomes of the role when it is removed from the stack: nothing where it is not the stack's."""
+
+    def _check_length(self, scope: Construct) -> None:
+        raise NotImplementedError
+
+
+class ExecutionRole(SageMakerRole):
+    """A role of the stack's own."""
 
     def __init__(self, scope: Construct, id: str, *, description: str) -> None:
         super().__init__(scope, id)
-        self._policy = PolicyBuilder()
         self._role = iam.CfnRole(
             self,
             "Resource",
             assume_role_policy_document=trust_policy("sagemaker.amazonaws.com", source_arn=sub(_ACCOUNT_ARN)),
             description=description,
         )
-        self.role_arn: str = self._role.attr_arn
-        self._imported: iam.IRole | None = None
+        self.role_arn = self._role.attr_arn
         self._retained = False
-        self._separate_characters = 0
         self._separate_policies: list[iam.Policy] = []
 
     @property
     def role(self) -> iam.IRole:
-        """The role as one that other constructs can grant things to."""
-        if self._imported is None:
-            # Its own statements stay in its own property: whatever others grant is a policy beside them.
-            self._imported = iam.Role.from_role_name(self, "Role", self._role.ref)
+        """The role, imported: what others grant is a policy beside its own."""
         return self._imported
+
+    @cached_property
+    def _imported(self) -> iam.IRole:
+        return iam.Role.from_role_name(self, "Role", self._role.ref)
 
     @property
     def role_name(self) -> str:
         """The role's name (a token)."""
         return self._role.ref
 
-    @property
-    def policy(self) -> iam.Policy | None:
-        """None: whoever names the role waits for its permissions too."""
-        return None
-
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
         """What becomes of the role when it is removed from the stack; once it is to be retained, it is."""
         if not self._retained:
-            self._role.apply_removal_policy(policy)
-            self._policy.apply_removal_policy(policy)
-            for apart in self._separate_policies:
-                apart.apply_removal_policy(policy)
+            for removed in (self._role, self._policy, *self._separate_policies):
+                removed.apply_removal_policy(policy)
         self._retained |= policy is RemovalPolicy.RETAIN
 
     def permit(self, statements: Sequence[Statement]) -> None:
-        """Add what is needed."""
+        """Add what is needed to its own policy, and to managed ones."""
         if self._policy.add(statements):
             self._policy.apply(self._role)
 
     def permit_separately(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
-        """Add what is needed as a policy of its own, below ``scope``, for which nothing else of the role waits."""
-        policy = _separate_policy(scope, id, self.role, statements)
+        """Add what is needed as a policy of its own, which is retained with the role."""
+        policy = super().permit_separately(scope, id, statements)
         self._separate_policies.append(policy)
         if self._retained:
             policy.apply_removal_policy(RemovalPolicy.RETAIN)
-        self._separate_characters += characters_of(statements)
+        return policy
+
+    def _check_length(self, scope: Construct) -> None:
         if self._separate_characters > MOST_INLINE_CHARACTERS - INLINE_CHARACTERS:
             Annotations.of(scope).add_error(
                 f"the rollback alarms of this stack's endpoints are policies of about {self._separate_characters} "
                 f"characters, and {self.node.path} has room for {MOST_INLINE_CHARACTERS - INLINE_CHARACTERS}: declare "
                 "some of the endpoints in another stack, or give them a composite alarm each"
             )
-        return policy
 
 
-class UserRole(Construct):
+class UserRole(SageMakerRole):
     """A role of the user's, with the one policy that a stack attaches to it."""
 
     def __init__(self, scope: Construct, id: str, role: iam.IRole) -> None:
         super().__init__(scope, id)
-        self.role: iam.IRole = role
-        self.role_arn: str = role.role_arn
-        self.policy: iam.Policy | None = None
-        self._policy = PolicyBuilder()
-        self._separate_characters = 0
-        self._is_too_long = False
+        self._role, self._is_too_long = role, False
+        self.role_arn = role.role_arn
+
+    @property
+    def role(self) -> iam.IRole:
+        """The user's role."""
+        return self._role
 
     @staticmethod
     def of(scope: Construct, role: iam.IRole) -> UserRole:
         """``role`` as all of ``scope``'s stack uses it."""
-        roles = StackContext.of(scope).singleton(_UserRoles, lambda _: _UserRoles())
-        for known in roles:
-            # Of one construct, jsii makes another object each time it is asked for: function.role is not function.role.
-            if path_of(known.role) == path_of(role):
-                return known
-        roles.append(UserRole(StackContext.of(scope).stack, f"PermissionsOf{sha256(path_of(role))[:8]}", role))
-        return roles[-1]
-
-    def apply_removal_policy(self, policy: RemovalPolicy) -> None:
-        """Nothing: the role is not this stack's."""
+        context = StackContext.of(scope)
+        roles = context.singleton(_UserRoles, lambda _: _UserRoles())
+        # By its path: of one construct, jsii makes another object at each access (function.role is not function.role).
+        path = path_of(role)
+        if path not in roles:
+            roles[path] = UserRole(context.stack, f"PermissionsOf{sha256(path)[:8]}", role)
+        return roles[path]
 
     def permit(self, statements: Sequence[Statement]) -> None:
-        """Attach what is needed to the role, as a policy of its own.
-
-        An immutable imported role is left as it is; the policy then has no resource. A job depends on the policy, so
-        that its role has the permissions when it starts.
-        """
+        """Attach what is needed to the role; an immutable imported one is left as it is."""
         if not self._policy.add(statements):
             return
         if self.policy is None:
@@ -305,16 +243,9 @@ class UserRole(Construct):
             resource.policy_document = late_value(lambda: document(self._policy.statements.values()))
             self.role.attach_inline_policy(self.policy)
         self._policy.acknowledge(self.policy)
-        self._check_length()
+        self._check_length(self)
 
-    def permit_separately(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
-        """Attach what is needed as another policy, below ``scope``, for which no job and no model waits."""
-        policy = _separate_policy(scope, id, self.role, statements)
-        self._separate_characters += characters_of(statements)
-        self._check_length()
-        return policy
-
-    def _check_length(self) -> None:
+    def _check_length(self, scope: Construct) -> None:
         characters = characters_of(self._policy.statements.values()) + self._separate_characters
         if characters > MOST_INLINE_CHARACTERS and not self._is_too_long:
             self._is_too_long = True
@@ -326,20 +257,13 @@ class UserRole(Construct):
             )
 
 
-def _separate_policy(scope: Construct, id: str, role: iam.IRole, statements: Sequence[Statement]) -> iam.Policy:
-    written = [iam.PolicyStatement.from_json(statement.to_json()) for statement in statements]
-    policy = iam.Policy(scope, id, policy_name=_policy_name(scope, path_of(scope)), statements=written)
-    role.attach_inline_policy(policy)
-    return policy
-
-
 def _policy_name(scope: Construct, of: str) -> str:
     """One that no other stack gives a policy of the same role: CloudFormation would write over it."""
     return f"constructs-optim-{sha256(of)[:8]}-{StackContext.of(scope).uuid}"
 
 
-class _UserRoles(list[UserRole]):
-    """The user's roles that a stack has policies for."""
+class _UserRoles(dict[str, UserRole]):
+    """The user's roles that a stack has policies for, by their paths."""
 
 
 @jsii.implements(iam.IPrincipal)
@@ -381,10 +305,6 @@ class SeveralRoles:
         )
 
 
-GrantedRole = ExecutionRole | UserRole
-"""A role that SageMaker assumes: the stack's own, or one of the user's."""
-
-
-def granted_role(scope: Construct, role: iam.IRole | None, own: Callable[[], ExecutionRole]) -> GrantedRole:
+def sagemaker_role(scope: Construct, role: iam.IRole | None, own: Callable[[], ExecutionRole]) -> SageMakerRole:
     """``role`` for SageMaker, or the stack's own without one."""
     return own() if role is None else UserRole.of(scope, role)
