@@ -6,8 +6,9 @@ Nothing here knows the AWS CDK or calls AWS. Planning takes microseconds and alw
 from .errors import RecipeError, Violation
 from .keys import artifact_key
 from .model import Model
-from .planning.plan import plan, violations
+from .planning.plan import plan
 from .planning.plan_data import Plan
+from .recipe import Recipe
 from .techniques import (
     Compilation,
     FineTune,
@@ -28,6 +29,7 @@ __all__ = [
     "Plan",
     "PreOptimized",
     "Quantization",
+    "Recipe",
     "RecipeError",
     "Sharding",
     "SpeculativeDecoding",
@@ -36,5 +38,4 @@ __all__ = [
     "Violation",
     "artifact_key",
     "plan",
-    "violations",
 ]

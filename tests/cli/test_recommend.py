@@ -13,8 +13,7 @@ from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
 from constructs_optim.operations import price_list
-from constructs_optim.recipe import Model, Quantization
-from constructs_optim.recipe.planning.plan import plan
+from constructs_optim.recipe import Model, Quantization, Recipe, plan
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
 
@@ -144,7 +143,9 @@ def test_users_goal_and_price_narrow_and_order(store: Store) -> None:
 
 def test_an_evaluation_in_the_store_and_an_artifact_that_is_there_count(store: Store) -> None:
     model = Model.jumpstart(MODEL, version="2.25.0", accept_eula=True)
-    made = plan(model=model, techniques=[Quantization.awq()], instance_type="ml.g5.48xlarge", region="us-west-2")
+    made = plan(
+        Recipe(model=model, techniques=[Quantization.awq()], instance_type="ml.g5.48xlarge", region="us-west-2")
+    )
     assert made.artifact_key is not None
     store.put(f"artifacts/{made.artifact_key}/manifest.json", b"{}")
     store.put(f"evaluations/{artifact_key('x')}/result.json", _evaluation(made.artifact_key))

@@ -16,13 +16,14 @@ from constructs_optim.recipe import (
     Model,
     Plan,
     Quantization,
+    Recipe,
     RecipeError,
     Sharding,
     SpeculativeDecoding,
     Technique,
+    plan,
 )
 from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.runtime.jobs.source import ResolvedSource
 
 RECORDED = {path.stem: json.loads(path.read_text()) for path in Path(__file__).parent.glob("recorded/*.json")}
@@ -91,10 +92,12 @@ def planned(case: str) -> Plan:
     techniques, instance_type = TECHNIQUES[case]
     model_id, version = (LLAMA_2, "3.0.0") if case in OF_LLAMA_2 else (LLAMA_31, "2.16.2")
     return plan(
-        model=Model.jumpstart(model_id, version=version, accept_eula=True),
-        techniques=techniques,
-        instance_type=instance_type,
-        region="us-west-2",
+        Recipe(
+            model=Model.jumpstart(model_id, version=version, accept_eula=True),
+            techniques=techniques,
+            instance_type=instance_type,
+            region="us-west-2",
+        )
     )
 
 
@@ -211,10 +214,12 @@ def test_a_neuron_jobs_variables_are_those_of_the_sdks_own_test() -> None:
         tensor_parallel_degree=2, maximum_sequence_length=2048, maximum_batch_size=4, dtype="fp16", optimize_level=2
     )
     made = plan(
-        model=Model.jumpstart("meta-textgeneration-llama-3-8b-instruct", version="2.0.0", accept_eula=True),
-        techniques=[technique],
-        instance_type="ml.inf2.48xlarge",
-        region="us-west-2",
+        Recipe(
+            model=Model.jumpstart("meta-textgeneration-llama-3-8b-instruct", version="2.0.0", accept_eula=True),
+            techniques=[technique],
+            instance_type="ml.inf2.48xlarge",
+            region="us-west-2",
+        )
     )
     (config,) = made.jobs[0].request["OptimizationConfigs"]
     assert config["ModelCompilationConfig"]["OverrideEnvironment"] == {

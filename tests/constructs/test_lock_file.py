@@ -13,6 +13,7 @@ from aws_cdk import App, Stack
 from constructs_optim.constructs.stack.lock_file import LOCK_FILE_CONTEXT
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.lock import LOCK_FILE, Lock
+from constructs_optim.recipe.planning import plan as planning
 
 from .stacks import endpoint, stack, template_of
 
@@ -96,3 +97,12 @@ def test_two_techniques_of_an_app_are_recorded_side_by_side(tmp_path: Path, monk
     endpoint(chat)
     endpoint(chat, "Other", techniques=[Quantization.fp8()], instance_type="ml.p5.48xlarge")
     assert list(Lock.read(Path(LOCK_FILE)).containers) == ["awq", "fp8"]
+
+
+def test_the_rules_run_and_the_file_is_read_once_for_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    checks, reads = planning.check, Lock.read
+    monkeypatch.setattr(planning, "check", lambda recipe: calls.append("check") or checks(recipe))
+    monkeypatch.setattr(Lock, "read", lambda path: calls.append("read") or reads(path))
+    endpoint(stack())
+    assert sorted(calls) == ["check", "read"]

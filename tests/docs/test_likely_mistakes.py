@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from constructs_optim.recipe import Model, Quantization, RecipeError, violations
+from constructs_optim.recipe import Model, Quantization, Recipe, RecipeError
+from constructs_optim.recipe.rules import check
 from tests.likely_mistakes import Mistake, mistakes
 from tests.support.documents import CHECKOUT
 
@@ -54,10 +55,12 @@ def test_the_cdk_cli_that_is_asked_for_is_of_the_major_version_that_is_tried(pag
 
 
 def test_what_the_readme_shows_refused_is_what_is_told() -> None:
-    broken = violations(
-        model=Model.jumpstart("meta-textgeneration-lama-3-70b-instruct", version="2.25.0", accept_eula=True),
-        techniques=[Quantization.awq(), Quantization.fp8()],
-        instance_type="ml.g5.12xlage",
+    broken = check(
+        Recipe(
+            model=Model.jumpstart("meta-textgeneration-lama-3-70b-instruct", version="2.25.0", accept_eula=True),
+            techniques=[Quantization.awq(), Quantization.fp8()],
+            instance_type="ml.g5.12xlage",
+        )
     )
     raised = "".join(traceback.format_exception_only(RecipeError(broken)))
     assert f"```\n{raised}```" in (CHECKOUT / "README.md").read_text()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from constructs_optim.recipe import (
     Model,
     Plan,
     Quantization,
-    violations,
+    Recipe,
+    plan,
 )
-from constructs_optim.recipe.planning.plan import plan
+from constructs_optim.recipe.rules import check
 
 LLAMA_70B = "meta-textgeneration-llama-3-70b-instruct"
 
@@ -26,11 +28,13 @@ def recipe(**changed: Any) -> dict[str, Any]:
     }
 
 
-def planned(**changed: Any) -> Plan:
+def planned(*, registry: str | None = None, identity: Callable[[str], str] = str, **changed: Any) -> Plan:
     """The plan of the headline recipe, changed."""
-    return plan(**recipe(**changed))
+    return plan(
+        Recipe(**recipe(**changed)), registry=(lambda: registry) if registry is not None else None, identity=identity
+    )
 
 
 def broken_rules(**changed: Any) -> list[str]:
     """The ids of the rules that the changed recipe breaks."""
-    return [violation.rule for violation in violations(**recipe(**changed))]
+    return [violation.rule for violation in check(Recipe(**recipe(**changed)))]

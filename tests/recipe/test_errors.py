@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from constructs_optim.recipe import (
     Model,
     Quantization,
+    Recipe,
     RecipeError,
-    violations,
+    plan,
 )
-from constructs_optim.recipe.planning.plan import plan
+from constructs_optim.recipe.rules import check
 
 from .recipes import broken_rules, recipe
 
@@ -27,14 +28,14 @@ ALL_WRONG = {
 
 def test_all_violations_come_in_one_error() -> None:
     with pytest.raises(RecipeError) as caught:
-        plan(**recipe(**ALL_WRONG))
+        plan(Recipe(**recipe(**ALL_WRONG)))
     found = [violation.rule for violation in caught.value.violations]
     assert found == ["OPT002", "OPT003", "OPT010", "OPT014", "OPT022", "OPT031"]
 
 
 def test_the_errors_text_has_each_rule_with_place_value_reason_and_way_out() -> None:
     with pytest.raises(RecipeError) as caught:
-        plan(**recipe(**ALL_WRONG))
+        plan(Recipe(**recipe(**ALL_WRONG)))
     text = str(caught.value)
     assert text.startswith("the recipe breaks 6 rules:")
     for violation in caught.value.violations:
@@ -56,14 +57,14 @@ class _Nameless:
     ],
 )
 def test_what_was_given_is_named_and_neither_an_address_nor_a_wall_of_text(value: object, told: str) -> None:
-    (violation,) = violations(**recipe(instance_type=value))
+    (violation,) = check(Recipe(**recipe(instance_type=value)))
     assert str(violation).startswith(told)
     assert violation.value is value
 
 
 def test_the_violations_are_data_as_well() -> None:
     with pytest.raises(RecipeError) as caught:
-        plan(**recipe(instance_type="ml.m5.xlarge"))
+        plan(Recipe(**recipe(instance_type="ml.m5.xlarge")))
     (error,) = caught.value.errors()
     assert error["rule"] == "OPT011"
     assert error["location"] == "instance_type"
@@ -71,7 +72,7 @@ def test_the_violations_are_data_as_well() -> None:
 
 
 def test_a_missing_licence_is_named_with_its_text_and_the_code_that_accepts_it() -> None:
-    (violation,) = violations(**recipe(model=Model.jumpstart("meta-textgeneration-llama-2-70b", version="4.0.0")))
+    (violation,) = check(Recipe(**recipe(model=Model.jumpstart("meta-textgeneration-llama-2-70b", version="4.0.0"))))
     assert "Llama 2" in violation.reason
     assert "https://" in violation.suggestion
     assert (
@@ -81,7 +82,7 @@ def test_a_missing_licence_is_named_with_its_text_and_the_code_that_accepts_it()
 
 def test_a_plan_without_region_and_registry_says_what_it_needs() -> None:
     with pytest.raises(ValueError, match="region"):
-        plan(**recipe(region=None))
+        plan(Recipe(**recipe(region=None)))
 
 
 anything = st.recursive(
@@ -112,8 +113,8 @@ def test_any_settings_make_a_technique_or_violations(settings: dict[str, Any]) -
 def test_nothing_that_is_given_makes_anything_but_violations(
     model: object, techniques: object, instance_type: object, region: object, environment: object
 ) -> None:
-    found = violations(
-        model=model, techniques=techniques, instance_type=instance_type, region=region, environment=environment
+    found = check(
+        Recipe(model=model, techniques=techniques, instance_type=instance_type, region=region, environment=environment)
     )
     assert str(RecipeError(found))
 

@@ -10,10 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app
-from constructs_optim.recipe import Model, Plan, Quantization, RecipeError
+from constructs_optim.recipe import Model, Plan, Quantization, Recipe, RecipeError, plan
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.lock import LOCK_FILE, Lock
-from constructs_optim.recipe.planning.plan import plan
 
 CHECKOUT = Path(__file__).parent.parent.parent
 NEWEST, OLDER = (image.name for image in images.rows()[:2])
@@ -21,11 +20,13 @@ NEWEST, OLDER = (image.name for image in images.rows()[:2])
 
 def planned(region: str = "us-west-2", **containers: str) -> Plan:
     return plan(
-        model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
-        techniques=[Quantization.awq()],
-        instance_type="ml.g5.12xlarge",
-        region=region,
-        containers=containers,
+        Recipe(
+            model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
+            techniques=[Quantization.awq()],
+            instance_type="ml.g5.12xlarge",
+            region=region,
+            containers=containers,
+        )
     )
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from constructs_optim.recipe import Model, Quantization, Sharding
+from constructs_optim.recipe import Model, Quantization, Recipe, Sharding, plan
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.planning.memory import MAX_MODEL_LEN, context, weights_gb
-from constructs_optim.recipe.planning.plan import plan
-from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import Technique
 
 from .recipes import broken_rules, recipe
@@ -65,7 +63,7 @@ def test_what_is_left_for_the_cache_is_what_vllm_found() -> None:
 def test_a_context_that_does_not_fit_is_shortened_and_told_of(
     model_id: str, techniques: list[Technique], instance_type: str, served: int
 ) -> None:
-    made = plan(model=of(model_id), techniques=techniques, instance_type=instance_type, region="us-west-2")
+    made = plan(Recipe(model=of(model_id), techniques=techniques, instance_type=instance_type, region="us-west-2"))
     assert made.container.environment[MAX_MODEL_LEN] == str(served)
     (told,) = [each.message for each in made.warnings if each.id.endswith("OPT053")]
     assert f"OPTION_MAX_MODEL_LEN is set to {served}, and longer requests are refused" in told
@@ -74,7 +72,7 @@ def test_a_context_that_does_not_fit_is_shortened_and_told_of(
 
 def test_a_context_that_fits_is_left_to_the_server() -> None:
     for given in (recipe(), recipe(model=of("meta-textgeneration-llama-3-1-8b"))):
-        made = plan(**given)
+        made = plan(Recipe(**given))
         assert MAX_MODEL_LEN not in made.container.environment
         assert not [each for each in made.warnings if each.id.endswith("OPT053")]
 
@@ -83,13 +81,13 @@ def test_a_context_that_fits_is_left_to_the_server() -> None:
 def test_a_context_that_is_no_number_is_left_to_the_server(stated: str) -> None:
     given = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
     assert broken_rules(**given, environment={MAX_MODEL_LEN: stated}) == []
-    made = plan(**recipe(**given, environment={MAX_MODEL_LEN: stated}))
+    made = plan(Recipe(**recipe(**given, environment={MAX_MODEL_LEN: stated})))
     assert made.container.environment[MAX_MODEL_LEN] == stated
 
 
 def test_the_artifact_is_the_same_whatever_the_context() -> None:
     given = recipe(model=of("meta-textgeneration-llama-3-1-70b"))
-    shortened, stated = plan(**given), plan(**given, environment={MAX_MODEL_LEN: "4096"})
+    shortened, stated = plan(Recipe(**given)), plan(Recipe(**given, environment={MAX_MODEL_LEN: "4096"}))
     assert stated.container.environment[MAX_MODEL_LEN] == "4096"
     assert shortened.artifact_key == stated.artifact_key
 
@@ -116,7 +114,7 @@ def test_a_cache_with_settings_of_ones_own_is_left_to_the_server(setting: dict[s
     given = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
     assert broken_rules(**given, environment={MAX_MODEL_LEN: "131072"}) == ["OPT052"]
     assert broken_rules(**given, environment={MAX_MODEL_LEN: "131072", **setting}) == []
-    assert MAX_MODEL_LEN not in plan(**recipe(**given, environment=setting)).container.environment
+    assert MAX_MODEL_LEN not in plan(Recipe(**recipe(**given, environment=setting))).container.environment
 
 
 def test_a_cache_in_the_models_own_precision_is_reckoned_with() -> None:

@@ -17,10 +17,11 @@ from constructs_optim.recipe import (
     Model,
     Plan,
     Quantization,
+    Recipe,
     SpeculativeDecoding,
+    plan,
 )
 from constructs_optim.recipe.catalog import instances, models
-from constructs_optim.recipe.planning.plan import plan
 
 from .recipes import LLAMA_70B, planned, recipe
 
@@ -110,9 +111,9 @@ def test_no_token_gets_into_the_description() -> None:
 
 def test_planning_loads_neither_the_cdk_nor_boto3() -> None:
     script = (
-        "import sys; from constructs_optim import Model, Quantization; from constructs_optim.recipe import plan;"
-        "plan(model=Model.jumpstart('huggingface-llm-mistral-7b'), techniques=[Quantization.awq()],"
-        "instance_type='ml.g5.2xlarge', region='us-west-2');"
+        "import sys; from constructs_optim.recipe import Model, Quantization, Recipe, plan;"
+        "model = Model.jumpstart('huggingface-llm-mistral-7b');"
+        "plan(Recipe(model, [Quantization.awq()], 'ml.g5.2xlarge', 'us-west-2'));"
         "print(sorted({'aws_cdk', 'jsii', 'boto3', 'botocore'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -141,10 +142,12 @@ def test_any_settings_make_a_request_the_service_accepts(
     create_optimization_job: Any, instance_type: str, group_size: Any, ignored_layers: list[str]
 ) -> None:
     made = plan(
-        **recipe(
-            model=Model.jumpstart("huggingface-textgeneration-bloom-560m", version="1.0.0"),
-            instance_type=instance_type,
-            techniques=[Quantization.awq(group_size=group_size, ignored_layers=ignored_layers)],
+        Recipe(
+            **recipe(
+                model=Model.jumpstart("huggingface-textgeneration-bloom-560m", version="1.0.0"),
+                instance_type=instance_type,
+                techniques=[Quantization.awq(group_size=group_size, ignored_layers=ignored_layers)],
+            )
         )
     )
     request = {
@@ -178,12 +181,8 @@ def test_every_instance_type_with_int4_kernels_is_planned(instance_type: str) ->
 def test_what_is_served_is_known_by_a_key_that_no_tokens_number_is_part_of() -> None:
     def key(number: int) -> tuple[str, str]:
         registry = f"763104351884.dkr.ecr.${{Token[AWS.Region.{number}]}}.amazonaws.com"
-        made = plan(
-            model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
-            techniques=[SpeculativeDecoding.sagemaker_draft()],
-            instance_type="ml.p4d.24xlarge",
-            registry=registry,
-        )
+        draft = SpeculativeDecoding.sagemaker_draft()
+        made = planned(techniques=[draft], instance_type="ml.p4d.24xlarge", region=None, registry=registry)
         return made.container_key, made.deployment_hash
 
     assert key(4) == key(17)

@@ -12,12 +12,13 @@ from constructs_optim.recipe import (
     Model,
     Plan,
     Quantization,
+    Recipe,
     RecipeError,
     Sharding,
     SpeculativeDecoding,
     Technique,
+    plan,
 )
-from constructs_optim.recipe.planning.plan import plan
 
 layers = st.lists(st.sampled_from(["lm_head", "gate", "mlp"]), unique=True, max_size=3)
 quantizations = st.one_of(
@@ -58,7 +59,7 @@ recipes = st.fixed_dictionaries(
 def planned(recipe: dict[str, Any], **changed: Any) -> Plan:
     given = {"region": "us-west-2", **recipe, **changed}
     model = Model.jumpstart(given.pop("model_id"), version=given.pop("version"), accept_eula=True)
-    return plan(model=model, **given)
+    return plan(Recipe(model=model, **given))
 
 
 def keys(made: Plan) -> list[str | None]:

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.recipe import Model, PreOptimized, RecipeError
+from constructs_optim.recipe import Model, PreOptimized, Recipe, RecipeError, plan
 from constructs_optim.recipe.catalog import instances
-from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.recommendation.data import (
     Benchmark,
     Candidate,
@@ -39,7 +38,9 @@ def published(instance_type: str, concurrency: int, ttft: float | None, tokens: 
 
 def own(techniques: Sequence[str], instance_type: str, tokens: float, with_channels: bool | None = False) -> Benchmark:
     made = plan(
-        model=LLAMA, techniques=[_parsed(text) for text in techniques], instance_type=instance_type, region=REGION
+        Recipe(
+            model=LLAMA, techniques=[_parsed(text) for text in techniques], instance_type=instance_type, region=REGION
+        )
     )
     return Benchmark(
         "your evaluation of Chat, 2026-11-20",
@@ -222,7 +223,7 @@ def test_an_evaluation_on_several_instances_is_charged_for_all_of_them() -> None
 def test_an_artifact_that_exists_needs_no_job_and_goes_before_one_that_does() -> None:
     types = (G5,)
     compiled = ("quantization=fp8", "compilation=tensorrt_llm")
-    made = plan(model=LLAMA, techniques=[_parsed(each) for each in compiled], instance_type=G5, region=REGION)
+    made = plan(Recipe(model=LLAMA, techniques=[_parsed(each) for each in compiled], instance_type=G5, region=REGION))
     assert made.artifact_key is not None
     before = recommended(types=types)
     after = recommended(types=types, artifacts={made.artifact_key})

@@ -62,7 +62,7 @@ BAD: list[tuple[str, RecommendationRequest, str, str]] = [
 
 
 def test_every_rule_about_recommendations_has_a_case_on_either_side() -> None:
-    rules = {rule.id for rule in all_rules() if rule.subject is RecommendationRequest}
+    rules = {rule.id for rule in all_rules(RecommendationRequest)}
     assert rules == set(GOOD) == {rule for rule, *_ in BAD}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -14,15 +14,17 @@ from constructs_optim.recipe import (
     Model,
     PreOptimized,
     Quantization,
+    Recipe,
     RecipeError,
     Sharding,
     SpeculativeDecoding,
     TrainingCompute,
     Violation,
-    violations,
 )
-from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.rules import all_rules, warnings
+from constructs_optim.recipe.rules import all_rules, check, warnings
+from constructs_optim.recipe.rules.registry import Subject
+from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.techniques import Technique
 
 from .recipes import LLAMA_70B, recipe
 
@@ -329,33 +331,33 @@ def test_all_wrong_settings_are_reported_at_once() -> None:
 
 @pytest.mark.parametrize(("rule", "changed"), [(rule, changed) for rule, cases in GOOD.items() for changed in cases])
 def test_a_recipe_that_keeps_the_rule_is_not_accused_of_breaking_it(rule: str, changed: dict[str, Any]) -> None:
-    assert rule not in [violation.rule for violation in violations(**recipe(**changed))]
+    assert rule not in [violation.rule for violation in check(Recipe(**recipe(**changed)))]
 
 
 @pytest.mark.parametrize(("rule", "changed", "location", "told"), BAD)
 def test_a_recipe_that_breaks_the_rule_is_told_where_and_what_would_work(
     rule: str, changed: dict[str, Any], location: str, told: str
 ) -> None:
-    found = [violation for violation in violations(**recipe(**changed)) if violation.rule == rule]
+    found = [violation for violation in check(Recipe(**recipe(**changed))) if violation.rule == rule]
     assert [violation.location for violation in found] == [location]
     assert told in f"{found[0].reason} {found[0].suggestion}"
     assert found[0].link.startswith("https://")
 
 
 def test_a_secret_is_refused_without_being_shown() -> None:
-    error = RecipeError(violations(**recipe(environment={"HF_TOKEN": "hf_" + "x" * 34})))
+    error = RecipeError(check(Recipe(**recipe(environment={"HF_TOKEN": "hf_" + "x" * 34}))))
     assert "HF_TOKEN" in str(error)
     assert "hf_" not in f"{error}{error.errors()}"
 
 
 def test_every_rule_that_refuses_has_a_case_on_either_side() -> None:
-    ids = {rule.id for rule in all_rules() if not rule.advisory and rule.subject is Recipe}
+    ids = {rule.id for rule in all_rules(Recipe) if not rule.advisory}
     assert ids == set(GOOD) == {rule for rule, *_ in BAD}
 
 
 def test_a_cache_that_will_be_tight_is_advised_against_with_an_instance_that_would_do() -> None:
     given = recipe(instance_type="ml.g5.24xlarge", environment={"OPTION_MAX_ROLLING_BATCH_SIZE": "64"})
-    assert not violations(**given)
+    assert not check(Recipe(**given))
     (advice,) = warnings(
         Recipe(given["model"], given["techniques"], given["instance_type"], None, given["environment"])
     )
@@ -372,7 +374,7 @@ def test_a_context_longer_than_heads_are_trained_on_is_advised_against() -> None
 
 def test_an_unpinned_version_is_advised_against() -> None:
     given = recipe(model=Model.jumpstart(LLAMA_70B, accept_eula=True))
-    assert not violations(**given)
+    assert not check(Recipe(**given))
     (advice,) = warnings(Recipe(given["model"], given["techniques"], given["instance_type"]))
     assert advice.id == "constructs-optim:OPT006"
     assert "version=" in advice.message
@@ -380,11 +382,16 @@ def test_an_unpinned_version_is_advised_against() -> None:
 
 def test_a_family_that_the_vendor_did_not_test_is_advised_against() -> None:
     given = recipe(instance_type="ml.g6e.12xlarge")
-    assert not violations(**given)
+    assert not check(Recipe(**given))
     (advice,) = warnings(Recipe(given["model"], given["techniques"], given["instance_type"]))
     assert advice.id == "constructs-optim:OPT013"
 
 
 def test_what_a_rule_cannot_look_at_is_left_to_the_rule_that_reports_it() -> None:
-    found: list[Violation] = violations(model=object(), techniques=object(), instance_type=object(), region=object())
+    found: list[Violation] = check(Recipe(model=object(), techniques=object(), instance_type=object(), region=object()))
     assert {violation.rule for violation in found} == {"OPT001", "OPT010", "OPT014", "OPT020"}
+
+
+def test_each_row_of_the_rules_has_a_function_or_is_kept_by_settings() -> None:
+    checked = {rule.id for subject in get_args(Subject) for rule in all_rules(subject)}
+    assert {rule.id for rule in all_rules()} - checked == {Settings.rule, Technique.rule}

@@ -14,12 +14,13 @@ from constructs_optim.recipe import (
     Model,
     PreOptimized,
     Quantization,
+    Recipe,
     RecipeError,
     Sharding,
     SpeculativeDecoding,
+    plan,
 )
 from constructs_optim.recipe.catalog import instances, models
-from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.planning.plan_data import (
     ArtifactSource,
     HubDraftSource,
@@ -193,7 +194,9 @@ def test_every_model_stack_and_instance_type_is_planned_or_refused_with_reasons(
         for instance in instances.by_name().values():
             for number, techniques in enumerate(STACKS):
                 try:
-                    made = plan(model=model, techniques=techniques, instance_type=instance.name, region="us-west-2")
+                    made = plan(
+                        Recipe(model=model, techniques=techniques, instance_type=instance.name, region="us-west-2")
+                    )
                 except RecipeError as refused:
                     outcomes["refused" if refused.violations else "refused for nothing"] += 1
                     continue

@@ -15,13 +15,13 @@ from constructs_optim.recipe import (
     Medusa,
     Model,
     Quantization,
+    Recipe,
     RecipeError,
     SpeculativeDecoding,
     TrainingCompute,
-    violations,
+    plan,
 )
 from constructs_optim.recipe.planning.memory import estimate
-from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.planning.plan_data import (
     ArtifactSource,
     HubSource,
@@ -29,7 +29,7 @@ from constructs_optim.recipe.planning.plan_data import (
     Plan,
     S3Source,
 )
-from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.rules import check
 from constructs_optim.training import job_log as training_metrics
 from constructs_optim.training.settings import FineTuningSettings, HeadTrainingSettings
 
@@ -38,7 +38,9 @@ DATA = "s3://data/text-to-sql/train/"
 
 
 def planned(**changed: Any) -> Plan:
-    return plan(**{"model": MISTRAL, "instance_type": "ml.g5.4xlarge", "region": "us-west-2", **changed})
+    arguments = {"model": MISTRAL, "instance_type": "ml.g5.4xlarge", "region": "us-west-2", **changed}
+    identity = arguments.pop("identity", str)
+    return plan(Recipe(**arguments), identity=identity)
 
 
 def medusa(**changed: Any) -> Plan:
@@ -254,7 +256,9 @@ def test_any_hyperparameters_are_planned_or_refused_by_name(hyperparameters: dic
         return
     recipe: dict[str, Any] = {"model": MISTRAL, "techniques": [heads], "instance_type": "ml.p5.48xlarge"}
     # Many layers of many heads, which are no wrong value, may take more memory than the training has.
-    broken = {violation.rule for violation in violations(**recipe)}
+    broken = {violation.rule for violation in check(Recipe(**recipe))}
     assert broken <= {"OPT163"}
     if not broken:
-        assert HeadTrainingSettings.from_strings(plan(**recipe, region="us-west-2").jobs[0].request["HyperParameters"])
+        assert HeadTrainingSettings.from_strings(
+            plan(Recipe(**recipe, region="us-west-2")).jobs[0].request["HyperParameters"]
+        )

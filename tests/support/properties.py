@@ -7,8 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from constructs_optim.recipe import FineTune, Medusa, Model, TrainingCompute
-from constructs_optim.recipe.planning.plan import plan
+from constructs_optim.recipe import FineTune, Medusa, Model, Recipe, TrainingCompute, plan
 from constructs_optim.runtime.requests.fields import as_delivered
 
 OPTIMIZATION: dict[str, Any] = {
@@ -86,18 +85,20 @@ def training_requests() -> list[dict[str, Any]]:
         TrainingCompute(instance_type="ml.p4d.24xlarge", instance_count=2, keep_alive_seconds=600),
     ):
         planned = plan(
-            model=Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0"),
-            techniques=[
-                Medusa(
-                    training_data="s3://data/train/",
-                    validation_data="s3://data/validation/",
-                    heads=4,
-                    base=FineTune(training_data="s3://data/train/"),
-                    compute=compute,
-                )
-            ],
-            instance_type="ml.g5.12xlarge",
-            region="us-west-2",
+            Recipe(
+                model=Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0"),
+                techniques=[
+                    Medusa(
+                        training_data="s3://data/train/",
+                        validation_data="s3://data/validation/",
+                        heads=4,
+                        base=FineTune(training_data="s3://data/train/"),
+                        compute=compute,
+                    )
+                ],
+                instance_type="ml.g5.12xlarge",
+                region="us-west-2",
+            )
         )
         made += [job.request for job in planned.jobs]
     return made

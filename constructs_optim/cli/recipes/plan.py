@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from constructs_optim.recipe import Model, Plan, RecipeError
+from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, plan
 from constructs_optim.recipe.lock import LOCK_FILE
-from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.report import plan_report, refusal_report
 from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, parse
 
@@ -43,13 +42,8 @@ def plan_command(
     )
     try:
         techniques = [_parsed(text) for text in technique]
-        result = plan(
-            model=source,
-            techniques=techniques,
-            instance_type=instance_type,
-            region=region,
-            containers=read_lock(Path(LOCK_FILE)).containers,
-        )
+        containers = read_lock(Path(LOCK_FILE)).containers
+        result = plan(Recipe(source, techniques, instance_type, region, containers=containers))
     except RecipeError as error:
         if format is Format.json:
             print_json(refusal_report(list(error.violations)))

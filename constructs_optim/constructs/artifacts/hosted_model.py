@@ -5,11 +5,11 @@ The model is CloudFormation's own where that can express it, and a custom resour
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from aws_cdk import CfnResource, Duration
+from aws_cdk import CfnResource
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -20,12 +20,9 @@ from constructs_optim.constructs.stack.custom_resource import (
     TaggedResource,
     drop_none,
 )
-from constructs_optim.constructs.stack.lock_file import recorded_containers
 from constructs_optim.constructs.stack.network import NetworkOptions
-from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.recipe import Model, Plan, Violation, violations
+from constructs_optim.recipe import Plan
 from constructs_optim.recipe.planning.plan_data import HubSource
-from constructs_optim.recipe.techniques import Technique
 from constructs_optim.templates.resource_types import METADATA_KEY
 
 from . import model_source
@@ -33,11 +30,8 @@ from .artifact_store import IArtifactStore
 from .optimization_job import JobOptions, OptimizationJob
 from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
-from .planned_recipe import add_recipe_metadata, recipe_metadata, shown
+from .planned_recipe import ModelRecipe, add_recipe_metadata, recipe_metadata, shown
 from .recipe_artifact import RecipeArtifact, StartupTimeouts
-
-# Of a pool, where there are several; the model is the same for all.
-_LOCATED_FIELDS = ("techniques", "instance_type", "environment")
 
 
 @dataclass(frozen=True)
@@ -48,41 +42,6 @@ class ModelOptions:
     role: iam.IRole | None = None
     jobs: JobOptions = field(default_factory=JobOptions)
     network: NetworkOptions = field(default_factory=NetworkOptions)
-
-
-@dataclass(frozen=True)
-class ModelRecipe:
-    """The recipe of a model as the user declared it; nothing in it is checked yet.
-
-    Attributes:
-        model: as of ``OptimizedEndpoint``, like all that follow.
-        location: what stands before its fields in violations: ``instance_pools[0].``, or nothing.
-    """
-
-    model: Model
-    techniques: Sequence[Technique]
-    instance_type: str
-    artifact_key: str | None = None
-    environment: Mapping[str, str] | None = None
-    location: str = ""
-
-    def violations(self, scope: Construct, max_runtime: Duration | None) -> list[Violation]:
-        """All rules it breaks in the region of ``scope``, with jobs that may run so long."""
-        broken = violations(
-            model=self.model,
-            techniques=self.techniques,
-            instance_type=self.instance_type,
-            region=StackContext.of(scope).known_region,
-            environment=self.environment,
-            max_runtime_seconds=int(max_runtime.to_seconds()) if isinstance(max_runtime, Duration) else None,
-            containers=recorded_containers(scope),
-        )
-        return [
-            violation.model_copy(update={"location": self.location + violation.location})
-            if violation.location.startswith(_LOCATED_FIELDS)
-            else violation
-            for violation in broken
-        ]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from aws_cdk import Duration, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from constructs_optim.constructs.stack.container_registry import ContainerRegistry
 from constructs_optim.constructs.stack.custom_resource import (
     LONGEST_WAIT_SECONDS,
     SIGNALLED_VALUES,
@@ -27,14 +26,12 @@ from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.planning.plan_data import ArtifactSource, HubSource, JobPlan
 from constructs_optim.recipe.planning.training_plan import data_source
-from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.techniques import Technique
 
 from . import model_source
 from .artifact_store import IArtifactStore
 from .model_source import Artifact
-from .planned_recipe import add_job_metadata, plan_for, shown
+from .planned_recipe import ModelRecipe, add_job_metadata, shown
 from .recipe_artifact import RecipeArtifact, StartupTimeouts, technique_labels
 from .roles import SageMakerRole, job_statements, sagemaker_role
 
@@ -101,7 +98,6 @@ class OptimizationJob(RecipeArtifact):
             RecipeError: with every rule the recipe breaks.
             ValueError: when ``jobs.timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
-        stack = StackContext.of(scope).stack
         refuse_wrong_kinds(jobs=jobs, network=network)
         jobs, network = jobs or JobOptions(), network or NetworkOptions()
         refuse_isolation(network, "OptimizationJob")
@@ -110,24 +106,16 @@ class OptimizationJob(RecipeArtifact):
             *wrong_kinds(place="jobs.", **vars(jobs)),
             *wrong_kinds(place="network.", **vars(network)),
         ]
+        recipe = ModelRecipe(model, techniques, instance_type, environment=environment)
         if mistaken:
-            recipe = (model, techniques, instance_type, StackContext.of(scope).known_region, environment)
-            refuse([*mistaken, *check(Recipe(*recipe))])
+            refuse([*mistaken, *recipe.violations(scope)])
         seconds = wait_seconds(
             jobs.timeout,
             LONGEST_WAIT_SECONDS,
             name="jobs.timeout",
             instead="for a longer job use OptimizationJob(wait=False) in a stack of its own",
         )
-        plan = plan_for(
-            stack,
-            ContainerRegistry.of(stack),
-            model=model,
-            techniques=techniques,
-            instance_type=instance_type,
-            environment=environment,
-            max_runtime=jobs.max_runtime,
-        )
+        plan = recipe.plan_in(scope, jobs.max_runtime)
         if plan.jobs and artifact_store is not None and artifact_store.read_only:
             raise ValueError(
                 f"the artifact store {shown(artifact_store.bucket_name)} is read-only, and {technique_labels(plan)} "

@@ -9,11 +9,10 @@ from aws_cdk import CfnResource
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from constructs_optim.constructs.stack.container_registry import ContainerRegistry
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
-from constructs_optim.constructs.stack.stack_context import StackContext, is_token
+from constructs_optim.constructs.stack.stack_context import is_token
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.planning.plan_data import ArtifactSource
@@ -22,7 +21,7 @@ from constructs_optim.recipe.techniques import Technique
 from . import model_source
 from .artifact_store import IArtifactStore
 from .model_source import Artifact
-from .planned_recipe import add_recipe_metadata, plan_for, shown
+from .planned_recipe import ModelRecipe, add_recipe_metadata, shown
 from .recipe_artifact import RecipeArtifact
 
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -74,15 +73,7 @@ class OptimizedArtifact(RecipeArtifact):
         network = network or NetworkOptions()
         refuse_wrong_kinds(place="network.", **vars(network))
         refuse_isolation(network, "OptimizedArtifact")
-        stack = StackContext.of(scope).stack
-        plan = plan_for(
-            stack,
-            ContainerRegistry.of(stack),
-            model=model,
-            techniques=techniques,
-            instance_type=instance_type,
-            environment=environment,
-        )
+        plan = ModelRecipe(model, techniques, instance_type, environment=environment).plan_in(scope)
         _check(artifact_key, plan)
         super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
         self._key = artifact_key

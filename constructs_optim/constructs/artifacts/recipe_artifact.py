@@ -11,6 +11,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
+from constructs_optim.constructs.stack.lock_file import record_containers
 from constructs_optim.constructs.stack.network import Network, NetworkOptions
 from constructs_optim.constructs.validation.refusal import declaring
 from constructs_optim.constructs.validation.template_size import watch_template_size
@@ -67,6 +68,7 @@ class RecipeArtifact(Construct):
         """Declare it; ``role`` is what SageMaker assumes for the model."""
         with declaring(scope, id):
             super().__init__(scope, id)
+        record_containers(self, plan.containers)
         watch_template_size(self)
         for advice in plan.warnings:
             Annotations.of(self).add_warning_v2(advice.id, advice.message)

@@ -16,12 +16,12 @@ from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.hosted_model import (
     HostedModel,
     ModelOptions,
-    ModelRecipe,
     create_model,
     describe_hosted,
 )
 from constructs_optim.constructs.artifacts.optimization_job import JobOptions, OptimizationJob
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
+from constructs_optim.constructs.artifacts.planned_recipe import ModelRecipe
 from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 from constructs_optim.constructs.artifacts.roles import SageMakerRole, SeveralRoles, sagemaker_role
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EndpointEvaluation, EvaluationOptions

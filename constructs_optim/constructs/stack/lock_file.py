@@ -25,41 +25,45 @@ _WRITTEN_BY_CLI = "CDK_OUTDIR"
 
 
 def recorded_containers(scope: Construct) -> Mapping[str, str]:
-    """The images that are recorded for the app of ``scope``, by requirement.
+    """The images that are recorded for the app of ``scope``, by requirement; the file is read once a stack.
 
     Raises:
         ValueError: when the file is not a lock file.
     """
-    return Lock.read(_path(scope)).containers
+    return _LockFile.of(scope).lock.containers
 
 
 def record_containers(scope: Construct, containers: Mapping[str, str]) -> None:
     """Record images that the app has from now on. Does nothing where no CDK CLI runs the app."""
-    if _WRITTEN_BY_CLI not in os.environ:
+    file = _LockFile.of(scope)
+    if _WRITTEN_BY_CLI not in os.environ or containers.keys() <= file.lock.containers.keys():
         return
-    path = _path(scope)
-    lock = Lock.read(path)
+    # Another stack of the app may have recorded them.
+    lock = Lock.read(file.path)
     added = [f"{name}: {image}" for name, image in containers.items() if name not in lock.containers]
+    file.lock = lock.adding(containers)
     if not added:
         return
     try:
-        lock.adding(containers).write(path)
+        file.lock.write(file.path)
     except OSError as error:
         Annotations.of(scope).add_warning_v2(
             "constructs-optim:lock-file",
-            f"{path} cannot be written ({error.strerror}), and it lacks {', '.join(added)}. A newer release of "
+            f"{file.path} cannot be written ({error.strerror}), and it lacks {', '.join(added)}. A newer release of "
             "constructs-optim may choose other containers, and make artifacts again: synthesize once where the file "
             "can be written, and commit it",
         )
     else:
         # Not an annotation: the CDK's validation would report it as a finding, with a way to acknowledge it.
-        sys.stderr.write(f"{path} records {', '.join(added)}: commit it with the app\n")
+        sys.stderr.write(f"{file.path} records {', '.join(added)}: commit it with the app\n")
 
 
 class _LockFile:
     def __init__(self, stack: Stack) -> None:
         self.path = Path(stack.node.try_get_context(LOCK_FILE_CONTEXT) or LOCK_FILE)
+        self.lock = Lock.read(self.path)
 
-
-def _path(scope: Construct) -> Path:
-    return StackContext.of(scope).singleton(_LockFile, _LockFile).path
+    @staticmethod
+    def of(scope: Construct) -> _LockFile:
+        """The file of the app of ``scope``."""
+        return StackContext.of(scope).singleton(_LockFile, _LockFile)

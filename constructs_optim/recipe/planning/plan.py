@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from constructs_optim.recipe.catalog import images
-from constructs_optim.recipe.errors import RecipeError, Violation
+from constructs_optim.recipe.errors import RecipeError
 from constructs_optim.recipe.keys import (
     KEY_SCHEMA,
     artifact_key,
@@ -49,60 +48,27 @@ _PRE_COMPILED_FOR = frozenset({"ml.inf2.48xlarge", "ml.trn1.32xlarge"})
 _COMPONENT_MEMORY_SHARE = 0.5
 
 
-def violations(
-    *,
-    model: Any,
-    techniques: Any,
-    instance_type: Any,
-    region: Any = None,
-    environment: Any = None,
-    max_runtime_seconds: Any = None,
-    containers: Mapping[str, str] = MappingProxyType({}),
-) -> list[Violation]:
-    """All the rules a recipe breaks, whatever it is made of; an empty list where it can be planned."""
-    return check(Recipe(model, techniques, instance_type, region, environment, max_runtime_seconds, containers))
-
-
-def plan(
-    *,
-    model: Model,
-    techniques: Sequence[Technique],
-    instance_type: str,
-    region: str | None = None,
-    registry: str | None = None,
-    environment: Mapping[str, str] | None = None,
-    max_runtime_seconds: int | None = None,
-    identity: Callable[[str], str] | None = None,
-    containers: Mapping[str, str] = MappingProxyType({}),
-) -> Plan:
-    """Plan a recipe.
+def plan(recipe: Recipe, *, registry: Callable[[], str] | None = None, identity: Callable[[str], str] = str) -> Plan:
+    """Check a recipe and plan it: the one place where its rules run.
 
     Args:
-        model: where the weights come from.
-        techniques: what to do with them, in order.
-        instance_type: what the endpoint runs on, for instance ``ml.g5.12xlarge``.
-        region: where; chooses the registry of the container images.
-        registry: the registry's host, instead of the region's; may hold tokens.
-        environment: more variables for the model's container; they win over the plan's own. Default: none.
-        max_runtime_seconds: how long each job may run, 28 days at most. Default: 36,000 (10 hours, as in the SageMaker
-            SDK), and 432,000 for EAGLE heads; 86,400 for training jobs.
-        identity: gives stable text for a URI that holds tokens, whose own text changes from run to run. Default: the
+        recipe: what to do with which model, and where.
+        registry: returns the host that container images are pulled from, which may hold tokens; called for a recipe
+            that breaks no rule. Default: the host of the recipe's region.
+        identity: returns stable text for a URI that holds tokens, whose own text changes from run to run. Default: the
             URI itself.
-        containers: the recorded images, by requirement (:class:`constructs_optim.recipe.lock.Lock`). Default: none,
-            so that each is the one that the catalog prefers.
 
     Raises:
         RecipeError: with every rule the recipe breaks.
-        ValueError: when neither ``region`` nor ``registry`` says where images are pulled from.
+        ValueError: without a registry for a recipe that has no region.
     """
-    recipe = Recipe(model, techniques, instance_type, region, environment, max_runtime_seconds, containers)
-    broken = check(recipe)
-    if broken:
-        raise RecipeError(broken)
-    host = registry or (images.registry_host(region) if region else None)
+    violations = check(recipe)
+    if violations:
+        raise RecipeError(violations)
+    host = registry() if registry is not None else images.registry_host(recipe.region) if recipe.region else None
     if host is None:
         raise ValueError("plan() needs a region, or the registry that container images are pulled from")
-    return _Planner(recipe, host, max_runtime_seconds, identity or str).plan()
+    return _Planner(recipe, host, identity).plan()
 
 
 _TRAINING = frozenset({"training"})
@@ -120,14 +86,14 @@ class _Particular(NamedTuple):
 class _Planner:
     """Carries what all parts of one plan share; the recipe keeps every rule."""
 
-    def __init__(self, recipe: Recipe, host: str, max_runtime: int | None, identity: Callable[[str], str]) -> None:
+    def __init__(self, recipe: Recipe, host: str, identity: Callable[[str], str]) -> None:
         instance, image, degree = recipe.instance, recipe.image, recipe.tensor_parallel_degree
         assert instance is not None  # noqa: S101 - OPT010 refused the recipe otherwise
         assert image is not None  # noqa: S101 - OPT030 likewise
         assert degree is not None  # noqa: S101 - an instance has a number of accelerators
         self.recipe, self.instance, self.image, self.degree = recipe, instance, image, degree
         self.host, self.image_uri = host, f"{host}/{image.name}"
-        self.max_runtime, self.identity = max_runtime, identity
+        self.identity = identity
         self.model: Model = recipe.model
         self.techniques = [technique for _, technique in recipe.known_techniques]
         self.shared = {recipe.tensor_parallel_variable: str(degree)}
@@ -256,7 +222,7 @@ class _Planner:
         )
 
     def _runtime(self, stage: Stage) -> int:
-        return self.max_runtime or stage.runtime_seconds
+        return self.recipe.max_runtime_seconds or stage.runtime_seconds
 
     def _part(self, technique: Technique) -> dict[str, Any]:
         if not technique.takes_image:

@@ -18,7 +18,7 @@ from constructs_optim.recipe.catalog import instances, models
 from constructs_optim.recipe.errors import RecipeError, Violation
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.planning.memory import DEFAULT_BATCH_SIZE, MemoryEstimate, estimate
-from constructs_optim.recipe.planning.plan import plan, violations
+from constructs_optim.recipe.planning.plan import plan
 from constructs_optim.recipe.planning.plan_data import Plan
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.rules import all_rules, check
@@ -92,16 +92,17 @@ def recommend(
     for techniques in _techniques(evidence.configurations):
         given = [_technique(text) for text in techniques]
         for name in types:
-            broken = violations(model=model, techniques=given, instance_type=name, region=region)
             price = evidence.prices.get(name)
-            if broken:
-                left_out.add(techniques, name, {violation.rule: violation.reason for violation in broken})
-            elif wish.max_price is not None and (price is None or price > wish.max_price):
+            try:
+                made = plan(Recipe(model, given, name, region))
+            except RecipeError as refused:
+                left_out.add(techniques, name, {broken.rule: broken.reason for broken in refused.violations})
+                continue
+            if wish.max_price is not None and (price is None or price > wish.max_price):
                 left_out.add(techniques, name, {PRICE: _too_dear(price, wish.max_price)})
             elif not _is_offered(techniques, name, evidence):
                 left_out.add(techniques, name, {HUB: "the model's hub document does not offer it on that type"})
             else:
-                made = plan(model=model, techniques=given, instance_type=name, region=region)
                 found.append(_candidate(model, techniques, made, evidence, wish))
     found.sort(key=lambda candidate: _rank(candidate, wish))
     tried = {(_configuration(each.techniques), each.plan.instance_type) for each in found}
@@ -145,9 +146,7 @@ def _refuse_what_no_recipe_mends(model: Model, types: Iterable[str], region: str
     """Refuse what every candidate would be left out for: one refusal says it better than all of them."""
     broken: dict[tuple[str, str], Violation] = {}
     for name in types:
-        for found in violations(
-            model=model, techniques=[_technique(_recommended()[0][0])], instance_type=name, region=region
-        ):
+        for found in check(Recipe(model, [_technique(_recommended()[0][0])], name, region)):
             about = found.location.partition(".")[0]
             if about in ("model", "region") or found.rule in ("OPT010", "OPT011"):
                 broken[found.rule, str(found.value)] = found
