@@ -11,7 +11,8 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from constructs_optim.constructs.stack.keywords import suggests_keywords
-from constructs_optim.constructs.stack.stack_context import StackContext
+from constructs_optim.constructs.stack.permissions import Statement, statements
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring
 
@@ -182,6 +183,11 @@ class ArtifactStore(Construct):
     def default_of(scope: Construct) -> IArtifactStore:
         """The store that ``scope``'s stack gets when none is named: one for the whole stack."""
         return StackContext.of(scope).singleton(ArtifactStore, _declared_or_new)
+
+
+def store_statements(store: IArtifactStore, group: str) -> list[Statement]:
+    """The statements of a group of ``statements.toml`` about a store."""
+    return statements(group, Store=store.bucket_arn, Key=store.encryption_key_arn, Account=PSEUDO.account)
 
 
 def _declared_or_new(stack: Stack) -> ArtifactStore:

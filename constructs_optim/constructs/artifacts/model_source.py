@@ -12,13 +12,10 @@ from typing import Any
 from aws_cdk import CfnResource, Fn, Stack
 
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.permissions import Statement, sub
+from constructs_optim.constructs.stack.permissions import Statement, statements, sub
 from constructs_optim.constructs.stack.stack_context import is_token
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.planning.plan_data import ArtifactSource, HubDraftSource, HubSource, S3Source, Source
-
-_DRAFT_BUCKETS = ("sagemaker-sd-models-prod-${AWS::Region}",)
-_JUMPSTART_BUCKETS = ("jumpstart-cache-prod-${AWS::Region}", "jumpstart-private-cache-prod-${AWS::Region}")
 
 
 class S3Location:
@@ -109,46 +106,32 @@ def properties(source: Source, artifacts: Mapping[int, Artifact] = MappingProxyT
 
 def lookup_statements(*sources: Source) -> list[Statement]:
     """What a handler may look up to resolve sources; it reads none."""
-    statements: list[Statement] = []
-    prefix = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:aws:"
+    found: list[Statement] = []
     for source in sources:
         if isinstance(source, S3Source):
             location = S3Location(source.uri)
-            statements.append(location.list_statement("ListSource", location.folder))
+            found.append(location.list_statement("ListSource", location.folder))
         elif not isinstance(source, ArtifactSource):
-            content = f"{prefix}hub-content/{source.hub_name}/Model/{source.model_id}/*"
-            statements.append(
-                Statement(
-                    "ResolveHubContent",
-                    ("sagemaker:DescribeHubContent",),
-                    (sub(f"{prefix}hub/{source.hub_name}"), sub(content)),
-                    wildcard="the last part is the model's version, which an unpinned model leaves to the hub",
-                )
-            )
-    return statements
+            found += statements("resolve hub content", Hub=source.hub_name, Model=source.model_id)
+    return found
 
 
 def read_statements(*sources: HubSource | HubDraftSource | S3Source) -> list[Statement]:
     """What a role may read of sources."""
-    statements: list[Statement] = []
+    found: list[Statement] = []
     for source in sources:
         if not isinstance(source, S3Source):
-            names = _JUMPSTART_BUCKETS if isinstance(source, HubSource) else _DRAFT_BUCKETS
-            buckets = [f"arn:${{AWS::Partition}}:s3:::{bucket}" for bucket in names]
-            reason = "the hub names the model's files when the stack is deployed"
-            objects = tuple(sub(f"{bucket}/*") for bucket in buckets)
-            statements.append(Statement("ReadJumpStart", ("s3:GetObject",), objects, wildcard=reason))
-            statements.append(Statement("ListJumpStart", ("s3:ListBucket",), tuple(map(sub, buckets))))
+            found += statements("read hub models" if isinstance(source, HubSource) else "read hub drafts")
             continue
         location, reason = S3Location(source.uri), "the model is all the files under the prefix"
         files = _s3_arn(f"{location.bucket}/{location.folder}*")
-        statements.append(Statement("ReadSource", ("s3:GetObject",), (files,), wildcard=reason))
-        statements.append(location.list_statement("ListSource", location.folder))
+        found.append(Statement("ReadSource", ("s3:GetObject",), (files,), wildcard=reason))
+        found.append(location.list_statement("ListSource", location.folder))
         if source.encryption_key_arn is not None:
             # As AWS KMS names the service (developer guide, "kms:ViaService"): amazonaws.com in every partition.
             condition = {"StringEquals": {"kms:ViaService": sub("s3.${AWS::Region}.amazonaws.com")}}
-            statements.append(Statement("DecryptSource", ("kms:Decrypt",), (source.encryption_key_arn,), condition))
-    return statements
+            found.append(Statement("DecryptSource", ("kms:Decrypt",), (source.encryption_key_arn,), condition))
+    return found
 
 
 def channel_statements(uri: str) -> list[Statement]:

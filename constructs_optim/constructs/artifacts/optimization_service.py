@@ -19,20 +19,17 @@ from constructs_optim.constructs.stack.permissions import (
     Arn,
     Statement,
     pass_role_statement,
-    sub,
+    statements,
 )
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe.planning.plan_data import Plan
 
 from . import model_source
-from .artifact_store import IArtifactStore
+from .artifact_store import IArtifactStore, store_statements
 from .roles import ExecutionRole
-from .store_access import store_statements
 
 _ID = "OptimizationService"
 _PACKAGE = Path(__file__).parent.parent.parent
-_MODELS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:model/optim-*"
-_COMPONENTS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:inference-component/*"
 
 
 class TrainingCode(Construct):
@@ -113,13 +110,7 @@ class OptimizationService(Construct):
             watcher=("Looks at a running optimization job", describe),
             start_sid="WatchJobs",
         )
-        find_stacks = Statement(
-            "FindStacks",
-            ("cloudformation:DescribeStacks",),
-            (sub("arn:${AWS::Partition}:cloudformation:${AWS::Region}:${AWS::AccountId}:stack/*"),),
-            wildcard="which stacks share the store is known only when the stack is deployed",
-        )
-        self._jobs.handler.permit([find_stacks])
+        self._jobs.handler.permit(statements("find stacks"))
         return self._jobs
 
     @staticmethod
@@ -161,40 +152,18 @@ class OptimizationService(Construct):
 
     @cached_property
     def _models(self) -> Handler:
-        manage = Statement(
-            "ManageModels",
-            (
-                "sagemaker:AddTags",
-                "sagemaker:CreateModel",
-                "sagemaker:DeleteModel",
-                "sagemaker:DeleteTags",
-                "sagemaker:DescribeModel",
-                "sagemaker:ListTags",
-            ),
-            (sub(_MODELS_ARN),),
-            wildcard="a model's name follows from what it serves, known when the stack is deployed",
-        )
-        return self._handler("Models", "model_handler", "Creates and deletes models with files beside them", [manage])
+        description = "Creates and deletes models with files beside them"
+        return self._handler("Models", "model_handler", description, statements("manage models"))
 
     @cached_property
     def capacity_service_token(self) -> str:
         """The handler that looks up how many copies inference components of the stack have."""
-        statements = [
-            Statement("FindComponents", ("cloudformation:DescribeStackResource",), ({"Ref": "AWS::StackId"},)),
-            Statement(
-                "DescribeComponents",
-                ("sagemaker:DescribeInferenceComponent",),
-                (sub(_COMPONENTS_ARN),),
-                wildcard="CloudFormation makes a component's name up when the stack is deployed",
-            ),
-        ]
-        handler = self._handler(
-            "Capacity", "capacity_handler", "Looks up how many copies inference components have", []
-        )
-        handler.permit(statements)
+        description = "Looks up how many copies inference components have"
+        handler = self._handler("Capacity", "capacity_handler", description, [])
+        handler.permit(statements("look up copies", Stack={"Ref": "AWS::StackId"}))
         return handler.arn
 
-    def _handler(self, id: str, module: str, description: str, statements: Sequence[Statement]) -> Handler:
+    def _handler(self, id: str, module: str, description: str, allowed: Sequence[Statement]) -> Handler:
         return Handler(
             self,
             id,
@@ -202,7 +171,7 @@ class OptimizationService(Construct):
             entry_point=f"runtime.handlers.{module}.handler",
             description=description,
             responds_to_cloudformation=True,
-            statements=statements,
+            statements=allowed,
         )
 
 

@@ -19,11 +19,11 @@ from constructs_optim.constructs.stack.container_registry import ContainerRegist
 from constructs_optim.constructs.stack.permissions import (
     INLINE_CHARACTERS,
     MOST_INLINE_CHARACTERS,
-    NO_RESOURCES,
     PolicyBuilder,
     Statement,
     characters_of,
     document,
+    statements,
     sub,
     trust_policy,
 )
@@ -32,21 +32,9 @@ from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.planning.plan_data import Plan
 
 from . import model_source
-from .artifact_store import IArtifactStore
-from .store_access import store_statements
+from .artifact_store import IArtifactStore, store_statements
 
 _ACCOUNT_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:*"
-_NETWORK_ACTIONS = (
-    "ec2:CreateNetworkInterface",
-    "ec2:CreateNetworkInterfacePermission",
-    "ec2:DeleteNetworkInterface",
-    "ec2:DeleteNetworkInterfacePermission",
-    "ec2:DescribeDhcpOptions",
-    "ec2:DescribeNetworkInterfaces",
-    "ec2:DescribeSecurityGroups",
-    "ec2:DescribeSubnets",
-    "ec2:DescribeVpcs",
-)
 
 
 def job_statements(plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool) -> list[Statement]:
@@ -54,7 +42,7 @@ def job_statements(plan: Plan, store: IArtifactStore, registry: ContainerRegistr
     trains = any(job.kind == "TrainingJob" for job in plan.jobs)
     return [
         *model_source.read_statements(*plan.job_sources),
-        *store_statements(store, "write models and metrics" if trains else "write models"),
+        *store_statements(store, "train models" if trains else "write models"),
         *(store_statements(store, "keep checkpoints") if any(job.keeps_checkpoints for job in plan.jobs) else ()),
         *_image_statements([job.image for job in plan.jobs], registry),
         *running_statements(in_vpc=in_vpc),
@@ -76,34 +64,12 @@ def serving_statements(
 
 
 def _image_statements(images: Sequence[str | None], registry: ContainerRegistry) -> list[Statement]:
-    return [
-        Statement(
-            "PullImages",
-            ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
-            tuple(registry.repository_arn(repository) for repository in repositories_of(images)),
-        ),
-        Statement("SignInToRegistry", ("ecr:GetAuthorizationToken",), ("*",), wildcard=NO_RESOURCES),
-    ]
+    return statements("pull images", Repositories=tuple(map(registry.repository_arn, repositories_of(images))))
 
 
 def running_statements(*, in_vpc: bool) -> list[Statement]:
     """What jobs and models need to run: logs and metrics, and network interfaces in a VPC."""
-    return [
-        Statement(
-            "WriteLogs",
-            ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
-            (sub("arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:log-group:/aws/sagemaker/*"),),
-            wildcard="SageMaker names the log groups of jobs and endpoints",
-        ),
-        Statement(
-            "PublishMetrics",
-            ("cloudwatch:PutMetricData",),
-            ("*",),
-            {"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}},
-            wildcard=f"{NO_RESOURCES}; a condition holds it to SageMaker's namespaces",
-        ),
-        *([Statement("UseVpc", _NETWORK_ACTIONS, ("*",), wildcard=NO_RESOURCES)] if in_vpc else []),
-    ]
+    return [*statements("running"), *(statements("running in a VPC") if in_vpc else ())]
 
 
 class SageMakerRole(Construct):

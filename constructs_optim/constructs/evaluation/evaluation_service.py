@@ -8,20 +8,19 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
+from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore, store_statements
 from constructs_optim.constructs.artifacts.model_source import S3Location
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.roles import ExecutionRole, running_statements
-from constructs_optim.constructs.artifacts.store_access import result_statements
 from constructs_optim.constructs.stack.job_runner import MANAGE, JobRunner, job_statement
 from constructs_optim.constructs.stack.permissions import (
-    INVOKE_ACTIONS,
     NO_RESOURCES,
     Arn,
     PolicyBuilder,
     Statement,
     document,
     pass_role_statement,
+    statements,
     sub,
     trust_policy,
 )
@@ -29,7 +28,7 @@ from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.recipe.metrics import EVALUATION_NAMESPACE
 
-from .benchmark_jobs import benchmark_statements, workload_config, workload_hash, workload_statements
+from .benchmark_jobs import workload_config, workload_hash, workload_statements
 
 _SCHEDULES_ARN = "arn:${AWS::Partition}:scheduler:${AWS::Region}:${AWS::AccountId}:schedule-group/default"
 
@@ -49,7 +48,7 @@ class EvaluationService(Construct):
                 {"StringEquals": {"cloudwatch:namespace": EVALUATION_NAMESPACE}},
                 wildcard=f"{NO_RESOURCES}; a condition holds it to one namespace",
             ),
-            Statement("LookUpPrices", ("pricing:GetProducts",), ("*",), wildcard=NO_RESOURCES),
+            *statements("look up prices"),
             pass_role_statement("PassRole", self.role.role_arn),
         ]
         self.jobs: JobRunner = JobRunner(
@@ -114,31 +113,26 @@ class EvaluationService(Construct):
         in_vpc: bool,
     ) -> None:
         """Let a benchmark send ``workload`` to an endpoint, and handler and watcher keep its results."""
-        describe = [Statement("DescribeEndpoints", ("sagemaker:DescribeEndpoint",), (endpoint_arn,))]
-        if component_arn is not None:
-            describe.append(
-                Statement("DescribeComponents", ("sagemaker:DescribeInferenceComponent",), (component_arn,))
-            )
+        describe = statements("describe endpoint", Endpoint=endpoint_arn, Component=component_arn)
         self.role.permit(
             [
-                Statement("SendRequests", INVOKE_ACTIONS, _targets(endpoint_arn, component_arn)),
+                *statements("send requests", Targets=_targets(endpoint_arn, component_arn)),
                 *describe,
-                *benchmark_statements(),
+                *statements("run benchmarks"),
                 *workload_statements(workload),
-                *result_statements(store, "evaluations", "job"),
+                *store_statements(store, "upload evaluations"),
                 *running_statements(in_vpc=in_vpc),
             ]
         )
-        results = result_statements(store, "evaluations", "handler")
+        results = store_statements(store, "keep evaluations")
         self.jobs.handler.permit(results)
         use = Statement("UseWorkloads", ("sagemaker:CreateAIBenchmarkJob",), (workload_config_arn,))
         self.jobs.watcher.permit([*results, *describe, use])
 
     def permit_prompts(self, *, endpoint_arn: Arn, component_arn: Arn | None, prompts: str) -> None:
         """Let the watcher send an endpoint the prompts of a quality gate."""
-        ask = Statement("AskPrompts", ("sagemaker:InvokeEndpoint",), _targets(endpoint_arn, component_arn))
-        read = Statement("ReadPrompts", ("s3:GetObject",), (S3Location(prompts).object_arn,))
-        self.jobs.watcher.permit([ask, read])
+        targets, read = _targets(endpoint_arn, component_arn), S3Location(prompts).object_arn
+        self.jobs.watcher.permit(statements("send prompts", Targets=targets, Prompts=read))
 
 
 def _targets(endpoint_arn: Arn, component_arn: Arn | None) -> tuple[Arn, ...]:

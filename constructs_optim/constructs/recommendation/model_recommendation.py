@@ -10,14 +10,11 @@ from aws_cdk import Duration, Stack, Token
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts import model_source
-from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
+from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore, store_statements
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.planned_recipe import shown
 from constructs_optim.constructs.artifacts.roles import UserRole, running_statements
-from constructs_optim.constructs.artifacts.store_access import result_statements
 from constructs_optim.constructs.evaluation.benchmark_jobs import (
-    benchmark_statements,
-    trial_statements,
     workload_config,
     workload_config_name,
     workload_statements,
@@ -31,7 +28,7 @@ from constructs_optim.constructs.stack.custom_resource import (
 )
 from constructs_optim.constructs.stack.job_runner import MANAGE, JobRunner, job_statement
 from constructs_optim.constructs.stack.keywords import suggests_keywords
-from constructs_optim.constructs.stack.permissions import Statement, pass_role_statement
+from constructs_optim.constructs.stack.permissions import Statement, pass_role_statement, statements
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
 from constructs_optim.constructs.validation.refusal import refuse
@@ -138,18 +135,18 @@ class ModelRecommendation(Construct):
                 ),
                 pass_role_statement("PassRole", role.role_arn),
                 *model_source.lookup_statements(source),
-                *result_statements(self.artifact_store, "recommendations", "handler"),
+                *store_statements(self.artifact_store, "keep recommendations"),
             ]
         )
-        jobs.watcher.permit(result_statements(self.artifact_store, "recommendations", "writer"))
+        jobs.watcher.permit(store_statements(self.artifact_store, "write recommendations"))
         user_role = UserRole.of(self, role)
         user_role.permit(
             [
                 *model_source.read_statements(source),
                 *workload_statements(workload),
-                *result_statements(self.artifact_store, "recommendations", "job"),
-                *trial_statements(),
-                *benchmark_statements(),
+                *store_statements(self.artifact_store, "upload recommendations"),
+                *statements("try models"),
+                *statements("run benchmarks"),
                 pass_role_statement("PassItself", role.role_arn),
                 *running_statements(in_vpc=False),
             ]

@@ -10,7 +10,8 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from .permissions import PolicyBuilder, Statement, sub, trust_policy
-from .telemetry import TRACE, powertools_layer, telemetry_variables
+from .permissions import statements as statements_of
+from .telemetry import powertools_layer, telemetry_variables
 
 # Creating, resolving and claiming take seconds; the rest is room for retries over throttling, and for permissions
 # that are on their way.
@@ -41,13 +42,7 @@ class Handler(Construct):
         log_group = log_group_of(self)
         self.log_group_name: str = log_group.ref
         self._policy = PolicyBuilder()
-        self._policy.add(
-            [
-                Statement("WriteLogs", ("logs:CreateLogStream", "logs:PutLogEvents"), (log_group.attr_arn,)),
-                TRACE,
-                *statements,
-            ]
-        )
+        self._policy.add([*statements_of("handler", LogGroup=log_group.attr_arn), *statements])
         self._role = iam.CfnRole(
             self,
             "Role",

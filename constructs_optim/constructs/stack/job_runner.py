@@ -11,7 +11,8 @@ from constructs import Construct
 
 from .custom_resource import RESPONSE_SECONDS
 from .handler import Handler, log_group_of
-from .permissions import KNOWN_LATER, NO_RESOURCES, PolicyBuilder, Statement, sub, trust_policy
+from .permissions import KNOWN_LATER, PolicyBuilder, Statement, sub, trust_policy
+from .permissions import statements as statements_of
 from .physical_names import physical_name
 
 # Step Functions writes each log group of another name into a resource policy of the account, which has room for 5,120
@@ -136,37 +137,7 @@ def _state_machine(scope: Construct, watcher: Handler, job: str) -> stepfunction
     scope = Construct(scope, "StateMachine")
     log_group = log_group_of(scope, f"{_VENDED_LOGS}{physical_name(scope, 'Logs')}")
     policy = PolicyBuilder()
-    policy.add(
-        [
-            Statement("Look", ("lambda:InvokeFunction",), (watcher.arn,)),
-            Statement(
-                "DeliverLogs",
-                (
-                    "logs:CreateLogDelivery",
-                    "logs:DeleteLogDelivery",
-                    "logs:DescribeLogGroups",
-                    "logs:DescribeResourcePolicies",
-                    "logs:GetLogDelivery",
-                    "logs:ListLogDeliveries",
-                    "logs:PutResourcePolicy",
-                    "logs:UpdateLogDelivery",
-                ),
-                ("*",),
-                wildcard=NO_RESOURCES,
-            ),
-            Statement(
-                "Trace",
-                (
-                    "xray:GetSamplingRules",
-                    "xray:GetSamplingTargets",
-                    "xray:PutTelemetryRecords",
-                    "xray:PutTraceSegments",
-                ),
-                ("*",),
-                wildcard=NO_RESOURCES,
-            ),
-        ]
-    )
+    policy.add(statements_of("state machine", Watcher=watcher.arn))
     role = iam.CfnRole(
         scope,
         "Role",

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
 from typing import Any, cast
 
 from aws_cdk import Acknowledgment, Annotations, RemovalPolicy, Validations
@@ -156,6 +159,44 @@ def _token_characters(token: str) -> int:
     # A pseudo parameter's token has its name: ${Token[AWS.Region.12]}.
     name = token.removeprefix("${Token[").rpartition(".")[0].replace(".", "::")
     return _PSEUDO_CHARACTERS.get(name, _TOKEN_CHARACTERS)
+
+
+@cache
+def _table() -> Mapping[str, list[dict[str, Any]]]:
+    return tomllib.loads((files("constructs_optim.constructs.stack") / "statements.toml").read_text(encoding="utf-8"))
+
+
+def statements(group: str, **values: Arn | tuple[Arn, ...] | None) -> list[Statement]:
+    """The statements of a group of ``statements.toml``, with values for the names in it.
+
+    What stands alone, such as ``${Key}``, may be several ARNs, or None: then the statement is left out.
+    """
+
+    def filled(template: str) -> tuple[Arn, ...]:
+        value = values.get(template[2:-1], template)
+        if value is not template:
+            return value if isinstance(value, tuple) else (value,) if value is not None else ()
+        for name, value in values.items():
+            template = template.replace(f"${{{name}}}", value) if isinstance(value, str) else template
+        return (sub(template) if "${AWS::" in template else template,)
+
+    made: list[Statement] = []
+    for row in _table()[group]:
+        resources = tuple(arn for template in row["resources"] for arn in filled(template))
+        prefixes = tuple(str(prefix) for template in row.get("prefixes", ()) for prefix in filled(template))
+        wildcard = NO_RESOURCES if resources == ("*",) else None
+        if resources:
+            made.append(
+                Statement(
+                    row["sid"],
+                    tuple(row["actions"]),
+                    resources,
+                    row.get("condition"),
+                    prefixes,
+                    row.get("wildcard", wildcard),
+                )
+            )
+    return made
 
 
 def document(statements: Iterable[Statement]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from constructs import Construct
 from constructs_optim.recipe.catalog import layers
 
 from .container_registry import account_of_region, sub_account
-from .permissions import NO_RESOURCES, Arn, Statement, sub
+from .permissions import Arn, sub
 from .stack_context import StackContext
 
 LAYER_CONTEXT = "constructs-optim:powertools-layer-arn"
@@ -22,9 +22,6 @@ LOG_LEVEL_CONTEXT = "constructs-optim:log-level"
 """Context key: the least level that the handlers log. Default: INFO."""
 NAMESPACE = "ConstructsOptim"
 """Of the handlers' metrics in CloudWatch."""
-
-TRACE = Statement("Trace", ("xray:PutTelemetryRecords", "xray:PutTraceSegments"), ("*",), wildcard=NO_RESOURCES)
-"""What active tracing needs of a function's role (AWS Lambda developer guide, "Visualize ... using AWS X-Ray")."""
 
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LAYER_ARN = re.compile(
