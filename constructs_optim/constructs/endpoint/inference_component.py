@@ -12,7 +12,6 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel, describe_hosted
 from constructs_optim.constructs.artifacts.model_source import S3Location
 from constructs_optim.constructs.evaluation.endpoint_evaluation import (
@@ -96,28 +95,23 @@ class EndpointResources:
         label: str,
         served: ServedModel,
         models: Sequence[HostedModel],
-        options: EvaluationOptions,
         *,
         component_arn: str | None = None,
         share_of_instance: float | None = None,
     ) -> EvaluationTarget:
-        """The target of an evaluation; results go to the store of the first model that may be written."""
-        stores = [model.artifact.artifact_store for model in models if not model.artifact.artifact_store.read_only]
-        price, discount = options.get("instance_price_per_hour"), options.get("discount")
+        """The target of an evaluation."""
         return EvaluationTarget(
             label=label,
-            endpoint_name=self.endpoint_name,
             endpoint_arn=self.endpoint_arn,
             endpoint_config_name=self.config.attr_endpoint_config_name,
             component_arn=component_arn,
             served=served,
             models=models,
             share_of_instance=share_of_instance,
-            store=stores[0] if stores else ArtifactStore.default_of(self.endpoint),
             network=self.network,
             asynchronous=self.hosting.asynchronous,
-            discount=self.monitoring.discount if discount is None else discount,
-            instance_price_per_hour=self.monitoring.instance_price_per_hour if price is None else price,
+            discount=self.monitoring.discount,
+            instance_price_per_hour=self.monitoring.instance_price_per_hour,
         )
 
 
@@ -444,11 +438,10 @@ class InferenceComponent(MeasuredResource):
             self.node.path,
             self.served,
             self.models,
-            options,
             component_arn=self.inference_component_arn,
             share_of_instance=self.requirements[0].accelerators / self._endpoint.hosting.rows[0].parallel_units,
         )
-        return EndpointEvaluation.declare(
+        return EndpointEvaluation(
             scope, id, target=target, options=options, alarms=self.alarms, dashboard=self.dashboard
         )
 

@@ -529,8 +529,8 @@ class OptimizedEndpoint(EndpointBase):
         """
         if self.component is not None:
             return self.component.evaluate_in(self, id, options)
-        target = self._resources.evaluation_target(path_of(self), self.served, self._models, options)
-        return EndpointEvaluation.declare(
+        target = self._resources.evaluation_target(path_of(self), self.served, self._models)
+        return EndpointEvaluation(
             self, id, target=target, options=options, alarms=self.alarms, dashboard=self._dashboard
         )
 

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import jsii
-from aws_cdk import (
-    Annotations,
-    CfnResource,
-    Duration,
-    ITaggableV2,
-    TagManager,
-    TagType,
-)
+from aws_cdk import Annotations, CfnResource, Duration, ITaggableV2, TagManager, TagType
 from constructs import Construct
+from pydantic.alias_generators import to_pascal
 
-from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
+from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.custom_resource import JobSignal, drop_none, wait_seconds
@@ -59,29 +53,25 @@ class EvaluationTarget:
 
     Attributes:
         label: its name in messages and reports.
-        endpoint_name: the endpoint's name (a token).
-        endpoint_arn: its ARN.
+        endpoint_arn: the endpoint's ARN.
         endpoint_config_name: the configuration in service (a token).
         component_arn: the inference component's ARN; None where a variant serves the model.
-        served: what serves it, as CloudWatch knows it.
+        served: the endpoint, variant and component, as CloudWatch knows them.
         models: what is served, one for each instance type.
         share_of_instance: the share of an instance that a copy of the component takes.
-        store: where results are kept.
-        network: where the benchmark job reaches the network from.
+        network: the VPC that the benchmark job reaches the network through.
         asynchronous: whether requests are queued.
         discount: what a savings plan takes off prices, as a share.
         instance_price_per_hour: what an instance costs, where it is stated.
     """
 
     label: str
-    endpoint_name: str
     endpoint_arn: str
     endpoint_config_name: str
     component_arn: str | None
     served: ServedModel
     models: Sequence[HostedModel]
     share_of_instance: float | None
-    store: IArtifactStore
     network: Network | None
     asynchronous: bool
     discount: float
@@ -122,21 +112,28 @@ class EndpointEvaluation(Construct):
         id: str,
         *,
         target: EvaluationTarget,
-        workload: Workload,
-        after_deployment: bool = True,
-        schedule: str | None = None,
-        timeout: Duration | None = None,
+        options: EvaluationOptions,
+        alarms: EndpointAlarms | None,
+        dashboard: EndpointDashboard | None,
     ) -> None:
-        """Declare the evaluation; use ``OptimizedEndpoint.evaluate``."""
+        """Declare the evaluation; use ``OptimizedEndpoint.evaluate``.
+
+        The dashboard shows it, and the alarms watch that its schedule is kept. Results go to the store of the first
+        model that may be written.
+        """
+        check_options("evaluate", options, EvaluationOptions)
+        price, discount = options.get("instance_price_per_hour"), options.get("discount")
+        self.workload: Workload = options.get("workload") or Workload()
         self._benchmark = Benchmark(
-            workload,
-            after_deployment=after_deployment,
-            schedule=schedule,
+            self.workload,
+            after_deployment=options.get("after_deployment", True),
+            schedule=options.get("schedule"),
             asynchronous=target.asynchronous,
-            instance_price_per_hour=target.instance_price_per_hour,
-            discount=target.discount,
+            instance_price_per_hour=target.instance_price_per_hour if price is None else price,
+            discount=target.discount if discount is None else discount,
             region=StackContext.of(scope).known_region,
         )
+        timeout, schedule = options.get("timeout"), self._benchmark.schedule
         refuse([*wrong_kinds(timeout=timeout), *check(self._benchmark)])
         self._wait_seconds = wait_seconds(
             timeout, _DEFAULT_WAIT_SECONDS, instead="measure fewer numbers of users, or evaluate on a schedule"
@@ -145,55 +142,32 @@ class EndpointEvaluation(Construct):
         for advice in warnings(self._benchmark):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
         self.target: EvaluationTarget = target
-        self.workload: Workload = workload
+        stores = [model.artifact.artifact_store for model in target.models]
+        self._store = next((store for store in stores if not store.read_only), None) or ArtifactStore.default_of(self)
         self._requirements: Requirements | None = None
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
+        self._tags = self._tag_manager.rendered_tags
         self._stack = StackContext.of(scope).stack
         self._service = service = EvaluationService.of(scope)
-        self._tags = self._tag_manager.rendered_tags
-        config = service.workload_config(workload)
+        config = service.workload_config(self.workload)
         self._config_name = workload_config_name(config)
         service.permit(
             endpoint_arn=target.endpoint_arn,
             component_arn=target.component_arn,
             workload_config_arn=config.attr_ai_workload_config_arn,
-            workload=workload,
-            store=target.store,
+            workload=self.workload,
+            store=self._store,
             in_vpc=target.network is not None,
         )
         self._resource: CfnResource | None = None
-        if after_deployment:
+        if self._benchmark.after_deployment:
             properties = {**service.jobs.properties, "Request": self._request()}
             self._resource = CfnResource(self, "Resource", type=_TYPE, properties=properties)
         self._schedule = self._scheduled(schedule) if schedule is not None else None
-
-    @staticmethod
-    def declare(
-        scope: Construct,
-        id: str,
-        *,
-        target: EvaluationTarget,
-        options: EvaluationOptions,
-        alarms: EndpointAlarms | None,
-        dashboard: EndpointDashboard | None,
-    ) -> EndpointEvaluation:
-        """Declare an evaluation, show it on the dashboard, and have the alarms watch that its schedule is kept."""
-        check_options("evaluate", options, EvaluationOptions)
-        schedule, baseline = options.get("schedule"), options.get("baseline")
-        evaluation = EndpointEvaluation(
-            scope,
-            id,
-            target=target,
-            workload=options.get("workload") or Workload(),
-            after_deployment=options.get("after_deployment", True),
-            schedule=schedule,
-            timeout=options.get("timeout"),
-        )
         if dashboard is not None:
-            dashboard.show_evaluation(concurrencies=evaluation.concurrencies, baseline=baseline)
+            dashboard.show_evaluation(concurrencies=self.concurrencies, baseline=options.get("baseline"))
         if alarms is not None and schedule is not None:
-            alarms.watch(evaluation_concurrency=evaluation.concurrencies[0])
-        return evaluation
+            alarms.watch(evaluation_concurrency=self.concurrencies[0])
 
     @property
     def cdk_tag_manager(self) -> TagManager:
@@ -261,13 +235,7 @@ class EndpointEvaluation(Construct):
             at_concurrency=at_concurrency,
             quality=quality,
         )
-        benchmark = Benchmark(
-            self.workload,
-            after_deployment=self._resource is not None,
-            schedule=self._benchmark.schedule,
-            requirements=required,
-        )
-        refuse(check(benchmark))
+        refuse(check(replace(self._benchmark, requirements=required)))
         self._requirements = required
         if quality is not None:
             self._service.permit_prompts(
@@ -299,7 +267,7 @@ class EndpointEvaluation(Construct):
         gate = self._requirements
         return drop_none(
             Label=target.label,
-            EndpointName=target.endpoint_name,
+            EndpointName=served.endpoint_name,
             EndpointConfigName=target.endpoint_config_name,
             InferenceComponentName=served.inference_component_name,
             VariantName=None if served.is_component else served.variant_name,
@@ -308,7 +276,7 @@ class EndpointEvaluation(Construct):
                 drop_none(
                     InstanceType=model.instance_type,
                     ArtifactKey=model.evaluation_key,
-                    PricePerHour=target.instance_price_per_hour,
+                    PricePerHour=self._benchmark.instance_price_per_hour,
                 )
                 for model in target.models
             ],
@@ -317,12 +285,12 @@ class EndpointEvaluation(Construct):
             WorkloadConfigName=self._config_name,
             Workload=self.workload.spec,
             Concurrencies=list(self.concurrencies),
-            Discount=target.discount,
+            Discount=self._benchmark.discount,
             Dimensions={name: known[name] for name in series.dimensions if name not in _OF_RUNS},
             RoleArn=self._service.role.role_arn,
             VpcConfig=target.network.to_property("SecurityGroupIds") if target.network is not None else None,
-            Bucket=target.store.bucket_name,
-            KmsKeyArn=target.store.encryption_key_arn,
+            Bucket=self._store.bucket_name,
+            KmsKeyArn=self._store.encryption_key_arn,
             Gate=_gate(gate) if gate is not None else None,
             Tags=self._tags,
         )
@@ -369,8 +337,8 @@ class EndpointEvaluation(Construct):
 
 def _gate(required: Requirements) -> dict[str, Any]:
     quality, regression = required.quality, required.regression
-    gate: dict[str, Any] = {
-        "Limits": [
+    return drop_none(
+        Limits=[
             drop_none(
                 Formula=limit.formula,
                 Title=limit.title,
@@ -379,22 +347,14 @@ def _gate(required: Requirements) -> dict[str, Any]:
                 AtLeast=limit.at_least if limit.at_most is None else None,
             )
             for limit in required.limits
-        ]
-    }
-    if regression is not None:
-        gate["MaxRegression"] = regression.most
-        gate["Compared"] = [
+        ],
+        MaxRegression=regression.most if regression is not None else None,
+        Compared=[
             {"Metric": name, "Title": metrics.find(name).title, "Better": "higher" if higher else "lower"}
             for name, higher in regression.metrics
         ]
-    if required.at_concurrency is not None:
-        gate["AtConcurrency"] = required.at_concurrency
-    if quality is not None:
-        gate["Quality"] = {
-            "Prompts": quality.prompts,
-            "MinIdentical": quality.min_identical,
-            "MaxDifference": quality.max_difference,
-            "MaxTokens": quality.max_tokens,
-            "MostPrompts": quality.most_prompts,
-        }
-    return gate
+        if regression is not None
+        else None,
+        AtConcurrency=required.at_concurrency,
+        Quality={to_pascal(name): value for name, value in quality} if quality is not None else None,
+    )
