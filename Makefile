@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install models demo test unit package docs medusa exhaustive e2e faults explore conformance lint format lock bench peer clean
+.PHONY: help install models demo test unit package docs medusa e2e nightly exhaustive faults explore conformance lint format lock bench peer clean
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -28,22 +28,26 @@ medusa: install models ## the tests that train and decode, training jobs of the 
 demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
 	@constructs-optim local demo
 
-# A file at a time, so that what its tests share is set up once; three at once, for some wait while others work.
-test: install models ## the test suite, without what trains (make medusa), installs (make package), documents (make docs) or takes longest (make exhaustive)
-	@pytest -m "not exhaustive and not trains and not package" --ignore tests/docs --numprocesses 3 --dist loadfile
+# In random order, whose seed is printed. A file at a time, so that what its tests share is set up once; three at once,
+# for some wait while others work.
+PYTEST = pytest --numprocesses 3 --dist loadfile
 
-# A file at a time here, too: the tests of a file share a local cloud, and some look at what others deploy.
-exhaustive: install ## the tests that try every case of something
-	@pytest -m exhaustive --numprocesses 3 --dist loadfile
+test: install ## the test suite, without what make e2e, medusa, package, docs and nightly run
+	@$(PYTEST) -m "(smoke or not e2e) and not exhaustive and not trains and not package" --ignore tests/docs
+
+e2e: install ## the tests that deploy with the CDK CLI, but for those of make test
+	@$(PYTEST) -m "e2e and not smoke and not exhaustive and not trains" tests/e2e
+
+nightly: exhaustive faults explore conformance ## what takes longest, for before a release
+
+exhaustive: install models ## the tests that try every case of something
+	@$(PYTEST) -m exhaustive
 
 package: install ## the wheels and the source distributions, built into dist/ and tried in clean environments
 	@pytest -m package tests/package
 
 unit: install ## the tests that need no local cloud
 	@pytest -m "not local and not e2e and not package"
-
-e2e: install ## the tests that deploy with the CDK CLI
-	@pytest -m "e2e and not trains"
 
 docs: install ## the site of docs/, in site/, where a warning is an error; what the documents show is run
 	@uv venv --quiet --allow-existing .venv-docs

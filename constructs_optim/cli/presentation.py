@@ -19,6 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from constructs_optim.explanation.formatting import wrapped
 from constructs_optim.runtime.store.artifact_store import Owner
 
 if TYPE_CHECKING:
@@ -155,14 +156,6 @@ def print_fields(rows: Iterable[tuple[str, str]]) -> None:
     for name, value in rows:
         table.add_row(name, printable(value))
     Console().print(table)
-
-
-def wrapped(text: str, width: int, *, indent: str = "", then: str = "") -> str:
-    """A paragraph in lines of at most ``width``; a word that is longer, such as an ARN, stays whole."""
-    lines = textwrap.wrap(
-        text, width, initial_indent=indent, subsequent_indent=then, break_long_words=False, break_on_hyphens=False
-    )
-    return "\n".join(lines)
 
 
 def say(text: str) -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT
-from constructs_optim.templates.template import Template
+from constructs_optim.templates.endpoints import targets_of_variant
+from constructs_optim.templates.json_values import literal
+from constructs_optim.templates.resource_types import ENDPOINT, JOBS, OPTIMIZED_ARTIFACT, WAITING
+from constructs_optim.templates.template import Resource, Template
 
 from .assembly import StackTemplate
-from .comparison import Comparison, refusal
-from .endpoints import endpoints_in
-from .evidence import StackEvidence
+from .endpoints import Endpoint, capacities, describe_update, monthly_cost
 from .formatting import listed
-from .jobs import ArtifactJob, report_job
+from .jobs import ArtifactJob, StackEvidence, recipes_of, report_job
 from .permissions import permission_changes
-from .report import Change, EndpointReport, JobReport, Report, StackReport
-from .resources import compare, other_resources, same_value
-from .sentences import describe
+from .report import Change, EndpointReport, JobReport, RecipeChange, Report, StackReport
+from .resources import ResourceChange, compare, same_value
+
+# What moves an endpoint or a component to other instances.
+_MOVING = frozenset({"EndpointConfigName", "Specification", "Specifications"})
 
 
 def explain(
@@ -41,7 +43,7 @@ def explain(
     old = {stack.path: stack for stack in before or ()}
     all_notes = list(notes)
     if before is None:
-        all_notes.insert(0, "It is compared with nothing, so this is what a first deployment comes to: see --against.")
+        all_notes.insert(0, "It is compared with nothing, so this is a first deployment: see --against.")
     stacks = [_stack(old.get(stack.path), stack, evidence_of(stack), deployed=deployed) for stack in after]
     paths = {stack.path for stack in after}
     for path, stack in old.items():
@@ -78,48 +80,166 @@ def _stack(
 ) -> StackReport:
     shown = after or before
     assert shown is not None  # noqa: S101 - one of the two is set
-    old, new = (Template(stack.template) if stack is not None else Template({}) for stack in (before, after))
-    changes = compare(old if before else None, new if after else None, deployed=deployed)
-    permissions = permission_changes(old, new)
+    old, new = (Template(stack.template if stack is not None else {}) for stack in (before, after))
+    changes = compare(old, new, deployed=deployed)
     old_endpoints, new_endpoints = (
-        {endpoint.logical_id: endpoint for endpoint in endpoints_in(side)} for side in (old, new)
+        {resource.logical_id: Endpoint(side, resource) for resource in side.of_type(ENDPOINT)} for side in (old, new)
     )
-    comparisons = [
-        Comparison(shown.path, old_endpoints.get(name), new_endpoints.get(name), changes, permissions, evidence)
-        for name in {**new_endpoints, **old_endpoints}
-    ]
-    endpoints: list[EndpointReport] = [describe(comparison) for comparison in comparisons]
+    pairs = [(old_endpoints.get(name), new_endpoints.get(name)) for name in {**new_endpoints, **old_endpoints}]
     # A job that an endpoint serves, before or after, is reported with that endpoint.
-    served = {name for comparison in comparisons for name in comparison.jobs}
+    endpoints = [*new_endpoints.values(), *old_endpoints.values()]
+    parts = {name for endpoint in endpoints for name in endpoint.parts}
     old_jobs, new_jobs = (
-        {
-            job.logical_id: ArtifactJob(job)
-            for job in side.of_type(*JOBS, OPTIMIZED_ARTIFACT)
-            if job.logical_id not in served
-        }
+        {job.logical_id: job for job in side.of_type(*JOBS, OPTIMIZED_ARTIFACT) if job.logical_id not in parts}
         for side in (old, new)
     )
-    artifacts: list[JobReport] = [
-        report_job(old_jobs.get(name), new_jobs.get(name), evidence, is_requested=name in changes)
-        for name in {**new_jobs, **old_jobs}
-    ]
-    reported = {name for comparison in comparisons for name in comparison.parts} | {*old_jobs, *new_jobs}
-    outputs, old_outputs = new.section("Outputs"), old.section("Outputs")
-    changed_outputs = [
-        name
-        for name in {**outputs, **old_outputs}
-        if not same_value(old_outputs.get(name), outputs.get(name), deployed=deployed)
-    ]
-    refused = [text for change in changes.values() if (text := refusal(change)) is not None]
-    change: Change = "changed" if changes or permissions or changed_outputs else "unchanged"
+    permissions = permission_changes(old, new)
+    outputs_change = not same_value(old.section("Outputs"), new.section("Outputs"), deployed=deployed)
+    change: Change = "changed" if changes or permissions or outputs_change else "unchanged"
     return StackReport(
         name=shown.path,
         region=shown.region,
         change="new" if before is None else "removed" if after is None else change,
-        refusals=(*refused, *(text for comparison in comparisons for text in comparison.refusals())),
-        endpoints=tuple(endpoints),
-        artifacts=tuple(artifacts),
+        refusals=(
+            *(_refusal(change) for change in changes.values() if change.action == "refuse"),
+            *(text for one, other in pairs if one and other for text in _scaling_refusals(one, other, changes)),
+        ),
+        endpoints=tuple(_endpoint(shown.path, *pair, changes, evidence) for pair in pairs),
+        artifacts=tuple(_jobs(old_jobs, new_jobs, changes, evidence)),
         permissions=tuple(permissions),
-        resources=tuple(other_resources(changes, reported)),
-        outputs=tuple(changed_outputs),
+        resources=tuple(
+            change.report
+            for name, change in changes.items()
+            if name not in parts | old_jobs.keys() | new_jobs.keys()
+            # A job's wait condition comes and goes with the job's artifact.
+            and not (change.resource.type in WAITING and change.action in ("create", "remove"))
+        ),
+    )
+
+
+def _jobs(
+    before: Mapping[str, Resource],
+    after: Mapping[str, Resource],
+    changes: Mapping[str, ResourceChange],
+    evidence: StackEvidence,
+) -> Iterator[JobReport]:
+    for name in {**after, **before}:
+        old, new = (ArtifactJob(side[name]) if name in side else None for side in (before, after))
+        yield report_job(old, new, evidence, is_requested=name in changes)
+
+
+def _endpoint(
+    stack: str,
+    before: Endpoint | None,
+    after: Endpoint | None,
+    changes: Mapping[str, ResourceChange],
+    evidence: StackEvidence,
+) -> EndpointReport:
+    endpoint = after or before
+    assert endpoint is not None  # noqa: S101 - one of the two is set
+    sides = [side for side in (after, before) if side is not None]
+    ids = {name for side in sides for name in side.parts}
+    parts = {name: change for name, change in changes.items() if name in ids}
+    names = [endpoint.resource, *(before.components.values() if before is not None else ())]
+    own = [parts[resource.logical_id] for resource in names if resource.logical_id in parts]
+    old_capacity, new_capacity = (capacities(side) if side is not None else () for side in (before, after))
+    prices = evidence.prices
+    change: Change = "changed" if parts else "unchanged"
+    old_recipes, new_recipes = (_recipes(side) if side is not None else {} for side in (before, after))
+    old_jobs, new_jobs = (side.jobs if side is not None else {} for side in (before, after))
+    return EndpointReport(
+        name=f"{stack}/{endpoint.resource.label}",
+        endpoint_name=literal(endpoint.resource.get("EndpointName")),
+        logical_id=endpoint.resource.logical_id,
+        change="new" if before is None else "removed" if after is None else change,
+        is_interrupted=before is not None and any(change.action in ("remove", "replace") for change in own),
+        recipes=tuple(
+            RecipeChange(of=name, before=old_recipes.get(name), after=new_recipes.get(name))
+            for name in {**new_recipes, **old_recipes}
+        ),
+        jobs=tuple(_jobs(old_jobs, new_jobs, changes, evidence)),
+        resources=tuple(change.report for change in parts.values() if change.resource.type not in WAITING),
+        updates=tuple(_updates(after, parts)) if after is not None else (),
+        capacity=new_capacity,
+        capacity_before=old_capacity,
+        monthly_cost=monthly_cost(new_capacity, prices.hosting, prices.source) if after is not None else None,
+        monthly_cost_before=monthly_cost(old_capacity, prices.hosting, prices.source) if before is not None else None,
+    )
+
+
+def _recipes(endpoint: Endpoint) -> dict[str, str]:
+    """The recipes in one line each: by pool, by component, and with an empty name for the endpoint's own."""
+    own = recipes_of(endpoint.resource)
+    pools = [
+        str(name)
+        for variant in endpoint.variants
+        if "InstancePools" in variant.properties
+        for _, name in variant.instance_types
+    ]
+    recipes = {pools[index] if len(own) > 1 and index < len(pools) else "": recipe for index, recipe in enumerate(own)}
+    for name, component in endpoint.components.items():
+        lines = recipes_of(component)
+        # The endpoint's own recipe is that of its only component.
+        if lines and lines != own:
+            recipes[name] = "; ".join(lines)
+    return recipes
+
+
+def _updates(endpoint: Endpoint, parts: Mapping[str, ResourceChange]) -> Iterator[str]:
+    for name, resource in {"": endpoint.resource, **endpoint.components}.items():
+        change = parts.get(resource.logical_id)
+        if change is not None and change.action == "update" and _MOVING & {*change.properties}:
+            text = f"{name}: " if name else ""
+            yield f"{text}{'' if change.is_certain else 'possibly '}{describe_update(endpoint.template, resource)}"
+
+
+def _scaling_refusals(before: Endpoint, after: Endpoint, changes: Mapping[str, ResourceChange]) -> Iterator[str]:
+    """Changes of an endpoint that SageMaker refuses: other instances for a scaled variant, or no variant.
+
+    Source: SageMaker developer guide, "Update endpoints that use auto scaling". CloudFormation updates the endpoint
+    before it deletes a scaling target, so the same deployment cannot deregister the variant.
+    """
+    own = changes.get(after.resource.logical_id)
+    # A new endpoint has no targets yet.
+    if own is not None and own.action == "replace":
+        return
+    new = {variant.properties.get("VariantName"): _instance_types(variant.instance_types) for variant in after.variants}
+    for variant in before.variants:
+        name, types = variant.properties.get("VariantName"), _instance_types(variant.instance_types)
+        if not targets_of_variant(before.template, variant):
+            continue
+        if name not in new:
+            change = f"the variant {name} is removed"
+        elif types is None or new[name] in (None, types):
+            continue
+        else:
+            change = f"the instance type of {name} changes from {listed(types)} to {listed(new[name] or ())}"
+        yield (
+            f"SageMaker refuses the update of {after.resource.label}: {change} while Application Auto Scaling scales "
+            "it. Deploy twice: first without auto_scale(...) and with nothing else changed, which deregisters the "
+            "variant; then with the change, and with auto_scale(...) again."
+        )
+
+
+def _instance_types(values: Iterable[tuple[str, object]]) -> list[str] | None:
+    """The instance types of a variant; None where one is known only at deployment."""
+    types = [literal(value) for _, value in values]
+    return [name for name in types if name is not None] if types and None not in types else None
+
+
+def _refusal(change: ResourceChange) -> str:
+    """Why CloudFormation refuses a change, and what works instead."""
+    label = change.resource.label
+    if change.before is None or change.after is None or change.before.type == change.after.type:
+        # CloudFormation template reference, AWS::CloudFormation::WaitCondition: "Update requires: Updates are not
+        # supported."
+        return (
+            f"CloudFormation refuses the deployment: it cannot update wait conditions, and {listed(change.properties)} "
+            f"of {label} changes. Give the construct another id, which replaces the wait condition."
+        )
+    # "Update of resource type is not permitted. The new template modifies resource type of the following resources"
+    return (
+        f"CloudFormation refuses the deployment: {label} changes its type from {change.before.type} to "
+        f"{change.after.type}. Give the construct another id: CloudFormation then creates the new resource and deletes "
+        "the old one."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
@@ -46,3 +47,11 @@ def counted(count: int, noun: str) -> str:
 def capitalized(text: str) -> str:
     """The text with a capital first letter, the rest as it is."""
     return text[:1].upper() + text[1:]
+
+
+def wrapped(text: str, width: int, *, indent: str = "", then: str = "") -> str:
+    """A paragraph in lines of at most ``width``; a word that is longer, such as an ARN, stays whole."""
+    lines = textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=then, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines)

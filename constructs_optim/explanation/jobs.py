@@ -2,19 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from constructs_optim.recipe.keys import artifact_key
 from constructs_optim.templates.json_values import as_object, literal, number
 from constructs_optim.templates.resource_types import OPTIMIZED_ARTIFACT, TRAINING_JOB
 from constructs_optim.templates.template import Resource
 from constructs_optim.templates.text import text_of
 
-from .evidence import PastJob, Prices, StackEvidence, StoreContents
-from .formatting import between, counted, duration, listed, money
+from .formatting import between, capitalized, counted, duration, listed, money
 from .report import JobReport, Outcome
+
+
+@dataclass(frozen=True)
+class StoredArtifact:
+    """An artifact in a store.
+
+    Attributes:
+        state: as ``constructs-optim artifacts`` prints it. ``ready`` and ``being made`` can be used; of all others, a
+            new job has to run.
+        detail: why it is in that state.
+        made_at: when its job ended, in ISO 8601.
+    """
+
+    state: str
+    detail: str
+    made_at: str | None = None
+
+
+@dataclass(frozen=True)
+class PastJob:
+    """A job that completed; ``steps`` are what it did, for instance ``ModelQuantizationConfig``."""
+
+    model_id: str
+    techniques: tuple[str, ...]
+    steps: frozenset[str]
+    instance_type: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class StoreContents:
+    """The artifacts of a store by their keys, and the jobs that produced them."""
+
+    bucket: str
+    artifacts: Mapping[str, StoredArtifact]
+    past_jobs: Sequence[PastJob] = ()
+
+
+@dataclass(frozen=True)
+class Prices:
+    """US dollars an hour of one instance by its type, and where the prices come from."""
+
+    hosting: Mapping[str, float] = field(default_factory=dict[str, float])
+    training: Mapping[str, float] = field(default_factory=dict[str, float])
+    optimization: Mapping[str, float] = field(default_factory=dict[str, float])
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class StackEvidence:
+    """Facts about one stack beside its template.
+
+    ``stores`` are by the logical id of the job or reference that names the store; a store that is missing was not
+    searched.
+    """
+
+    prices: Prices = field(default_factory=Prices)
+    stores: Mapping[str, StoreContents] = field(default_factory=dict[str, StoreContents])
 
 
 @dataclass(frozen=True)
@@ -36,36 +92,18 @@ class ArtifactJob:
     @property
     def request(self) -> Mapping[str, Any]:
         """The job's request to SageMaker."""
-        return as_object(self.resource.properties.get("Request"))
+        return as_object(self.resource.get("Request"))
 
     @property
     def recipe(self) -> str:
-        """The recipe in one line; from the job's description where a release before metadata made the template."""
-        if recipes := recipes_of(self.resource):
-            return recipes[0]
-        model, techniques, instance_type = self.description
-        return f"{model}: {' + '.join(techniques)}, {instance_type}"
-
-    @property
-    def description(self) -> tuple[str, tuple[str, ...], str]:
-        """Model with version, techniques, and the instance type it is for."""
-        description = as_object(self.resource.properties.get("Description"))
-        techniques = tuple(text_of(technique) for technique in description.get("Techniques") or ())
-        return text_of(description.get("Model", "")), techniques, text_of(description.get("InstanceType", ""))
+        """The recipe in one line."""
+        return next(iter(recipes_of(self.resource)), "")
 
     @property
     def artifact_key(self) -> str | None:
         """The artifact's key where it is known before the deployment."""
-        properties = self.resource.properties
         key = literal(self.resource.recipe.get("ArtifactKey"))
-        if key is not None or self.is_reference:
-            return key or literal(properties.get("ArtifactKey"))
-        source = as_object(properties.get("Source"))
-        version, recipe_key = literal(source.get("Version")), literal(properties.get("RecipeKey"))
-        # What else a job reads is part of its key, and known only when its files are listed.
-        if source.get("Kind") != "hub" or version is None or recipe_key is None or properties.get("Reads"):
-            return None
-        return artifact_key(recipe_key, f"hub:{source.get('HubName')}/{source.get('ModelId')}@{version}")
+        return key or (literal(self.resource.get("ArtifactKey")) if self.is_reference else None)
 
     @property
     def artifact_name(self) -> str:
@@ -80,15 +118,15 @@ class ArtifactJob:
     @property
     def key_inputs(self) -> str:
         """What the artifact's key follows from, where it is known only at deployment."""
-        source = as_object(self.resource.properties.get("Source"))
+        source = as_object(self.resource.get("Source"))
         if source.get("Kind") == "artifact":
             return "the artifact of the job before it"
         if source.get("Kind") == "hub" and literal(source.get("Version")) is None:
             return f"the newest version of {text_of(source.get('ModelId'))}"
-        inputs = [source, *(self.resource.properties.get("Reads") or ())]
+        inputs = [source, *(self.resource.get("Reads") or ())]
         uris = [literal(item.get("S3Uri")) for item in inputs if "S3Uri" in item]
         if None in uris:
-            return "what is before it in the deployment"
+            return "resources that are created before it"
         return f"the files below {listed([uri for uri in uris if uri is not None]) or 'its source'}"
 
     def makes_same(self, other: ArtifactJob | None) -> bool:
@@ -99,6 +137,14 @@ class ArtifactJob:
             return self.artifact_key == other.artifact_key
         names = ("RecipeKey", "Source", "Reads", "ArtifactKey")
         return all(self.resource.get(name) == other.resource.get(name) for name in names)
+
+    def is_like(self, past: PastJob) -> bool:
+        """Whether a completed job did the same, on the same instance type, with any version of the same model."""
+        described = as_object(self.resource.get("Description"))
+        model = text_of(described.get("Model", "")).partition(" ")[0]
+        techniques = tuple(text_of(technique) for technique in described.get("Techniques") or ())
+        kind = (model, techniques, steps_of(self.request), instance_type_of(self.request))
+        return kind == (past.model_id, past.techniques, past.steps, past.instance_type)
 
 
 def recipes_of(resource: Resource) -> list[str]:
@@ -135,14 +181,10 @@ def report_job(
     assert job is not None  # noqa: S101 - one of the two is set
     store = evidence.stores.get(job.resource.logical_id)
     if after is None:
-        outcome, sentence = "removed", f"{_artifact(job)} is not used any more; it stays in its store."
-    elif not is_requested:
-        outcome, sentence = _unrequested(job, store)
-    elif job.is_reference:
-        outcome, sentence = _referred(before, job, store)
+        outcome, sentence = "removed", f"{capitalized(job.artifact_name)} is not used any more; it stays in its store."
     else:
-        outcome, sentence = _requested(before, job, store)
-        if before is not None and not job.makes_same(before):
+        outcome, sentence = _outcome(after, store, is_same=after.makes_same(before), is_requested=is_requested)
+        if before is not None and not (after.is_reference or after.makes_same(before)):
             sentence = f"Another one than before ({before.artifact_name}). {sentence}"
     report = JobReport(
         logical_id=job.resource.logical_id,
@@ -158,95 +200,74 @@ def report_job(
     return _with_estimate(report, job, evidence.prices, store) if may_run else report
 
 
-def _unrequested(job: ArtifactJob, store: StoreContents | None) -> tuple[Outcome, str]:
-    """An artifact that nothing requests again, also where it is lost."""
-    if store is None or job.artifact_key is None:
-        return "stays", f"{_artifact(job)} stays as it is: no job runs."
-    stored = store.artifacts.get(job.artifact_key)
-    if stored is not None and stored.state == "ready":
-        return "stays", f"{_artifact(job)} stays as it is: no job runs."
-    state = f"{stored.state} ({stored.detail})" if stored is not None else "not there"
-    return (
-        "lost",
-        f"{_artifact(job)} is {state} in the store {store.bucket}, and no job runs, since its resource does not "
-        "change: new instances cannot load it. Any change of the resource, for instance of a tag, has it made anew.",
-    )
-
-
-def _requested(before: ArtifactJob | None, job: ArtifactJob, store: StoreContents | None) -> tuple[Outcome, str]:
+def _outcome(
+    job: ArtifactJob, store: StoreContents | None, *, is_same: bool, is_requested: bool
+) -> tuple[Outcome, str]:
     name, kind = job.artifact_name, "training job" if job.is_training else "job"
-    is_same = job.makes_same(before)
+    subject = capitalized(name)
+    stays: tuple[Outcome, str] = ("stays", f"{subject} stays as it is: no {kind} runs.")
     if store is None or job.artifact_key is None:
-        if is_same:
-            return "stays", f"{_artifact(job)} stays as it is: no {kind} runs."
-        if job.artifact_key is None:
-            return (
-                "decided_at_deployment",
+        if is_same or not is_requested:
+            return stays
+        if job.is_reference:
+            text = f"{subject} is referred to by its key: no job runs, and the deployment fails if the store lacks it."
+        elif job.artifact_key is None:
+            text = (
                 f"Decided at deployment: reused if the artifact is in the store, otherwise built by a new {kind}. The "
-                f"artifact's key follows from {job.key_inputs}.",
+                f"artifact's key follows from {job.key_inputs}."
             )
-        return (
-            "decided_at_deployment",
-            f"Decided at deployment: {name} is reused if it is in the store, otherwise built by a new {kind}.",
-        )
+        else:
+            text = f"Decided at deployment: {name} is reused if it is in the store, otherwise built by a new {kind}."
+        return "decided_at_deployment", text
     stored = store.artifacts.get(job.artifact_key)
-    if stored is None:
-        return "new_job", f"A new {kind} runs: {name} is not in the store {store.bucket}."
-    match stored.state:
-        case "ready" if is_same:
-            return "stays", f"{_artifact(job)} stays as it is, and is in the store: no {kind} runs."
-        case "ready":
-            since = f" since {stored.made_at[:16].replace('T', ' ')} UTC" if stored.made_at else ""
-            return "reuse", f"Reused: {name} is in the store{since}. No {kind} runs."
-        case "being made":
-            return (
-                "join_running_job",
-                f"Joined: {name} is being made ({stored.detail}); the deployment waits for that and starts no {kind} "
-                "of its own.",
-            )
-        case _:
-            return "new_job", f"A new {kind} runs: {name} is {stored.state} ({stored.detail})."
-
-
-def _referred(before: ArtifactJob | None, job: ArtifactJob, store: StoreContents | None) -> tuple[Outcome, str]:
-    name = _artifact(job)
-    if store is not None and job.artifact_key is not None:
-        stored = store.artifacts.get(job.artifact_key)
-        if stored is not None and stored.state == "ready":
-            return "reuse", f"{name} is referred to by its key, and is in the store: no job runs."
-        state = f"is {stored.state} ({stored.detail})" if stored is not None else f"is not in the store {store.bucket}"
-        return "missing", f"{name} is referred to by its key, and {state}: the deployment fails."
-    if job.makes_same(before):
-        return "stays", f"{name} stays as it is, referred to by its key: no job runs."
-    return (
-        "decided_at_deployment",
-        f"{name} is referred to by its key: no job runs, and the deployment fails where the store has it not.",
-    )
-
-
-def _artifact(job: ArtifactJob) -> str:
-    return job.artifact_name.capitalize()
+    state = f"{stored.state} ({stored.detail})" if stored is not None else f"not in the store {store.bucket}"
+    is_ready = stored is not None and stored.state == "ready"
+    if is_ready and (is_same or not is_requested) and not (is_requested and job.is_reference):
+        return stays
+    if not is_requested:
+        return (
+            "lost",
+            f"{subject} is {state}, and no job runs, since its resource does not change: new instances cannot load "
+            "it. Any change of the resource, for instance of a tag, has it made anew.",
+        )
+    if job.is_reference:
+        if is_ready:
+            return "reuse", f"{subject} is referred to by its key, and is in the store: no job runs."
+        return "missing", f"{subject} is referred to by its key, and is {state}: the deployment fails."
+    if stored is not None and is_ready:
+        since = f" since {stored.made_at[:16].replace('T', ' ')} UTC" if stored.made_at else ""
+        return "reuse", f"Reused: {name} is in the store{since}. No {kind} runs."
+    if stored is not None and stored.state == "being made":
+        return (
+            "join_running_job",
+            f"Joined: {name} is being made ({stored.detail}); the deployment waits for that and starts no {kind}.",
+        )
+    return "new_job", f"A new {kind} runs: {name} is {state}."
 
 
 def _with_estimate(report: JobReport, job: ArtifactJob, prices: Prices, store: StoreContents | None) -> JobReport:
     """Add how long the job takes, by the store's past jobs of the same kind, and what that costs."""
-    took = sorted(past.seconds for past in (store.past_jobs if store is not None else ()) if _is_alike(job, past))
+    took = sorted(past.seconds for past in (store.past_jobs if store is not None else ()) if job.is_like(past))
     price, basis = _price(job, prices)
 
     def cost(seconds: float) -> float | None:
         return round(seconds / 3600 * price, 2) if price is not None else None
 
-    limit = _limit(job, cost(job.max_seconds) if job.max_seconds is not None else None, basis)
+    max_cost = cost(job.max_seconds) if job.max_seconds is not None else None
+    sentence = "no time limit"
+    if job.max_seconds is not None:
+        sentence = f"at most {duration(job.max_seconds)}"
+        sentence += f" and {money(max_cost)}, by the {basis}" if max_cost is not None else ""
+        sentence += "; spot capacity costs less" if job.request.get("EnableManagedSpotTraining") is True else ""
+    costs = None
     if took:
         low, high = cost(took[0]), cost(took[-1])
         costs = (low, high) if low is not None and high is not None else None
         cost_text = f", for {between(*map(money, costs))}" if costs is not None else ""
         times = between(duration(took[0]), duration(took[-1]))
         jobs = f"{counted(len(took), 'job')} of the same kind"
-        sentence = f"About {times}{cost_text}, as {jobs} took{f'; {limit}' if limit else ''}."
-    else:
-        costs = None
-        sentence = f"{limit[:1].upper()}{limit[1:]}." if limit else "It has no time limit."
+        sentence = f"about {times}{cost_text}, as {jobs} took; {sentence}"
+    sentence = f"{capitalized(sentence)}."
     if price is None and prices.source and report.instance_type is not None:
         sentence += f" There is no price of {report.instance_type}."
     return report.model_copy(
@@ -254,28 +275,12 @@ def _with_estimate(report: JobReport, job: ArtifactJob, prices: Prices, store: S
             "estimated_seconds": (took[0], took[-1]) if took else None,
             "estimated_cost": costs,
             "estimate_based_on": len(took),
-            "max_cost": cost(job.max_seconds) if job.max_seconds is not None else None,
+            "max_cost": max_cost,
             "price_per_hour": price,
             "price_basis": basis,
             "sentences": (*report.sentences, sentence),
         }
     )
-
-
-def _limit(job: ArtifactJob, cost: float | None, basis: str) -> str:
-    """The longest that a job may run, and the most that it may cost."""
-    if job.max_seconds is None:
-        return ""
-    priced = f" and {money(cost)}, by the {basis}" if cost is not None else ""
-    spot = "; spot capacity costs less" if job.request.get("EnableManagedSpotTraining") is True else ""
-    return f"at most {duration(job.max_seconds)}{priced}{spot}"
-
-
-def _is_alike(job: ArtifactJob, past: PastJob) -> bool:
-    """Whether a completed job did the same, on the same instance type, with any version of the same model."""
-    model, techniques, _ = job.description
-    kind = (model.partition(" ")[0], techniques, steps_of(job.request), instance_type_of(job.request))
-    return kind == (past.model_id, past.techniques, past.steps, past.instance_type)
 
 
 def _price(job: ArtifactJob, prices: Prices) -> tuple[float | None, str]:

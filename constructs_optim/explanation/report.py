@@ -17,10 +17,7 @@ Action = Literal["create", "update", "replace", "may_replace", "remove", "keep",
 Outcome = Literal[
     "stays", "reuse", "join_running_job", "new_job", "decided_at_deployment", "missing", "lost", "removed"
 ]
-Strategy = Literal["rolling", "all_at_once", "canary", "linear"]
 PolicyKind = Literal["permissions", "trust policy", "resource policy", "managed policy", "permissions boundary"]
-Direction = Literal["added", "removed", "widened", "narrowed", "changed"]
-Topic = Literal["recipe", "artifact", "replacement", "update", "settings", "capacity", "cost", "permissions"]
 
 
 class _Model(BaseModel):
@@ -50,7 +47,7 @@ class JobReport(_Model):
         )
     )
     instance_type: str | None
-    max_seconds: int | None
+    max_seconds: int | None = Field(description="The longest that the job may run; null for a reference.")
     estimated_seconds: tuple[float, float] | None = Field(
         default=None, description="Shortest and longest of the jobs of the same kind; null where the store has none."
     )
@@ -62,34 +59,15 @@ class JobReport(_Model):
     sentences: tuple[str, ...]
 
 
-class ReplacementReport(_Model):
-    """A part of an endpoint that is replaced."""
+class ResourceReport(_Model):
+    """A resource that changes."""
 
+    name: str
     logical_id: str
     type: str
-    certain: bool
-    properties: tuple[str, ...]
-
-
-class UpdatePolicy(_Model):
-    """A deployment configuration of an endpoint or component.
-
-    ``all_at_once``, ``canary`` and ``linear`` are blue/green: a second fleet takes over.
-    """
-
-    strategy: Strategy
-    step: str = Field(default="", description="Size of a step or batch; empty where there is one step.")
-    bake_seconds: int = Field(default=0, description="How long each step is watched.")
-    termination_seconds: int = Field(default=0, description="How long the old fleet stays after the last step.")
-    alarms: tuple[str, ...] = Field(default=(), description="Names of the alarms that roll it back.")
-
-
-class UpdateReport(UpdatePolicy):
-    """How an endpoint or component is updated."""
-
-    of: str = Field(description="The component; empty for the endpoint itself.")
-    happens: bool = Field(description="Whether this deployment updates it.")
-    certain: bool = Field(default=False, description="Whether it does for sure, whatever is known only at deployment.")
+    action: Action
+    certain: bool = Field(description="Whether it changes for sure, whatever is known only at deployment.")
+    properties: tuple[str, ...] = Field(description="Those that change; of a replaced resource, those that replace it.")
 
 
 class Capacity(_Model):
@@ -108,13 +86,7 @@ class MonthlyCost(_Model):
     least: float | None
     most: float | None
     unpriced: tuple[str, ...] = ()
-
-
-class Sentence(_Model):
-    """A sentence for people, and its topic."""
-
-    topic: Topic
-    text: str
+    source: str = Field(default="", description="Where the prices are from.")
 
 
 class EndpointReport(_Model):
@@ -127,13 +99,12 @@ class EndpointReport(_Model):
     is_interrupted: bool = Field(description="Whether requests to it, or a component of it, fail for a while.")
     recipes: tuple[RecipeChange, ...]
     jobs: tuple[JobReport, ...]
-    replaced: tuple[ReplacementReport, ...]
-    updates: tuple[UpdateReport, ...]
+    resources: tuple[ResourceReport, ...] = Field(description="Its parts that change.")
+    updates: tuple[str, ...] = Field(description="How the endpoint and its components are updated, where they are.")
     capacity: tuple[Capacity, ...]
     capacity_before: tuple[Capacity, ...]
     monthly_cost: MonthlyCost | None
     monthly_cost_before: MonthlyCost | None
-    sentences: tuple[Sentence, ...] = ()
 
     @property
     def has_news(self) -> bool:
@@ -143,46 +114,15 @@ class EndpointReport(_Model):
         )
 
 
-class Statement(_Model):
-    """A statement of a policy, its values as sorted text."""
-
-    sid: str = ""
-    effect: str
-    actions: tuple[str, ...]
-    resources: tuple[str, ...] = ()
-    principals: tuple[str, ...] = ()
-    conditions: tuple[str, ...] = ()
-
-
 class PermissionChange(_Model):
-    """A statement that changes; ``widened`` allows more than before, or denies less."""
+    """What a role, user, group or resource policy gains and loses."""
 
     owner: str
     owner_id: str = Field(description="The owner's logical id, or its name where it is not of the template.")
     kind: PolicyKind
-    direction: Direction
-    grants_more: bool
-    before: Statement | None
-    after: Statement | None
-
-    @property
-    def statement(self) -> Statement:
-        """The statement after the change, or before where it is removed."""
-        statement = self.after or self.before
-        assert statement is not None  # noqa: S101 - one of the two is set
-        return statement
-
-
-class ResourceReport(_Model):
-    """A resource beside the endpoints."""
-
-    name: str
-    logical_id: str
-    type: str
-    action: Action
-    certain: bool
-    properties: tuple[str, ...]
-    sentence: str
+    gained: tuple[str, ...] = Field(description="For instance: Allow s3:GetObject on arn:aws:s3:::store/*")
+    lost: tuple[str, ...]
+    grants_more: bool = Field(description="Whether more is allowed than before, or less denied.")
 
 
 class StackReport(_Model):
@@ -190,13 +130,12 @@ class StackReport(_Model):
 
     name: str
     region: str | None
-    change: Change
+    change: Change = Field(description="A change of outputs alone counts.")
     refusals: tuple[str, ...] = Field(description="What AWS refuses of this change, and what works instead.")
     endpoints: tuple[EndpointReport, ...]
     artifacts: tuple[JobReport, ...] = Field(description="Of jobs and references that no endpoint of the stack serves.")
     permissions: tuple[PermissionChange, ...]
-    resources: tuple[ResourceReport, ...]
-    outputs: tuple[str, ...] = Field(description="The names of the stack's outputs that are added, removed or changed.")
+    resources: tuple[ResourceReport, ...] = Field(description="The other resources that change.")
 
 
 class Report(_Model):
@@ -221,7 +160,7 @@ class Report(_Model):
 
     @property
     def permissions(self) -> list[PermissionChange]:
-        """The changed statements of all stacks."""
+        """What gains or loses permissions, in all stacks."""
         return [change for stack in self.stacks for change in stack.permissions]
 
     @property

@@ -90,7 +90,7 @@ def signal(handle: str, *, failure: str | None = None, data: str = "") -> None:
     except urllib.error.HTTPError as error:
         if error.code not in (403, 404):
             raise
-        log("nobody waits for this signal any more", status=error.code)
+        log("wait condition is gone", status=error.code)
 
 
 def _encoded(value: object) -> bytes:

@@ -37,7 +37,7 @@ def handle(
         delete: for Delete.
     """
     physical_id = event.get("PhysicalResourceId") or not_created(event["RequestId"])
-    log("received", request=event["RequestType"], stack=event["StackId"], resource=event["LogicalResourceId"])
+    log("received", request_type=event["RequestType"], stack_id=event["StackId"], logical_id=event["LogicalResourceId"])
     try:
         if event["RequestType"] == "Delete":
             delete(event)

@@ -26,15 +26,6 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Mapping[str, object])
 Handler = Callable[[E, "LambdaContext"], T]
 
-# What call sites name in one word, under the name by which lines are found.
-_FIELDS = {
-    "artifact": "artifact_key",
-    "job": "job_name",
-    "model": "model_name",
-    "request": "request_type",
-    "resource": "logical_id",
-    "stack": "stack_id",
-}
 # Once a line has named these, the rest of the invocation's lines do.
 _KEPT = frozenset({"artifact_key", "job_name", "model_name"})
 _OF_EVENT = {
@@ -57,14 +48,11 @@ _metrics = Metrics(namespace=os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or "
 
 
 class HandlerFailed(Exception):
-    """Stands for an exception that a handler did not expect and that carried a secret."""
+    """Replaces an unexpected exception that carries a secret."""
 
 
 class Counted(Enum):
-    """Events with a metric: the message of the log line, the metric, and whether it is a failure.
-
-    docs/observability.md explains each.
-    """
+    """Events with a metric (docs/observability.md): the log line's message, the metric, and whether it is a failure."""
 
     artifact_reused = "reused", "ArtifactReused"
     job_created = "created", "JobStarted"
@@ -85,18 +73,15 @@ class Counted(Enum):
 def log(event: str | Counted, **fields: object) -> None:
     """Write a line; a counted event adds to its metric, and is an ERROR if it is a failure.
 
-    Args:
-        event: what happened, in a few words that never change: queries go by them.
-        fields: details. ``artifact``, ``job`` and ``model`` stay on the invocation's later lines.
+    Queries go by ``event``: its words never change. The fields of ``_KEPT`` stay on the invocation's later lines.
     """
-    named = {_FIELDS.get(name, name): value for name, value in fields.items()}
-    _logger.append_keys(**{name: value for name, value in named.items() if name in _KEPT})
-    is_counted = isinstance(event, Counted)
-    write = _logger.error if is_counted and event.is_failure else _logger.info
-    details = {name: value for name, value in named.items() if name not in _KEPT}
+    _logger.append_keys(**{name: value for name, value in fields.items() if name in _KEPT})
+    details = {name: value for name, value in fields.items() if name not in _KEPT}
     # 3: the line of the caller, not this one.
-    write(event.message if is_counted else event, stacklevel=3, extra=details)
-    if is_counted:
+    if isinstance(event, str):
+        _logger.info(event, stacklevel=3, extra=details)
+    else:
+        (_logger.error if event.is_failure else _logger.info)(event.message, stacklevel=3, extra=details)
         count(event.metric)
 
 
@@ -126,33 +111,24 @@ def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
     @functools.wraps(handler)
     def invoked(event: E, context: LambdaContext) -> T:
         _redactor.learn(event)
-        if not hasattr(context, "aws_request_id"):
+        is_lambda = hasattr(context, "aws_request_id")
+        if not is_lambda:
             _logger.clear_state()
-        called = in_lambda if hasattr(context, "aws_request_id") else identified
         try:
-            return called(event, context)
+            return (in_lambda if is_lambda else identified)(event, context)
         except Exception as error:
-            failed = _reported(error)
+            text = "".join(traceback.format_exception(error))
+            log(Counted.crashed, exception_name=type(error).__name__, reason=str(error), traceback=text)
+            if redacted(text) == text:
+                raise
+            failed = HandlerFailed(f"{type(error).__name__}: {redacted(str(error))}")
         finally:
-            _publish()
+            # Powertools warns of an invocation that counted nothing, as most polls do.
+            if _metrics.provider.metric_set:
+                _metrics.flush_metrics()
         raise failed
 
     return invoked
-
-
-def _reported(error: Exception) -> Exception:
-    """Log what nobody expected; the exception to raise, which is ``error`` itself where it carries no secret."""
-    text = "".join(traceback.format_exception(error))
-    log(Counted.crashed, exception_name=type(error).__name__, reason=str(error), traceback=text)
-    if redacted(text) == text:
-        return error
-    return HandlerFailed(f"{type(error).__name__}: {redacted(str(error))}")
-
-
-def _publish() -> None:
-    # Powertools warns of an invocation that counted nothing, which most looks at a job do not.
-    if _metrics.provider.metric_set:
-        _metrics.flush_metrics()
 
 
 def _traced(handler: Handler[E, T]) -> Handler[E, T]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from types import SimpleNamespace
 from typing import Any
 
 from aws_lambda_powertools.tracing import Tracer
@@ -13,18 +14,8 @@ from aws_xray_sdk.core.emitters.udp_emitter import UDPEmitter
 from .redaction import Redactor
 
 
-class _RedactedEntity:
-    """A segment that serializes without secrets: the SDK adds exceptions to it with their whole text."""
-
-    def __init__(self, entity: Any, redactor: Redactor) -> None:
-        self._entity, self._redactor = entity, redactor
-
-    def serialize(self) -> str:
-        return json.dumps(self._redactor.value(json.loads(self._entity.serialize())))
-
-
 class RedactingEmitter(UDPEmitter):
-    """Sends segments to the X-Ray daemon of the function, without secrets."""
+    """Sends segments to the X-Ray daemon without secrets: the SDK adds exceptions to them with their whole text."""
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
@@ -32,13 +23,14 @@ class RedactingEmitter(UDPEmitter):
 
     def send_entity(self, entity: Any) -> None:
         """Send one."""
-        stand_in: Any = _RedactedEntity(entity, self._redactor)
-        super().send_entity(stand_in)
+        text = json.dumps(self._redactor.value(json.loads(entity.serialize())))
+        redacted: Any = SimpleNamespace(serialize=lambda: text)
+        super().send_entity(redacted)
 
 
 @functools.cache
 def tracer(redactor: Redactor) -> Tracer:
     """The tracer of this process, with boto3's calls patched in. Calls to pre-signed URLs are not traced."""
-    made = Tracer(patch_modules=["botocore"])
+    created = Tracer(patch_modules=["botocore"])
     xray_recorder.emitter = RedactingEmitter(redactor)
-    return made
+    return created

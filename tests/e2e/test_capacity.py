@@ -89,12 +89,16 @@ def declare(scope: Stack) -> None:
 
 
 @pytest.fixture(scope="module")
-def deployed(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> TemplateStack:
+def deployed(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemplateStack]:
+    """The stack: its component starts with the initial copies, and can be deleted however it was scaled."""
     output = tmp_path_factory.mktemp("assembly")
     stack = TemplateStack(cloud, "Scaled", synthesized(declare, output))
     upload_assets(cloud, output)
     assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
-    return stack
+    assert described(stack)["RuntimeConfig"]["DesiredCopyCount"] == 1
+    yield stack
+    described(stack)
+    assert stack.delete() == "DELETE_COMPLETE", stack.reasons
 
 
 def described(stack: TemplateStack) -> dict[str, Any]:
@@ -123,10 +127,6 @@ def with_memory(stack: TemplateStack, mebibytes: int) -> TemplateStack:
             if isinstance(holder, dict) and "Specification" in holder:
                 holder["Specification"]["ComputeResourceRequirements"]["MinMemoryRequiredInMb"] = mebibytes
     return TemplateStack(stack.cloud, stack.name, template)
-
-
-def test_a_new_component_starts_with_the_initial_copies(deployed: TemplateStack) -> None:
-    assert described(deployed)["RuntimeConfig"]["DesiredCopyCount"] == 1
 
 
 @pytest.mark.parametrize(("copies", "memory"), [(3, 2048), (0, 3072)])
@@ -200,8 +200,3 @@ def test_the_look_up_does_all_that_it_may_and_nothing_more(deployed: TemplateSta
     # Functions of the local cloud write no logs to CloudWatch and send no traces.
     unseen = {action for action in may if action.startswith(("logs:", "xray:"))}
     assert {each["action"] for each in decisions} - {"sts:AssumeRole"} == may - unseen
-
-
-def test_what_scales_can_be_deleted(deployed: TemplateStack) -> None:
-    described(deployed)
-    assert deployed.delete() == "DELETE_COMPLETE", deployed.reasons

@@ -11,11 +11,10 @@ from constructs_optim_local.cloud import LocalCloud
 from ..support.deployments import job_names, wait_for_job
 from .stack import DeployedStack
 
-pytestmark = pytest.mark.e2e
-
 MakeStack = Callable[..., DeployedStack]
 
 
+@pytest.mark.smoke
 def test_a_failed_job_rolls_the_stack_back_with_the_services_reason(a_stack: MakeStack, cloud: LocalCloud) -> None:
     reason = "ClientError: the weights have a shape that AWQ cannot group"
     cloud.inject("job_fails", reason=reason)

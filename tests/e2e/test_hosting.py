@@ -29,6 +29,14 @@ def cloud() -> Iterator[LocalCloud]:
         yield running
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_refused(cloud: LocalCloud) -> Iterator[None]:
+    """After the last test: no role was without a permission."""
+    yield
+    decisions = [each for each in cloud.authorizations() if part_of(each["role"]) is not None]
+    assert [each for each in decisions if each["decision"] != "Allow"] == []
+
+
 @pytest.fixture(autouse=True)
 def no_faults(cloud: LocalCloud) -> Iterator[None]:
     yield
@@ -40,60 +48,49 @@ def component_of(stack: TemplateStack, part: str) -> dict[str, Any]:
     return stack.cloud.client("sagemaker").describe_inference_component(InferenceComponentName=name)
 
 
-class TestUpdates:
-    @pytest.fixture(scope="class")
-    def stack(self, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> TemplateStack:
-        stack = made(cloud, tmp_path_factory.mktemp("before"), "Updates", updated(128))
-        assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
-        return stack
+def test_an_update_is_rolled_back_by_an_alarm_and_goes_through_without_one(cloud: LocalCloud, tmp_path: Path) -> None:
+    stack = made(cloud, tmp_path / "before", "Updates", updated(128))
+    assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
+    before = endpoint_of(stack)
+    cloud.client("sagemaker").update_endpoint_weights_and_capacities(
+        EndpointName=before["EndpointName"],
+        DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 3}],
+    )
+    until(lambda: endpoint_of(stack)["EndpointStatus"], lambda status: status == "InService")
+    an_alarm_during_the_update_rolls_it_back(stack, made(cloud, tmp_path / "failing", "Updates", updated(64)))
+    assert ("Execution", "cloudwatch:DescribeAlarms") in {
+        (part_of(each["role"]), each["action"]) for each in cloud.authorizations()
+    }
 
-    def test_an_alarm_during_an_update_brings_the_endpoint_back_and_fails_the_deployment(
-        self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
-    ) -> None:
-        before = endpoint_of(stack)
-        sagemaker, cloudwatch = cloud.client("sagemaker"), cloud.client("cloudwatch")
-        sagemaker.update_endpoint_weights_and_capacities(
-            EndpointName=before["EndpointName"],
-            DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 3}],
-        )
-        until(lambda: endpoint_of(stack)["EndpointStatus"], lambda status: status == "InService")
-        changed = made(cloud, tmp_path, "Updates", updated(64))
-        changed.start()
-        until(lambda: endpoint_of(stack)["EndpointStatus"], lambda status: status == "Updating", 60)
-        alarm = physical(stack, "AWS::CloudWatch::Alarm", "ErrorRate")
-        cloudwatch.set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="the new model answers with 500")
-        assert changed.settled() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
-        assert "went into ALARM" in changed.reasons
-        assert alarm in changed.reasons
-        after = endpoint_of(stack)
-        assert after["EndpointStatus"] == "InService"
-        assert after["EndpointConfigName"] == before["EndpointConfigName"]
-        assert after["ProductionVariants"][0]["CurrentInstanceCount"] == 3
-        sagemaker.describe_model(ModelName=physical(stack, "AWS::SageMaker::Model").rpartition("/")[2])
-        cloudwatch.set_alarm_state(AlarmName=alarm, StateValue="OK", StateReason="all is well")
+    calls_before = len(cloud.calls())
+    changed = made(cloud, tmp_path / "succeeding", "Updates", updated(64))
+    assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
+    after = endpoint_of(stack)
+    assert after["EndpointConfigName"] != before["EndpointConfigName"]
+    assert after["ProductionVariants"][0]["DesiredInstanceCount"] == 3, "what scaling has set is kept"
+    steps = [call["operation"] for call in cloud.calls()[calls_before:] if call["outcome"] == "OK"]
+    models = [step for step in steps if step in ("CreateModel", "UpdateEndpoint", "DeleteModel")]
+    assert models == ["CreateModel", "UpdateEndpoint", "DeleteModel"], "the endpoint has a model at every moment"
+    assert stack.delete() == "DELETE_COMPLETE", stack.reasons
 
-    def test_an_update_without_alarms_moves_the_endpoint_and_keeps_what_scaling_has_set(
-        self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
-    ) -> None:
-        before = endpoint_of(stack)
-        changed = made(cloud, tmp_path, "Updates", updated(64))
-        assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
-        after = endpoint_of(stack)
-        assert after["EndpointConfigName"] != before["EndpointConfigName"]
-        assert after["ProductionVariants"][0]["DesiredInstanceCount"] == 3
 
-    def test_the_endpoint_has_a_model_at_every_moment_of_its_update(
-        self, stack: TemplateStack, cloud: LocalCloud
-    ) -> None:
-        calls = [
-            (call["operation"], call["request"])
-            for call in cloud.calls()
-            if call["operation"] in ("CreateModel", "UpdateEndpoint", "DeleteModel") and call["outcome"] == "OK"
-        ]
-        order = [operation for operation, _ in calls]
-        last_update = max(place for place, operation in enumerate(order) if operation == "UpdateEndpoint")
-        assert "DeleteModel" in order[last_update:]
-        assert "DeleteModel" not in order[order.index("CreateModel") : order.index("UpdateEndpoint")]
+def an_alarm_during_the_update_rolls_it_back(stack: TemplateStack, changed: TemplateStack) -> None:
+    before = endpoint_of(stack)
+    cloudwatch = stack.cloud.client("cloudwatch")
+    changed.start()
+    until(lambda: endpoint_of(stack)["EndpointStatus"], lambda status: status == "Updating", 60)
+    alarm = physical(stack, "AWS::CloudWatch::Alarm", "ErrorRate")
+    cloudwatch.set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="the new model answers with 500")
+    assert changed.settled() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
+    assert "went into ALARM" in changed.reasons
+    assert alarm in changed.reasons
+    after = endpoint_of(stack)
+    assert after["EndpointStatus"] == "InService"
+    assert after["EndpointConfigName"] == before["EndpointConfigName"]
+    assert after["ProductionVariants"][0]["CurrentInstanceCount"] == 3
+    model = physical(stack, "AWS::SageMaker::Model").rpartition("/")[2]
+    stack.cloud.client("sagemaker").describe_model(ModelName=model)
+    cloudwatch.set_alarm_state(AlarmName=alarm, StateValue="OK", StateReason="all is well")
 
 
 def test_a_pool_without_capacity_gives_way_to_the_next_which_serves_the_model_made_for_it(
@@ -108,27 +105,29 @@ def test_a_pool_without_capacity_gives_way_to_the_next_which_serves_the_model_ma
     assert stack.delete() == "DELETE_COMPLETE", stack.reasons
 
 
-def test_nothing_was_refused_and_the_alarms_were_watched_under_the_execution_role(cloud: LocalCloud) -> None:
-    asked = [each for each in cloud.authorizations() if part_of(each["role"]) is not None]
-    assert [each for each in asked if each["decision"] != "Allow"] == []
-    assert ("Execution", "cloudwatch:DescribeAlarms") in {(part_of(each["role"]), each["action"]) for each in asked}
-
-
 class TestComponents:
     @pytest.fixture(scope="class")
-    def stack(self, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> TemplateStack:
+    def stack(self, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemplateStack]:
+        """An endpoint with components; deleting it leaves nothing behind."""
         stack = made(cloud, tmp_path_factory.mktemp("components"), "Components", components(128))
         assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
-        return stack
+        yield stack
+        assert stack.delete() == "DELETE_COMPLETE", stack.reasons
+        client = cloud.client("sagemaker")
+        assert client.list_inference_components(NameContains="components-shared")["InferenceComponents"] == []
+        assert client.list_endpoints(NameContains="components-shared")["Endpoints"] == []
 
     def test_two_models_and_an_adapter_share_the_instances(self, stack: TemplateStack, cloud: LocalCloud) -> None:
-        listed = cloud.client("sagemaker").list_inference_components()["InferenceComponents"]
+        client = cloud.client("sagemaker")
+        listed = until(
+            lambda: client.list_inference_components()["InferenceComponents"],
+            lambda components: {each["InferenceComponentStatus"] for each in components} == {"InService"},
+        )
         assert {each["InferenceComponentName"].rpartition("-")[0] for each in listed} == {
             "components-shared-chat-component",
             "components-shared-chat-component-sql",
             "components-shared-small-component",
         }
-        assert {each["InferenceComponentStatus"] for each in listed} == {"InService"}
         (variant,) = endpoint_of(stack)["ProductionVariants"]
         assert variant["CurrentInstanceCount"] == 1
 
@@ -164,11 +163,3 @@ class TestComponents:
             ],
         )
         until(lambda: component_of(stack, "Small")["RuntimeConfig"]["DesiredCopyCount"], lambda copies: copies == 1)
-
-    def test_deleting_the_stack_leaves_no_component_and_no_endpoint(
-        self, stack: TemplateStack, cloud: LocalCloud
-    ) -> None:
-        assert stack.delete() == "DELETE_COMPLETE", stack.reasons
-        client = cloud.client("sagemaker")
-        assert client.list_inference_components(NameContains="components-shared")["InferenceComponents"] == []
-        assert client.list_endpoints(NameContains="components-shared")["Endpoints"] == []

@@ -33,7 +33,7 @@ def cloud() -> Iterator[LocalCloud]:
         client = running.client("s3")
         for bucket in (ASSETS, MODELS, STORE):
             client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-        for model in ("llama", "mistral", "gemma", "qwen"):
+        for model in ("llama", "mistral", "gemma", "phi", "qwen"):
             client.put_object(Bucket=MODELS, Key=f"{model}/model.safetensors", Body=b"weights")
         client.put_object(Bucket=MODELS, Key="prompts.jsonl", Body=b'{"text": "A question?"}')
         yield running
@@ -157,21 +157,24 @@ class TestAnswered:
         assert again.delete() == "DELETE_COMPLETE", again.reasons
         assert result_of(stack)["recommendations"], "the result outlives whoever asked second"
 
-    def test_other_files_are_another_question_for_who_asks_next_and_change_nothing_for_who_was_told(
-        self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
-    ) -> None:
-        before, first = jobs(cloud), result_of(stack)
-        cloud.client("s3").put_object(Bucket=MODELS, Key="llama/model.safetensors", Body=b"better weights")
-        retagged = made(cloud, tmp_path / "retagged", "Answered", recommended("llama", team="search"))
-        assert retagged.deploy() == "UPDATE_COMPLETE", retagged.reasons
-        assert jobs(cloud) == before
-        assert result_of(stack) == first
-        another = made(cloud, tmp_path / "another", "Another", recommended("llama"))
-        assert another.deploy() == "CREATE_COMPLETE", another.reasons
-        assert len(jobs(cloud)) == len(before) + 1
-        assert result_of(another)["asked"]["fingerprint"] != first["asked"]["fingerprint"]
-        for each in (another, stack):
-            assert each.delete() == "DELETE_COMPLETE", each.reasons
+
+def test_changed_model_files_need_a_job_for_a_new_stack_and_leave_a_deployed_one_alone(
+    cloud: LocalCloud, tmp_path: Path
+) -> None:
+    stack = made(cloud, tmp_path / "first", "Unchanged", recommended("phi", team="chat"))
+    assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
+    before, first = jobs(cloud), result_of(stack)
+    cloud.client("s3").put_object(Bucket=MODELS, Key="phi/model.safetensors", Body=b"better weights")
+    retagged = made(cloud, tmp_path / "retagged", "Unchanged", recommended("phi", team="search"))
+    assert retagged.deploy() == "UPDATE_COMPLETE", retagged.reasons
+    assert jobs(cloud) == before
+    assert result_of(stack) == first
+    another = made(cloud, tmp_path / "another", "Another", recommended("phi"))
+    assert another.deploy() == "CREATE_COMPLETE", another.reasons
+    assert len(jobs(cloud)) == len(before) + 1
+    assert result_of(another)["asked"]["fingerprint"] != first["asked"]["fingerprint"]
+    for each in (another, stack):
+        assert each.delete() == "DELETE_COMPLETE", each.reasons
 
 
 def test_a_job_that_fails_rolls_the_stack_back_with_the_services_own_reason(cloud: LocalCloud, tmp_path: Path) -> None:

@@ -5,36 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
 from ..support.shared_stores import manifest_of
 from .stack import DeployedStack
 
-pytestmark = pytest.mark.e2e
-
-Stacks = tuple[DeployedStack, DeployedStack]
 BUCKET = f"optimized-artifacts-{ACCOUNT}-us-west-2"
-
-
-@pytest.fixture(scope="module")
-def stacks(cloud: LocalCloud, output: Path) -> Stacks:
-    """Training, deployed while its job runs and runs; and Serving, not deployed yet."""
-    training, serving = (
-        DeployedStack(
-            cloud,
-            output,
-            name,
-            bucket=BUCKET,
-            example="eagle_in_two_stacks.py",
-            context={"maker": ACCOUNT, "consumer": ACCOUNT},
-        )
-        for name in ("Training", "Serving")
-    )
-    cloud.inject("job_never_finishes")
-    training.deploy()
-    return training, serving
 
 
 def references(stack: DeployedStack) -> set[str]:
@@ -48,12 +24,9 @@ def references(stack: DeployedStack) -> set[str]:
     return found
 
 
-def test_an_endpoint_for_heads_that_are_not_there_yet_fails_with_the_job_to_watch(
-    stacks: Stacks, cloud: LocalCloud
-) -> None:
-    training, serving = stacks
+def the_endpoint_fails_while_the_job_runs(training: DeployedStack, serving: DeployedStack) -> None:
     name, key = training.outputs["JobName"], training.outputs["ArtifactKey"]
-    assert (training.status, key) == ("CREATE_COMPLETE", training.artifact_key), "no stack waits for the job"
+    assert key == training.artifact_key
     output = serving.deploy(fails=True)
     assert serving.status == "ROLLBACK_COMPLETE"
     assert f"the artifact {key} is not in the store {BUCKET}" in serving.reasons
@@ -62,9 +35,7 @@ def test_an_endpoint_for_heads_that_are_not_there_yet_fails_with_the_job_to_watc
     assert references(serving) == set(), "nothing holds on to what is not there"
 
 
-def test_when_the_job_has_ended_the_endpoint_serves_its_heads(stacks: Stacks, cloud: LocalCloud) -> None:
-    training, serving = stacks
-    jobs = [job["name"] for job in cloud.jobs()]
+def the_endpoint_serves_the_artifact(training: DeployedStack, serving: DeployedStack) -> None:
     manifest = manifest_of(training, training.artifact_key)
     serving.deploy()
     assert serving.endpoint["EndpointStatus"] == "InService"
@@ -74,19 +45,32 @@ def test_when_the_job_has_ended_the_endpoint_serves_its_heads(stacks: Stacks, cl
     assert channel["S3DataSource"]["S3Uri"] == f"{manifest['model_data_uri']}draft/"
     assert container["ModelDataSource"]["S3DataSource"]["S3Uri"].startswith("s3://jumpstart-cache-prod-us-west-2/")
     assert references(serving) == {training.artifact_key}
+
+
+def test_an_endpoint_serves_the_artifact_of_another_stacks_job(cloud: LocalCloud, output: Path) -> None:
+    training, serving = (
+        DeployedStack(
+            cloud,
+            output,
+            name,
+            bucket=BUCKET,
+            example="eagle_in_two_stacks.py",
+            context={"maker": ACCOUNT, "consumer": ACCOUNT},
+        )
+        for name in ("Training", "Serving")
+    )
+    cloud.inject("job_never_finishes")
+    training.deploy()
+    assert training.status == "CREATE_COMPLETE", "no stack waits for the job"
+    the_endpoint_fails_while_the_job_runs(training, serving)
+    cloud.clear_faults()
+    jobs = [job["name"] for job in cloud.jobs()]
+    the_endpoint_serves_the_artifact(training, serving)
     assert [job["name"] for job in cloud.jobs()] == jobs, "no job of its own"
-
-
-def test_deploying_it_again_changes_nothing(stacks: Stacks) -> None:
-    _, serving = stacks
     assert "no changes" in serving.deploy()
-
-
-def test_destroying_the_endpoint_takes_its_reference_back_and_leaves_the_artifact(stacks: Stacks) -> None:
-    training, serving = stacks
-    key = training.artifact_key
     serving.destroy()
     assert references(serving) == set()
+    key = training.artifact_key
     assert training.manifest(key)["artifact_key"] == key
     training.destroy()
     assert training.manifest(key)["artifact_key"] == key, "the store outlives its stack"

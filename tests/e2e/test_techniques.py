@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -29,10 +29,20 @@ ENDPOINTS: dict[str, tuple[str, str, list[str]]] = {
 
 
 @pytest.fixture(scope="module")
-def deployed(a_stack: MakeStack) -> DeployedStack:
+def deployed(a_stack: MakeStack) -> Iterator[DeployedStack]:
+    """All endpoints in one stack; destroying it leaves no model behind."""
     stack = a_stack("Techniques", endpoints=ENDPOINTS)
     stack.deploy()
-    return stack
+    models = set(stack.resources["Custom::OptimizedModel"])
+    assert models <= model_names(stack)
+    yield stack
+    stack.destroy()
+    assert not models & model_names(stack)
+
+
+def model_names(stack: DeployedStack) -> set[str]:
+    pages = stack.client("sagemaker").get_paginator("list_models").paginate()
+    return {model["ModelName"] for page in pages for model in page["Models"]}
 
 
 def container(stack: DeployedStack, name: str) -> dict[str, Any]:
@@ -129,17 +139,3 @@ def test_a_failing_second_job_rolls_back_and_keeps_the_first_ones_artifact(
     bucket, _, prefix = artifact.removeprefix("s3://").partition("/")
     assert chain.client("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)["KeyCount"] > 0
     assert first.artifact_key
-
-
-def test_destroying_them_leaves_no_model_behind(deployed: DeployedStack) -> None:
-    sagemaker = deployed.client("sagemaker")
-    made = set(deployed.resources["Custom::OptimizedModel"])
-    names = {
-        model["ModelName"] for page in sagemaker.get_paginator("list_models").paginate() for model in page["Models"]
-    }
-    assert made <= names
-    deployed.destroy()
-    names = {
-        model["ModelName"] for page in sagemaker.get_paginator("list_models").paginate() for model in page["Models"]
-    }
-    assert not made & names

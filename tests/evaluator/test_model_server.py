@@ -16,9 +16,13 @@ from .model_server import ENVIRONMENT, FaultyProxy, make_model, model_server
 
 TOKENS = 12
 
-pytestmark = pytest.mark.skipif(
-    not (ENVIRONMENT / "bin" / "transformers").exists(), reason="`make models` sets the model server's environment up"
-)
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.skipif(
+        not (ENVIRONMENT / "bin" / "transformers").exists(),
+        reason="`make models` sets the model server's environment up",
+    ),
+]
 
 
 @pytest.fixture(scope="module")

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.explanation.evidence import (
+from constructs_optim.explanation.jobs import (
+    ArtifactJob,
     PastJob,
     Prices,
     StackEvidence,
     StoreContents,
     StoredArtifact,
+    report_job,
 )
-from constructs_optim.explanation.jobs import ArtifactJob, report_job
 from constructs_optim.explanation.report import JobReport, Outcome
-from constructs_optim.recipe.keys import artifact_key
 from constructs_optim.templates.template import Resource
 
 from .templates import KEY, OTHER_KEY, job, resource
@@ -53,7 +53,7 @@ def looked(after: ArtifactJob, evidence: StackEvidence, before: ArtifactJob | No
             "reuse",
             "Reused: artifact aaaaaaaaaaaa is in the store since 2026-11-20 10:12 UTC. No job runs.",
         ),
-        ("being made", "join_running_job", "the deployment waits for that and starts no job of its own"),
+        ("being made", "join_running_job", "the deployment waits for that and starts no job."),
         ("failed", "new_job", "A new job runs: artifact aaaaaaaaaaaa is failed (so it is)."),
         ("damaged", "new_job", "A new job runs: artifact aaaaaaaaaaaa is damaged"),
         ("half-made", "new_job", "A new job runs"),
@@ -87,10 +87,10 @@ def test_what_nobody_asks_for_anew_runs_no_job_whatever_the_store_has() -> None:
     assert (there.outcome, there.sentences[0]) == ("stays", "Artifact aaaaaaaaaaaa stays as it is: no job runs.")
     gone = report_job(facts(), facts(), with_store(None), is_requested=False)
     assert gone.outcome == "lost"
-    assert "is not there in the store ml-artifacts, and no job runs" in gone.sentences[0]
+    assert "is not in the store ml-artifacts, and no job runs" in gone.sentences[0]
     lost = report_job(reference(), reference(), with_store("damaged"), is_requested=False)
     assert lost.outcome == "lost"
-    assert "is damaged (so it is) in the store ml-artifacts" in lost.sentences[0]
+    assert "is damaged (so it is), and no job runs" in lost.sentences[0]
 
 
 def test_another_artifact_names_the_one_before() -> None:
@@ -116,7 +116,7 @@ def test_a_key_that_the_files_decide_is_not_made_up() -> None:
     [
         ({"Source": {"Kind": "hub", "ModelId": "llama"}}, "the newest version of llama."),
         ({"Source": {"Kind": "artifact", "S3Uri": {"Ref": "Other"}}}, "the artifact of the job before it."),
-        ({"Source": {"Kind": "s3", "S3Uri": {"Ref": "Other"}}}, "what is before it in the deployment."),
+        ({"Source": {"Kind": "s3", "S3Uri": {"Ref": "Other"}}}, "resources that are created before it."),
         (
             {
                 "Source": {"Kind": "hub", "ModelId": "llama", "Version": "1"},
@@ -130,15 +130,6 @@ def test_what_the_key_follows_from_is_named(properties: dict[str, Any], said: st
     found = looked(facts(None, **properties), StackEvidence())
     assert found.outcome == "decided_at_deployment"
     assert f"follows from {said}" in found.sentences[0]
-
-
-def test_a_template_without_metadata_has_its_key_and_recipe_all_the_same() -> None:
-    source = {"Kind": "hub", "HubName": "SageMakerPublicHub", "ModelId": "llama", "Version": "1.0.0"}
-    declared = job(RecipeKey="r", Source=source)["Job"]
-    del declared["Metadata"]
-    found = ArtifactJob(Resource("Job", declared))
-    assert found.artifact_key == artifact_key("r", "hub:SageMakerPublicHub/llama@1.0.0")
-    assert found.recipe == "llama 1.0.0: AWQ INT4, ml.g5.12xlarge"
 
 
 def test_jobs_of_the_same_kind_say_how_long_it_takes_and_what_it_costs() -> None:
@@ -191,7 +182,7 @@ def test_a_training_job_is_priced_as_one_by_all_its_instances() -> None:
         (with_store("ready"), "reuse", "is in the store: no job runs"),
         (with_store("failed"), "missing", "is failed (so it is): the deployment fails"),
         (with_store(None), "missing", "is not in the store ml-artifacts: the deployment fails"),
-        (StackEvidence(), "decided_at_deployment", "fails where the store has it not"),
+        (StackEvidence(), "decided_at_deployment", "fails if the store lacks it"),
     ],
 )
 def test_what_is_referred_to_by_its_key_must_be_there(evidence: StackEvidence, outcome: Outcome, said: str) -> None:

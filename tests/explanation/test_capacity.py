@@ -10,22 +10,18 @@ from constructs_optim.explanation.endpoints import (
     Endpoint,
     capacities,
     describe_capacity,
-    describe_policy,
-    describe_rollback,
-    endpoints_in,
+    describe_update,
     monthly_cost,
-    update_policy,
 )
 from constructs_optim.explanation.formatting import duration, money
-from constructs_optim.explanation.report import Capacity, Strategy
-from constructs_optim.templates.template import Resource, Template
+from constructs_optim.explanation.report import Capacity
 
 from .templates import chat, resource, scaled, serving, template
 
 
 def endpoint(**resources: Any) -> Endpoint:
-    (found,) = endpoints_in(template(**resources))
-    return found
+    made = template(**resources)
+    return Endpoint(made, made.resources["Endpoint"])
 
 
 def variant(**properties: Any) -> Endpoint:
@@ -111,17 +107,15 @@ ALARMS = {"Alarms": [{"AlarmName": {"Ref": "Errors"}}, {"AlarmName": "latency"}]
 
 
 @pytest.mark.parametrize(
-    ("config", "strategy", "words"),
+    ("config", "text"),
     [
         (
             {"RollingUpdatePolicy": {"MaximumBatchSize": CAPACITY, "WaitIntervalInSeconds": 600}},
-            "rolling",
-            "a rolling update in batches of 25 %, each watched for 10 min",
+            "rolling, 25 % at a time, 10 min between steps",
         ),
         (
             {"RollingUpdatePolicy": {"MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}},
-            "rolling",
-            "a rolling update in batches of 1 instance",
+            "rolling, 1 instance at a time",
         ),
         (
             {
@@ -130,9 +124,7 @@ ALARMS = {"Alarms": [{"AlarmName": {"Ref": "Errors"}}, {"AlarmName": "latency"}]
                     "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0},
                 }
             },
-            "all_at_once",
-            "blue/green, all at once: a second fleet of the same size takes all traffic; the old fleet stays for 10 "
-            "min after that",
+            "blue/green, a second fleet takes over at once; the old fleet stays for 10 min after that",
         ),
         (
             {
@@ -144,8 +136,7 @@ ALARMS = {"Alarms": [{"AlarmName": {"Ref": "Errors"}}, {"AlarmName": "latency"}]
                     }
                 }
             },
-            "canary",
-            "blue/green, canary: a second fleet takes 50 % first, is watched for 90 s, and then the rest",
+            "blue/green, a second fleet takes 50 % first, 90 s between steps",
         ),
         (
             {
@@ -157,31 +148,16 @@ ALARMS = {"Alarms": [{"AlarmName": {"Ref": "Errors"}}, {"AlarmName": "latency"}]
                     }
                 }
             },
-            "linear",
-            "blue/green, linear: a second fleet takes the traffic in steps of 25 %, each watched for 1 h",
+            "blue/green, a second fleet takes over in steps of 25 %, 1 h between steps",
         ),
-        (
-            None,
-            "all_at_once",
-            "blue/green, all at once: a second fleet of the same size takes all traffic",
-        ),
+        (None, "blue/green, a second fleet takes over at once"),
     ],
 )
-def test_the_way_an_endpoint_moves_is_told_in_words(
-    config: dict[str, Any] | None, strategy: Strategy, words: str
-) -> None:
-    given = {"DeploymentConfig": {**config, "AutoRollbackConfiguration": ALARMS}} if config is not None else {}
-    made = Template(
-        {
-            "Resources": {
-                "Errors": resource("AWS::CloudWatch::Alarm", AlarmName="chat-errors"),
-                "Endpoint": resource("AWS::SageMaker::Endpoint", **given),
-            }
-        }
+def test_the_update_policy_is_described(config: dict[str, Any] | None, text: str) -> None:
+    policy = {"DeploymentConfig": {**config, "AutoRollbackConfiguration": ALARMS}} if config is not None else {}
+    made = template(
+        Errors=resource("AWS::CloudWatch::Alarm", AlarmName="chat-errors"),
+        Endpoint=resource("AWS::SageMaker::Endpoint", **policy),
     )
-    found = update_policy(made, Resource("Endpoint", made.content["Resources"]["Endpoint"]))
-    assert (found.strategy, describe_policy(found)) == (strategy, words)
-    if config is not None:
-        assert describe_rollback(found) == "Any of the alarms chat-errors or latency rolls it back."
-    else:
-        assert describe_rollback(found) == "No alarm rolls it back."
+    rollback = "rolled back by chat-errors or latency" if config is not None else "no alarm rolls it back"
+    assert describe_update(made, made.resources["Endpoint"]) == f"{text}; {rollback}"

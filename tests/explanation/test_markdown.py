@@ -1,42 +1,26 @@
-"""Whatever a branch writes into its templates, the explanation of it has the same headings, tables and lists."""
+"""Whatever a branch writes into its templates, its explanation is one heading, one sentence and one code block."""
 
 from __future__ import annotations
 
 import re
 import types
 import typing
-from collections import Counter
 from typing import Any, Literal
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from pydantic import BaseModel
 
-from constructs_optim.explanation.rendering.markdown import markdown
 from constructs_optim.explanation.report import Report
+from constructs_optim.explanation.text import markdown
 
-# GitHub renders CommonMark with tables, struck-out text, and links where a URL, a person or an issue is named.
 _RENDERER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-_OURS = {"<br>", "<code>", "</code>", "<details><summary>", "</summary>", "</details>"}
-_LINKED = re.compile(r"@\w|#\d|\bgh-\d|https?:|ftp:|mailto:|www\.", re.IGNORECASE)
-
 _PIECES = st.sampled_from(
     [
         *"`\\|<>[]()!*_~#$&@-+=:.^'\"\n\r\t 1a",
-        *("``", "```", "\\`", "\\|", "\r\n", "\n\n", "\u2028", "\x00", "&#96;", "&lt;", "\ud83d"),
-        *("# x", "\n## Approved", "\n- x", "\n1. x", "\n> x", "\n---", "\n    x", "~~~", "| a | b |\n| - | - |"),
-        *(
-            "![x](https://evil/q)",
-            "[x](https://evil)",
-            "[x]: https://evil",
-            "<img src=https://evil/q>",
-            "<!-- x",
-            "-->",
-        ),
-        *("@team", "#1", "team/chat#1", "GH-1", "https://evil", "www.evil.com", "someone@evil.com", "</details>"),
-        *("<https://evil>", "<br>", "</code>", "`code`", "`a|b`", "<script>", "[^1]", "[ ] x", "$x$"),
+        *("``", "```", "````", "~~~", "\r\n", "\n\n", "\u2028", "\u0085", "\x00", "\x0b", "\ud83d", "\u202e"),
+        *("# x", "\n## Approved", "\n```\n@team", "-->", "<img src=https://evil/q>", "@team", "#1", "https://evil"),
     ]
 )
 _texts = st.lists(_PIECES, min_size=1, max_size=12).map("".join) | st.text(min_size=1, max_size=60)
@@ -57,45 +41,29 @@ def filled(annotation: Any, text: str) -> Any:
     return text if annotation is str else annotation(1)
 
 
-def spans(tokens: list[Token]) -> list[Token]:
-    return [span for token in tokens for span in token.children or ()]
-
-
-def shape(text: str) -> Counter[str]:
-    """How many there are of each kind of block, in the Markdown of a report whose texts are all ``text``."""
-    tokens = _RENDERER.parse(markdown(filled(Report, text)))
-    for span in spans(tokens):
-        assert span.type in {"text", "code_inline", "html_inline", "softbreak", "strong_open", "strong_close"}, span
-        assert span.type != "html_inline" or span.content in _OURS, span
-    return Counter(token.type for token in tokens)
-
-
 @settings(deadline=None, max_examples=300, derandomize=True)
 @given(text=_texts)
-@example(text='``"`` a ` <img src=https://evil/q> [Approved by security](https://evil) ```')
-@example(text="x\r## Approved")
-@example(text="x\n<script>alert(1)</script>")
-@example(text="a`www.evil.com`b`` ` @team`@team")
-@example(text="a\\|b\\\\|c`\\|`")
-def test_no_text_adds_a_heading_a_cell_an_image_or_a_link(text: str) -> None:
-    assert shape(text) == shape("x")
-
-
-@settings(deadline=None, max_examples=300, derandomize=True)
-@given(text=_texts)
-def test_text_is_shown_as_it_was_written_and_links_to_nobody(text: str) -> None:
-    report = Report(against=text, stacks=(), notes=())
-    _heading, *paragraphs = spans(_RENDERER.parse(markdown(report)))
-    in_html, shown, linkable = False, "", ""
-    for span in paragraphs:
-        if span.type == "html_inline":
-            in_html = span.content == "<code>"
-            continue
-        shown += span.content
-        linkable += " " if in_html or span.type == "code_inline" else span.content
-    assert not _LINKED.search(linkable)
-    # Controls, directions and halves of characters are the only ones that are not shown; backticks may make code.
-    invisible = re.compile(
-        r"[\s`\N{REPLACEMENT CHARACTER}\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-    )
-    assert invisible.sub("", shown) == invisible.sub("", f"Compared with {text}.Nothing changes.")
+@example(text="x\r```\r## Approved")
+@example(text="``` @team ````")
+def test_no_text_leaves_the_code_block(text: str) -> None:
+    comment = markdown(filled(Report, text))
+    tokens = _RENDERER.parse(comment)
+    assert [token.type for token in tokens] == [
+        "html_block",
+        "heading_open",
+        "inline",
+        "heading_close",
+        "blockquote_open",
+        "paragraph_open",
+        "inline",
+        "paragraph_close",
+        "blockquote_close",
+        "paragraph_open",
+        "inline",
+        "paragraph_close",
+        "fence",
+    ]
+    (_, refused, conclusion) = (token.content for token in tokens if token.type == "inline")
+    assert refused == "[!CAUTION]\nAWS refuses this deployment."
+    assert conclusion == "**AWS refuses this deployment for 4 reasons: see the top.**"
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", comment)

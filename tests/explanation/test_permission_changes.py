@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.explanation.permissions import covers, permission_changes
-from constructs_optim.explanation.report import Direction, PermissionChange, Statement
+from constructs_optim.explanation.permissions import Permission, permission_changes
+from constructs_optim.explanation.report import PermissionChange
 from constructs_optim.templates.template import Template
 
 from .templates import attribute, resource, role, template
@@ -21,56 +21,65 @@ def changes(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[P
     return permission_changes(template(Role=role(*before)), template(Role=role(*after)))
 
 
-def test_a_statement_is_added_and_removed() -> None:
-    (added,) = changes([], [READ])
-    assert (added.owner, added.direction, added.grants_more) == ("Role", "added", True)
-    assert added.statement.actions == ("s3:GetObject",)
-    (removed,) = changes([READ], [])
-    assert (removed.direction, removed.grants_more) == ("removed", False)
+def test_a_permission_is_gained_and_lost() -> None:
+    line = "Allow s3:GetObject on arn:aws:s3:::store/artifacts/*"
+    (gained,) = changes([], [READ])
+    assert (gained.owner, gained.gained, gained.lost, gained.grants_more) == ("Role", (line,), (), True)
+    (lost,) = changes([READ], [])
+    assert (lost.gained, lost.lost, lost.grants_more) == ((), (line,), False)
 
 
 @pytest.mark.parametrize(
-    ("changed", "direction"),
+    ("changed", "grants_more"),
     [
-        ({"Action": ["s3:GetObject", "s3:PutObject"]}, "widened"),
-        ({"Action": "s3:*"}, "widened"),
-        ({"Action": "S3:getobject"}, None),
-        ({"Resource": "*"}, "widened"),
-        ({"Resource": ["arn:aws:s3:::store/artifacts/*", "arn:aws:s3:::other/*"]}, "widened"),
-        ({"Resource": "arn:aws:s3:::store/artifacts/one"}, "narrowed"),
-        ({"Condition": {"Bool": {"aws:SecureTransport": "true"}}}, "narrowed"),
-        ({"Resource": "arn:aws:s3:::other/*"}, "changed"),
-        ({"Action": ["s3:PutObject"], "Resource": "*"}, "changed"),
-        ({"Sid": "Renamed"}, None),
+        ({"Action": ["s3:GetObject", "s3:PutObject"]}, True),
+        ({"Action": "s3:*"}, True),
+        ({"Action": "S3:getobject"}, False),
+        ({"Resource": "*"}, True),
+        ({"Resource": ["arn:aws:s3:::store/artifacts/*", "arn:aws:s3:::other/*"]}, True),
+        ({"Resource": "arn:aws:s3:::store/artifacts/one"}, False),
+        ({"Condition": {"Bool": {"aws:SecureTransport": "true"}}}, False),
+        ({"Resource": "arn:aws:s3:::other/*"}, True),
+        ({"Action": ["s3:PutObject"], "Resource": "*"}, True),
     ],
 )
-def test_a_statement_is_widened_narrowed_or_changed(changed: dict[str, Any], direction: Direction | None) -> None:
-    found = changes([READ], [{**READ, **changed}])
-    if direction is None:
-        # IAM's actions have no case; CloudFormation updates the role all the same.
-        assert all(change.direction == "changed" for change in found)
-        return
-    (change,) = found
-    assert change.direction is direction
-    assert change.grants_more == (direction != "narrowed")
+def test_only_what_nothing_allowed_before_is_more(changed: dict[str, Any], grants_more: bool) -> None:
+    (change,) = changes([READ], [{**READ, **changed}])
+    assert change.grants_more == grants_more
+
+
+def test_another_name_of_a_statement_is_no_change() -> None:
+    assert changes([READ], [{**READ, "Sid": "Renamed"}]) == []
+
+
+def test_statements_are_compared_together() -> None:
+    both = {**READ, "Action": ["s3:GetObject", "s3:ListBucket"]}
+    assert changes([both], [READ, {**READ, "Action": "s3:ListBucket"}]) == []
+
+
+def test_an_exception_that_goes_allows_more() -> None:
+    def all_but(*actions: str) -> dict[str, Any]:
+        return {"Effect": "Allow", "NotAction": [*actions], "Resource": "*"}
+
+    (change,) = changes([all_but("iam:*", "s3:*")], [all_but("iam:*")])
+    assert (change.gained, change.grants_more) == (("Allow all but iam:* on *",), True)
 
 
 def test_a_denial_that_covers_less_lets_somebody_do_more() -> None:
     deny = {"Effect": "Deny", "Action": "s3:*", "Resource": "*"}
     (change,) = changes([deny], [{**deny, "Resource": "arn:aws:s3:::store/*"}])
-    assert (change.direction, change.grants_more) == ("widened", True)
+    assert change.grants_more
     (change,) = changes([deny], [])
-    assert (change.direction, change.grants_more) == ("removed", True)
+    assert (change.lost, change.grants_more) == (("Deny s3:* on *",), True)
     (change,) = changes([], [deny])
     assert not change.grants_more
 
 
-def test_a_lost_condition_widens() -> None:
+def test_a_lost_condition_allows_more() -> None:
     held = {**READ, "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}}
     (change,) = changes([held], [READ])
-    assert change.direction == "widened"
-    assert change.before is not None
-    assert change.before.conditions == ("aws:SourceAccount StringEquals ${AWS::AccountId}",)
+    assert change.grants_more
+    assert change.lost[0].endswith(" if aws:SourceAccount StringEquals ${AWS::AccountId}")
 
 
 def test_who_may_assume_a_role_is_told_apart_from_what_it_may_do() -> None:
@@ -79,8 +88,8 @@ def test_who_may_assume_a_role_is_told_apart_from_what_it_may_do() -> None:
         "Service": ["sagemaker.amazonaws.com", "lambda.amazonaws.com"]
     }
     (change,) = permission_changes(template(Role=role()), template(Role=trusted))
-    assert (change.kind, change.direction) == ("trust policy", "widened")
-    assert change.statement.principals == ("lambda.amazonaws.com", "sagemaker.amazonaws.com")
+    assert (change.kind, change.grants_more) == ("trust policy", True)
+    assert change.gained == ("Allow sts:AssumeRole to lambda.amazonaws.com",)
 
 
 def test_a_policy_counts_for_the_role_it_is_attached_to() -> None:
@@ -104,7 +113,8 @@ def test_managed_policies_and_boundaries_are_permissions_as_well() -> None:
     }
     found = permission_changes(template(Role=role()), template(Role=more))
     assert {change.kind for change in found} == {"managed policy", "permissions boundary"}
-    assert "AdministratorAccess" in found[0].statement.actions[0]
+    assert [change.grants_more for change in found] == [True, False]
+    assert "AdministratorAccess" in found[0].gained[0]
 
 
 @pytest.mark.parametrize(
@@ -130,25 +140,18 @@ def test_the_policies_of_resources_are_told_of(type_name: str, properties: dict[
     assert (change.kind, change.owner) == ("resource policy", owner)
 
 
-texts = st.sampled_from(["s3:GetObject", "s3:PutObject", "s3:*", "*", "kms:Decrypt", "s3:Get?bject"])
-statements = st.builds(
-    Statement,
-    sid=st.just(""),
+permissions = st.builds(
+    Permission,
     effect=st.just("Allow"),
-    actions=st.lists(texts, min_size=1, max_size=3, unique=True).map(lambda some: tuple(sorted(some))),
-    resources=st.lists(st.sampled_from(["a/*", "a/b", "*", "c"]), min_size=1, max_size=2, unique=True).map(tuple),
+    action=st.sampled_from(["s3:GetObject", "s3:PutObject", "s3:*", "*", "kms:Decrypt", "s3:Get?bject"]),
+    resource=st.sampled_from(["a/*", "a/b", "*", "c"]),
 )
 
 
-@given(statements)
-def test_a_statement_covers_itself_and_everything_with_a_part_of_it_left_out(statement: Statement) -> None:
-    assert covers(statement, statement)
-    for left in statement.actions[1:]:
-        fewer = tuple(action for action in statement.actions if action != left)
-        assert covers(statement, statement.model_copy(update={"actions": fewer}))
-
-
-@given(statements, statements, statements)
-def test_what_covers_what_covers_another_covers_that_as_well(one: Statement, two: Statement, three: Statement) -> None:
-    if covers(one, two) and covers(two, three):
-        assert covers(one, three)
+@given(permissions, permissions, permissions)
+def test_what_covers_what_covers_another_covers_that_as_well(
+    one: Permission, two: Permission, three: Permission
+) -> None:
+    assert one.covers(one)
+    if one.covers(two) and two.covers(three):
+        assert one.covers(three)

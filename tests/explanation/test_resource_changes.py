@@ -116,7 +116,6 @@ def test_a_replaced_model_replaces_its_configuration_and_updates_the_endpoint() 
         "Handle1": "remove",
         "Ready1": "remove",
     }
-    assert found["Config"].causes == ("Model",)
     assert found["Endpoint"].properties == ("EndpointConfigName",)
     assert found["Endpoint"].is_certain
 
@@ -184,13 +183,6 @@ def test_what_cloudformation_gives_back_has_question_marks_for_what_is_not_ascii
     after = template(Queue=resource("AWS::SQS::Queue", Tags=[{"Key": "team", "Value": "café"}]))
     assert compare(before, after, deployed=True) == {}
     assert list(compare(before, after)) == ["Queue"]
-
-
-def test_a_type_that_no_schema_is_known_of_is_said_to_be_unknown() -> None:
-    found = compare(
-        template(It=resource("Third::Party::Thing", A=1)), template(It=resource("Third::Party::Thing", A=2))
-    )
-    assert not found["It"].is_known
 
 
 values = st.recursive(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from constructs_optim.explanation.rendering.markdown import MARKER
+from constructs_optim.explanation.text import MARKER
 
 from .templates import chat, stack, written
 

@@ -97,12 +97,12 @@ def _of_gone(world: World, stack: Stack, claims: dict[str, Claim]) -> Iterator[s
 def _claims(world: World) -> Iterator[Claim]:
     for name in world.s3.objects:
         if name.endswith("/claim.json"):
-            yield Claim.from_record(_read(world, name))
+            yield Claim.model_validate(_read(world, name))
 
 
 def _record(world: World, stack: Stack) -> OwnerRecord | None:
     name = stack.owner.record_name
-    return OwnerRecord.from_record(_read(world, name)) if name in world.s3.objects else None
+    return OwnerRecord.model_validate(_read(world, name)) if name in world.s3.objects else None
 
 
 def _read(world: World, name: str) -> dict[str, Any]:

@@ -105,6 +105,7 @@ UNMENDED = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fault", UNMENDED)
 def test_a_fault_that_was_mended_would_be_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     unmended = UNMENDED[fault]

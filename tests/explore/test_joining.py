@@ -71,7 +71,7 @@ def test_a_hundred_stacks_join_one_claim_at_once() -> None:
             scheduler.spawn(owner.stack_id, ACCOUNTS[0], lambda owner=owner: store.join(KEY, owner) and None)
         scheduler.run_all()
         took = scheduler.now - scheduler.began
-    claim = Claim.from_record(json.loads(world.s3.objects[f"artifacts/{KEY}/claim.json"].body))
+    claim = Claim.model_validate(json.loads(world.s3.objects[f"artifacts/{KEY}/claim.json"].body))
     assert (claim.attempt, claim.owners) == (1, tuple(sorted(owners)))
     assert max(writes.values()) < 30, "the last of its tries fails the deployment"
     assert took < LONGEST_SECONDS

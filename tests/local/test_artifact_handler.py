@@ -344,7 +344,7 @@ def test_a_repeated_create_is_one_reference(answers: Answers, artifact: Artifact
         artifact_handler.handler(once, LambdaContext())
     first, second = answers.received
     assert first == second
-    assert artifact.references == {artifact.key: Reference(once["RequestId"], APPLIED)}
+    assert artifact.references == {artifact.key: Reference(request=once["RequestId"], state=APPLIED)}
 
 
 def test_a_create_that_failed_once_may_be_repeated_when_the_artifact_is_there(
@@ -380,7 +380,7 @@ def test_a_request_that_is_superseded_while_it_looks_leaves_its_reference_to_the
     monkeypatch.setattr(ArtifactStore, "manifest", while_another_begins)
     artifact_handler.handler(event(answers, "Create", artifact.key), LambdaContext())
     assert not answers.received
-    assert artifact.references == {artifact.key: Reference("later", APPLIED)}
+    assert artifact.references == {artifact.key: Reference(request="later", state=APPLIED)}
 
 
 def test_another_key_is_a_replacement_and_the_old_reference_goes_with_the_old_resource(
@@ -472,7 +472,7 @@ def test_a_create_that_dies_is_made_up_for_by_its_repetition_and_its_deletion(
         artifact_handler.handler(create, LambdaContext())
     if repeated:
         artifact_handler.handler(create, LambdaContext())
-        assert artifact.references == {artifact.key: Reference(create["RequestId"], APPLIED)}
+        assert artifact.references == {artifact.key: Reference(request=create["RequestId"], state=APPLIED)}
     assert send(answers, "Delete", artifact.key, "Chat-Artifact-MADEUP")["Status"] == "SUCCESS"
     assert not artifact.references
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -53,12 +54,24 @@ RESOURCES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def stack(cloud: LocalCloud) -> Any:
-    """A stack with an endpoint, of which a component becomes part."""
+def stack(cloud: LocalCloud) -> Iterator[Stack]:
+    """A stack with an endpoint and a component."""
     made = Stack(cloud, "Capacity")
     assert made.deploy(RESOURCES) == "CREATE_COMPLETE"
+    assert made.deploy({**RESOURCES, "Component": COMPONENT}) == "UPDATE_COMPLETE"
     yield made
     made.delete()
+
+
+def set_copies(stack: Stack, sagemaker: Any, copies: int) -> None:
+    name = stack.physical_id("Component").rpartition("/")[2]
+    sagemaker.update_inference_component_runtime_config(
+        InferenceComponentName=name, DesiredRuntimeConfig={"CopyCount": copies}
+    )
+    until(
+        lambda: sagemaker.describe_inference_component(InferenceComponentName=name)["InferenceComponentStatus"],
+        lambda status: status == "InService",
+    )
 
 
 def send(stack: Stack, answers: Answers, kind: str, **changed: Any) -> dict[str, Any]:
@@ -81,18 +94,14 @@ def send(stack: Stack, answers: Answers, kind: str, **changed: Any) -> dict[str,
 
 
 def test_a_component_that_is_not_there_yet_gets_the_initial_copies(stack: Stack, answers: Answers) -> None:
-    answer = send(stack, answers, "Create")
+    answer = send(stack, answers, "Create", ComponentLogicalId="NotYet")
     assert (answer["Status"], answer["Data"]) == ("SUCCESS", {"CopyCount": "2"}), answer
 
 
 def test_a_component_keeps_the_copies_that_scaling_has_set_whatever_the_request_is(
     stack: Stack, answers: Answers, sagemaker: Any
 ) -> None:
-    assert stack.deploy({**RESOURCES, "Component": COMPONENT}) == "UPDATE_COMPLETE"
-    name = stack.physical_id("Component").rpartition("/")[2]
-    sagemaker.update_inference_component_runtime_config(
-        InferenceComponentName=name, DesiredRuntimeConfig={"CopyCount": 3}
-    )
+    set_copies(stack, sagemaker, 3)
     first, second = send(stack, answers, "Create"), send(stack, answers, "Update")
     assert first["Data"] == second["Data"] == {"CopyCount": "3"}
     assert first["PhysicalResourceId"] == second["PhysicalResourceId"]
@@ -109,27 +118,21 @@ def test_a_look_up_that_fails_fails_the_deployment_and_is_no_reason_to_set_copie
 
 
 def test_a_component_that_was_stopped_stays_so(stack: Stack, answers: Answers, sagemaker: Any) -> None:
-    name = stack.physical_id("Component").rpartition("/")[2]
-    until(
-        lambda: sagemaker.describe_inference_component(InferenceComponentName=name)["InferenceComponentStatus"],
-        lambda status: status == "InService",
-    )
-    sagemaker.update_inference_component_runtime_config(
-        InferenceComponentName=name, DesiredRuntimeConfig={"CopyCount": 0}
-    )
+    set_copies(stack, sagemaker, 0)
     assert send(stack, answers, "Update")["Data"] == {"CopyCount": "0"}
 
 
 def test_a_component_that_somebody_has_deleted_gets_the_initial_copies(
     stack: Stack, answers: Answers, sagemaker: Any
 ) -> None:
-    name = stack.physical_id("Component").rpartition("/")[2]
-    until(
-        lambda: sagemaker.describe_inference_component(InferenceComponentName=name)["InferenceComponentStatus"],
-        lambda status: status == "InService",
-    )
+    deleted = {**COMPONENT, "Properties": {**COMPONENT["Properties"], "RuntimeConfig": {"CopyCount": 0}}}
+    assert stack.deploy({**RESOURCES, "Component": COMPONENT, "Deleted": deleted}) == "UPDATE_COMPLETE"
+    name = stack.physical_id("Deleted").rpartition("/")[2]
     sagemaker.delete_inference_component(InferenceComponentName=name)
-    until(lambda: send(stack, answers, "Update")["Data"], lambda data: data == {"CopyCount": "2"})
+    until(
+        lambda: send(stack, answers, "Update", ComponentLogicalId="Deleted")["Data"],
+        lambda data: data == {"CopyCount": "2"},
+    )
 
 
 def test_a_deletion_needs_nothing(stack: Stack, answers: Answers, cloud: LocalCloud) -> None:

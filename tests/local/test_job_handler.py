@@ -20,7 +20,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.handler_clients import ACCOUNT, OTHER_ACCOUNT, Clients, Died, Requests
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import BUCKET, ROLE, Answers
+from ..support.local_cloud import BUCKET, ROLE, Answers, empty_bucket
 from ..support.waiting import until
 
 
@@ -43,6 +43,7 @@ def a_resource(
     # Whether a deletion waits is told by one test; the others make hundreds.
     monkeypatch.setattr(job_handler, "_STOPPING_SECONDS", 0.0)
     clients.arm({})
+    empty_bucket(cloud, "artifacts/", "owners/")
     cloud.inject("job_never_finishes")
     return lambda account=ACCOUNT: Requests(cloud, answers, machine, account)
 

@@ -150,7 +150,7 @@ def test_a_job_s_life_is_told_and_counted_without_its_secrets(
     assert said.line("reused")["artifact_key"] == key
     assert {"JobStarted", "JobCompleted", "JobSeconds", "ArtifactReused"} <= set(said.metrics())
     assert said.units()["JobSeconds"] == "Seconds"
-    assert {line["job_name"] for line in said.lines() if line["message"] == "looked"} == {job}
+    assert {line["job_name"] for line in said.lines() if line["message"] == "polled"} == {job}
     assert MARK not in said.text()
 
 

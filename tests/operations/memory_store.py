@@ -163,7 +163,8 @@ def fill(s3: MemoryS3, artifacts: int, unused: int, stacks: int) -> None:
             source={"identity": "hub:SageMakerPublicHub/llama@1"},
             description=_DESCRIPTION,
         )
-        record = OwnerRecord(owner, "request", keys={key: Reference("request", CONFIRMED)} if is_used else {})
+        references = {key: Reference(request="request", state=CONFIRMED)} if is_used else {}
+        record = OwnerRecord.of(owner, request="request", keys=references)
         prefix = f"artifacts/{key}/"
         names = [f"model-{place:05}-of-{FILES:05}.safetensors" for place in range(FILES)]
         for name in names:

@@ -273,7 +273,7 @@ def test_nothing_is_removed_while_a_reference_cannot_be_read(store: Store, recor
     assert store.records.manifest(KEY) is not None
 
 
-_NO_REFERENCES = OwnerRecord(Owner("arn:aws:cloudformation:us-west-2:444455556666:stack/A/1", "Job"))
+_NO_REFERENCES = OwnerRecord.of(Owner("arn:aws:cloudformation:us-west-2:444455556666:stack/A/1", "Job"))
 JUNK = {
     "no JSON": b"hello",
     "another form": b'{"x": 1}',
@@ -299,7 +299,7 @@ JUNK = {
         }.items()
     },
     "the name of another account": json.dumps(
-        OwnerRecord(owner("Chat"), "1", keys={OTHER: Reference("1")}).to_record()
+        OwnerRecord.of(owner("Chat"), request="1", keys={OTHER: Reference(request="1")}).to_record()
     ).encode(),
 }
 

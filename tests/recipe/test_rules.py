@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -22,9 +22,6 @@ from constructs_optim.recipe import (
     Violation,
 )
 from constructs_optim.recipe.rules import all_rules, check, warnings
-from constructs_optim.recipe.rules.registry import Subject
-from constructs_optim.recipe.settings import Settings
-from constructs_optim.recipe.techniques import Technique
 
 from .recipes import LLAMA_70B, recipe
 
@@ -390,8 +387,3 @@ def test_a_family_that_the_vendor_did_not_test_is_advised_against() -> None:
 def test_what_a_rule_cannot_look_at_is_left_to_the_rule_that_reports_it() -> None:
     found: list[Violation] = check(Recipe(model=object(), techniques=object(), instance_type=object(), region=object()))
     assert {violation.rule for violation in found} == {"OPT001", "OPT010", "OPT014", "OPT020"}
-
-
-def test_each_row_of_the_rules_has_a_function_or_is_kept_by_settings() -> None:
-    checked = {rule.id for subject in get_args(Subject) for rule in all_rules(subject)}
-    assert {rule.id for rule in all_rules()} - checked == {Settings.rule, Technique.rule}

@@ -92,8 +92,8 @@ def test_two_owners_that_see_an_attempt_fail_move_on_once(store: ArtifactStore) 
 
 
 def test_a_claim_survives_being_written_and_read(store: ArtifactStore) -> None:
-    claim = Claim(KEY, attempt=3, owners=(FIRST, SECOND), released=True, source={"identity": "s3:x"})
-    assert Claim.from_record(json.loads(json.dumps(claim.to_record()))) == claim
+    claim = Claim(artifact_key=KEY, attempt=3, owners=(FIRST, SECOND), released=True, source={"identity": "s3:x"})
+    assert Claim.model_validate(json.loads(json.dumps(claim.to_record()))) == claim
 
 
 def complete(store: ArtifactStore, s3: Any, attempt: int = 1) -> dict[str, Any]:

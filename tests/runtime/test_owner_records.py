@@ -78,22 +78,22 @@ def test_a_superseded_request_gets_no_further(records: OwnerRecords, step: str) 
 
 def test_a_reference_is_carried_out_when_its_request_was(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
-    assert records.refer(OWNER, "create", A).keys == {A: Reference("create", BEGUN)}
-    assert records.settle(OWNER, "create", A).keys == {A: Reference("create", APPLIED)}
+    assert records.refer(OWNER, "create", A).keys == {A: Reference(request="create", state=BEGUN)}
+    assert records.settle(OWNER, "create", A).keys == {A: Reference(request="create", state=APPLIED)}
 
 
 def test_a_reference_is_answered_when_cloudformation_sends_it_back(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     records.settle(OWNER, "create", A)
-    assert records.begin(OWNER, "update", physical_id=A).keys == {A: Reference("create", CONFIRMED)}
-    assert records.settle(OWNER, "update", A).keys == {A: Reference("update", CONFIRMED)}
+    assert records.begin(OWNER, "update", physical_id=A).keys == {A: Reference(request="create", state=CONFIRMED)}
+    assert records.settle(OWNER, "update", A).keys == {A: Reference(request="update", state=CONFIRMED)}
 
 
 def test_a_reference_that_stands_is_not_begun_again_by_being_renewed(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     records.settle(OWNER, "create", A)
     records.begin(OWNER, "update")
-    assert records.refer(OWNER, "update", A).keys == {A: Reference("create", APPLIED)}
+    assert records.refer(OWNER, "update", A).keys == {A: Reference(request="create", state=APPLIED)}
 
 
 def test_forgetting_one_reference_keeps_the_others(records: OwnerRecords) -> None:
@@ -108,7 +108,7 @@ def test_a_deletion_takes_out_only_what_it_has_given_up_itself(records: OwnerRec
     records.begin(OWNER, "create")
     records.settle(OWNER, "create", A)
     given_up = records.begin(OWNER, "delete", gives_up=lambda record: record.keys.keys())
-    assert given_up.keys == {A: Reference("delete", LEAVING)}
+    assert given_up.keys == {A: Reference(request="delete", state=LEAVING)}
     assert not given_up.wants(A)
     records.begin(OWNER, "update")
     assert records.refer(OWNER, "update", A).wants(A), "the update has come back to it"

@@ -39,8 +39,14 @@ _JSON = st.recursive(
 # Members that no release has: ours have no capital letters.
 _UNKNOWN = st.dictionaries(_WORDS.map(str.upper), _JSON, max_size=3)
 _OWNERS = st.builds(Owner, _WORDS, _WORDS)
+
+
+def with_unknown(model: Any) -> Any:
+    return lambda unknown, **members: model(**members, **unknown)
+
+
 _CLAIMS = st.builds(
-    Claim,
+    with_unknown(Claim),
     artifact_key=_WORDS,
     attempt=st.integers(1, 50),
     owners=st.lists(_OWNERS, unique=True, max_size=4).map(tuple),
@@ -54,19 +60,20 @@ _CLAIMS = st.builds(
     unknown=_UNKNOWN,
 )
 _REFERENCES = st.builds(
-    Reference,
-    _WORDS,
-    st.sampled_from((BEGUN, APPLIED, CONFIRMED, LEAVING)),
-    st.lists(_WORDS, max_size=2).map(tuple),
-    _UNKNOWN,
+    with_unknown(Reference),
+    request=_WORDS,
+    state=st.sampled_from((BEGUN, APPLIED, CONFIRMED, LEAVING)),
+    unknown=_UNKNOWN,
 )
 _RECORDS = st.builds(
-    OwnerRecord,
-    owner=_OWNERS,
+    with_unknown(OwnerRecord),
+    stack_id=_WORDS,
+    logical_id=_WORDS,
     request=_WORDS,
     issued=st.integers(0),
     superseded=st.lists(_WORDS).map(tuple),
     keys=st.dictionaries(_WORDS, _REFERENCES, max_size=4),
+    properties=st.dictionaries(_WORDS, st.lists(_WORDS, max_size=2).map(tuple), max_size=4),
     chosen=st.dictionaries(_WORDS, _WORDS, max_size=4),
     schema=st.integers(1, 3),
     unknown=_UNKNOWN,
@@ -82,12 +89,12 @@ def test_a_claim_is_read_as_it_was_written(claim: Claim, of_owners: dict[str, An
     record = through_json(claim.to_record())
     for owner in record["owners"]:
         owner |= of_owners
-    assert through_json(Claim.from_record(record).to_record()) == record
+    assert through_json(Claim.model_validate(record).to_record()) == record
 
 
 @given(record=_RECORDS)
 def test_an_owners_record_is_read_as_it_was_written(record: OwnerRecord) -> None:
-    assert OwnerRecord.from_record(through_json(record.to_record())) == record
+    assert OwnerRecord.model_validate(through_json(record.to_record())) == record
 
 
 def read(s3: Any, name: str) -> dict[str, Any]:
@@ -193,7 +200,7 @@ def test_a_record_of_the_first_release_is_read(s3: Any) -> None:
     }
     s3.put_object(Bucket=BUCKET, Key=OWNER.record_name, Body=json.dumps(first))
     records = OwnerRecords(s3, BUCKET)
-    assert records.get(OWNER).keys == {KEY: Reference("create", CONFIRMED)}
+    assert records.get(OWNER).keys == {KEY: Reference(request="create", state=CONFIRMED)}
     records.begin(OWNER, "update", physical_id=KEY, properties="digest")
     written = read(s3, OWNER.record_name)
     # The first release reads a reference's members into a class that has no others.

@@ -49,7 +49,9 @@ def test_who_a_url_is_for_is_not_kept(host: str, user: str, password: str) -> No
 
 
 @given(
-    secret=st.text(min_size=6, max_size=80).filter(lambda text: "*" not in text and not text.isdecimal()),
+    secret=st.text(st.characters(exclude_characters="*'\""), min_size=6, max_size=80).filter(
+        lambda text: not text.isdecimal()
+    ),
     before=_AROUND,
     after=_AROUND,
 )

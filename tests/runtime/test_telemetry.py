@@ -36,7 +36,7 @@ def test_the_tests_have_the_powertools_that_the_layer_has() -> None:
 
 
 def test_every_line_says_what_it_is_about(said: Said) -> None:
-    invoke(lambda: log("received", request="Create", status=1))
+    invoke(lambda: log("received", request_type="Create", status=1))
     line = said.line("received")
     assert line["level"] == "INFO"
     assert (line["stack_id"], line["logical_id"], line["request_id"]) == (STACK, "Llama70BJob", "request-1")
@@ -47,23 +47,23 @@ def test_every_line_says_what_it_is_about(said: Said) -> None:
 
 def test_what_a_line_has_named_stays_on_those_after_it(said: Said) -> None:
     def work() -> None:
-        log("created", job="optim-1", artifact=KEY)
-        log("looked", status="STARTING")
+        log("created", job_name="optim-1", artifact_key=KEY)
+        log("polled", status="STARTING")
 
     invoke(work)
-    line = said.line("looked")
+    line = said.line("polled")
     assert (line["artifact_key"], line["job_name"], line["status"]) == (KEY, "optim-1", "STARTING")
 
 
 def test_an_invocation_does_not_inherit_what_another_one_named(said: Said) -> None:
-    invoke(lambda: log("created", job="optim-1", artifact=KEY))
-    invoke(lambda: log("looked"), event={})
-    assert {"artifact_key", "job_name", "stack_id"}.isdisjoint(said.line("looked"))
+    invoke(lambda: log("created", job_name="optim-1", artifact_key=KEY))
+    invoke(lambda: log("polled"), event={})
+    assert {"artifact_key", "job_name", "stack_id"}.isdisjoint(said.line("polled"))
 
 
 def test_a_look_s_lines_name_the_artifact_of_its_input(said: Said) -> None:
-    invoke(lambda: log("looked"), event={"ArtifactKey": KEY, "Attempt": 1})
-    assert said.line("looked")["artifact_key"] == KEY
+    invoke(lambda: log("polled"), event={"ArtifactKey": KEY, "Attempt": 1})
+    assert said.line("polled")["artifact_key"] == KEY
 
 
 def test_a_handler_works_without_lambda_s_context(said: Said) -> None:
@@ -74,11 +74,11 @@ def test_a_handler_works_without_lambda_s_context(said: Said) -> None:
 @pytest.mark.parametrize(
     ("event", "fields", "metric"),
     [
-        (Counted.artifact_reused, {"artifact": KEY}, "ArtifactReused"),
-        (Counted.job_created, {"job": "optim-1", "artifact": KEY}, "JobStarted"),
-        (Counted.model_created, {"model": "optim-chat"}, "ModelCreated"),
-        (Counted.job_attached, {"job": "optim-1", "status": "INPROGRESS"}, "JobAttached"),
-        (Counted.job_released, {"artifact": KEY, "attempt": 1}, "JobStopped"),
+        (Counted.artifact_reused, {"artifact_key": KEY}, "ArtifactReused"),
+        (Counted.job_created, {"job_name": "optim-1", "artifact_key": KEY}, "JobStarted"),
+        (Counted.model_created, {"model_name": "optim-chat"}, "ModelCreated"),
+        (Counted.job_attached, {"job_name": "optim-1", "status": "INPROGRESS"}, "JobAttached"),
+        (Counted.job_released, {"artifact_key": KEY, "attempt": 1}, "JobStopped"),
         (Counted.job_completed, {"failure": ""}, "JobCompleted"),
         (Counted.job_failed, {"failure": "it failed"}, "JobFailed"),
         (Counted.deployment_failed, {"reason": "no such model"}, "DeploymentFailed"),
@@ -91,7 +91,7 @@ def test_what_is_said_is_counted(said: Said, event: Counted, fields: dict[str, A
 
 
 def test_a_look_that_finds_nothing_new_publishes_nothing(said: Said) -> None:
-    invoke(lambda: log("looked", job="optim-1", status="INPROGRESS"))
+    invoke(lambda: log("polled", job_name="optim-1", status="INPROGRESS"))
     assert said.metrics() == {}
     assert "No application metrics" not in said.text()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -31,6 +32,8 @@ class Requests:
     def __init__(self, cloud: LocalCloud, answers: Answers, machine: str, account: str = ACCOUNT) -> None:
         self.cloud, self.answers, self.machine = cloud, answers, machine
         self.number = next(numbers)
+        # Times of jobs may be in whole seconds.
+        self._declared = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
         self.owner = Owner(f"arn:aws:cloudformation:us-west-2:{account}:stack/Chat/{self.number}", "Job")
         self.store = ArtifactStore(cloud.client("s3"), BUCKET)
         self.records = OwnerRecords(cloud.client("s3"), BUCKET)
@@ -91,7 +94,7 @@ class Requests:
     def running(self) -> list[str]:
         """The jobs that make something of this resource's source and run."""
         sagemaker = self.cloud.client("sagemaker")
-        pages = sagemaker.get_paginator("list_optimization_jobs").paginate()
+        pages = sagemaker.get_paginator("list_optimization_jobs").paginate(CreationTimeAfter=self._declared)
         found = []
         for job in (job for page in pages for job in page["OptimizationJobSummaries"]):
             name = job["OptimizationJobName"]

@@ -16,6 +16,15 @@ BUCKET = "outputs"
 ROLE = "arn:aws:iam::000000000000:role/execution"
 
 
+def empty_bucket(cloud: LocalCloud, *prefixes: str) -> None:
+    """Delete what earlier tests left below some prefixes, so that nothing reads it again and again."""
+    s3 = cloud.client("s3")
+    for prefix in prefixes:
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix):
+            if keys := [{"Key": item["Key"]} for item in page.get("Contents", [])]:
+                s3.delete_objects(Bucket=BUCKET, Delete={"Objects": keys, "Quiet": True})
+
+
 def plain_client(cloud: LocalCloud, **config: Any) -> Any:
     """A SageMaker client with a configuration of its own, for instance one that leaves all checking to the service."""
     return boto3.client(

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.explain import explain
-from constructs_optim.explanation.rendering.markdown import markdown
 from constructs_optim.explanation.report import Report
+from constructs_optim.explanation.text import markdown, text_lines
 
 from ..aws import Account, Profile, Region, bucket_name, errors_explained, failed
 from .evidence import DEPLOYED, LISTED, Evidence, stated_prices
-from .text import print_explanation
 
 
 class Format(StrEnum):
@@ -77,16 +77,13 @@ def explain_command(
             "run; where `permissions` grow. Repeatable.",
         ),
     ] = None,
-    permissions: Annotated[
-        bool, typer.Option("--permissions", help="Print every statement of new stacks as well, as text.")
-    ] = False,
     region: Region = None,
     profile: Profile = None,
 ) -> None:
     """Explain what a deployment does to each endpoint: jobs, replacements, updates, costs and permissions.
 
     Exit status 1 means that AWS refuses the deployment, or that something happens which --fail-on names.
-    AWS is asked only where --against deployed, --store or --prices aws says so.
+    AWS is called only for --against deployed, --store and --prices aws.
     """
     asks = against == DEPLOYED or store is not None or prices == LISTED
     user_prices = stated_prices(Path(prices)) if prices not in (None, LISTED) else None
@@ -103,7 +100,8 @@ def explain_command(
         case Format.markdown:
             typer.echo(markdown(report), nl=False)
         case Format.text:
-            print_explanation(report, permissions=permissions)
+            for line in text_lines(report, Console().width):
+                typer.secho(line, bold=not line.startswith(" "))
     if report.refusals or any(_happens(report, event) for event in fail_on or ()):
         raise typer.Exit(1)
 

@@ -12,17 +12,18 @@ import typer
 from pydantic import Field, TypeAdapter, ValidationError
 
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate
-from constructs_optim.explanation.evidence import (
+from constructs_optim.explanation.jobs import (
     PastJob,
     Prices,
     StackEvidence,
     StoreContents,
     StoredArtifact,
+    instance_type_of,
+    steps_of,
 )
-from constructs_optim.explanation.jobs import ArtifactJob, instance_type_of, steps_of
 from constructs_optim.operations.artifacts import Artifact
 from constructs_optim.operations.stacks import DeployedTemplates
-from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT
+from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, TRAINING_JOB
 from constructs_optim.templates.template import Resource, Template
 
 from ..aws import Account
@@ -111,7 +112,7 @@ class Evidence:
         if region is None:
             self._note(f"There are no prices for {stack.path}: its region is known only at deployment; give --region.")
             return Prices()
-        trains = any(ArtifactJob(job).is_training for job in jobs)
+        trains = any(job.type == TRAINING_JOB for job in jobs)
         hosting = self._account.prices(region)
         training = self._account.prices(region, "Training") if trains else {}
         if hosting is None or training is None:

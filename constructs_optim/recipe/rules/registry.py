@@ -1,15 +1,11 @@
-"""The rules of ``rules.toml``, the functions that check them, and how they are run."""
+"""How a rule is declared and run."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from inspect import signature
-from typing import TypeVar, get_type_hints
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any, TypeVar, get_type_hints
 
 from constructs_optim.recipe.errors import Advice, Violation
 from constructs_optim.recipe.evaluation import Benchmark
@@ -18,10 +14,12 @@ from constructs_optim.recipe.hosting.alarms import AlarmRequest
 from constructs_optim.recipe.hosting.scaling import Scaling
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.recommendation.request import RecommendationRequest
+from constructs_optim.recipe.settings import Settings
 
-Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark | RecommendationRequest
+Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark | RecommendationRequest | Settings
 """What rules check."""
 _Subject = TypeVar("_Subject", bound=Subject)
+_Check = Callable[[_Subject], Iterator["Finding"]]
 
 
 @dataclass(frozen=True)
@@ -34,30 +32,32 @@ class Finding:
     reason: str | None = None
 
 
-class Rule(BaseModel):
-    """A rule: id, title, reason, and the page it comes from. An advisory rule warns; any other refuses."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+@dataclass(frozen=True)
+class Rule:
+    """A rule: id, title, reason, the page it is taken from, its function. An advisory rule warns; others refuse."""
 
     id: str
     title: str
     reason: str
     link: str
-    advisory: bool = False
+    check: Callable[[Any], Iterator[Finding]]
+    advisory: bool
+    subject: type[Subject]
 
 
-_TABLE = tomllib.loads((files("constructs_optim.recipe.rules") / "rules.toml").read_text(encoding="utf-8"))
-_RULES = {name: Rule(id=name, **row) for name, row in sorted(_TABLE.items())}
-_CHECKS: dict[str, tuple[type[Subject], Callable[..., Iterator[Finding]]]] = {}
+_RULES: dict[str, Rule] = {}
 
 
-def rule(rule_id: str) -> Callable[[Callable[[_Subject], Iterator[Finding]]], Callable[[_Subject], Iterator[Finding]]]:
-    """Register the function that checks a rule of ``rules.toml``; the type of its argument is what it checks."""
+def rule(
+    rule_id: str, *, title: str, reason: str, link: str, advisory: bool = False
+) -> Callable[[_Check[_Subject]], _Check[_Subject]]:
+    """Register a function as the rule ``rule_id``; the type of its argument is what it checks."""
 
-    def register(check: Callable[[_Subject], Iterator[Finding]]) -> Callable[[_Subject], Iterator[Finding]]:
-        if rule_id in _CHECKS or rule_id not in _RULES:
-            raise ValueError(f"rules.toml has one row and one function for each rule: {rule_id}")
-        _CHECKS[rule_id] = get_type_hints(check)[next(iter(signature(check).parameters))], check
+    def register(check: _Check[_Subject]) -> _Check[_Subject]:
+        if rule_id in _RULES:
+            raise ValueError(f"there are two rules {rule_id}: {_RULES[rule_id].title!r} and {title!r}")
+        subject = get_type_hints(check)[next(iter(signature(check).parameters))]
+        _RULES[rule_id] = Rule(rule_id, title, reason, link, check, advisory, subject)
         return check
 
     return register
@@ -65,13 +65,7 @@ def rule(rule_id: str) -> Callable[[Callable[[_Subject], Iterator[Finding]]], Ca
 
 def all_rules(of: type[Subject] | None = None) -> list[Rule]:
     """Every rule, by id, or those that check ``of``."""
-    return [rule for name, rule in _RULES.items() if of is None or (name in _CHECKS and _CHECKS[name][0] is of)]
-
-
-def _findings(subject: Subject, *, advisory: bool) -> Iterator[tuple[Rule, Finding]]:
-    for name, (checked, check) in sorted(_CHECKS.items()):
-        if _RULES[name].advisory is advisory and isinstance(subject, checked):
-            yield from ((_RULES[name], finding) for finding in check(subject))
+    return [_RULES[name] for name in sorted(_RULES) if of in (None, _RULES[name].subject)]
 
 
 def check(subject: Subject) -> list[Violation]:
@@ -90,8 +84,14 @@ def check(subject: Subject) -> list[Violation]:
 
 
 def warnings(subject: Subject) -> tuple[Advice, ...]:
-    """All advice on what works."""
+    """All advice about what works."""
     return tuple(
         Advice(f"constructs-optim:{rule.id}", f"{rule.title}: {found.reason or rule.reason}. {found.suggestion}")
         for rule, found in _findings(subject, advisory=True)
     )
+
+
+def _findings(subject: Subject, *, advisory: bool) -> Iterator[tuple[Rule, Finding]]:
+    for rule in all_rules():
+        if rule.advisory is advisory and isinstance(subject, rule.subject):
+            yield from ((rule, finding) for finding in rule.check(subject))

@@ -153,7 +153,7 @@ def complete_prompts(request: EvaluationRequest, records: EvaluationRecords, run
     references = [prompt.reference for prompt in prompts]
     written = {"schema": 1, "answers": completions, "references": references, "prompts_digest": digest}
     records.write_completions(run, written)
-    log("answered", prompts=len(prompts), answers=len(completions))
+    log("completed prompts", prompts=len(prompts), completions=len(completions))
     return len(completions) == len(prompts)
 
 

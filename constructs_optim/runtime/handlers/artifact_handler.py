@@ -81,7 +81,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     # During an update the artifact before it is still referred to: all else is left from requests that died.
     for stale in sorted(record.keys_in(LEAVING)):
         records.left(owner, request, stale)
-    log("referred", artifact=key, job=manifest["job_name"])
+    log("referred", artifact_key=key, job_name=manifest["job_name"])
     return key, {
         "ArtifactKey": key,
         "ModelDataUri": manifest["model_data_uri"],
@@ -100,10 +100,10 @@ def _delete(event: Event) -> None:
         record = _begin(records, event, gives_up=lambda record: record.deleted_with(physical_id))
         for key in sorted(record.keys_in(LEAVING)):
             records.left(owner, request, key)
-            log("forgot", artifact=key)
+            log("unreferenced", artifact_key=key)
     except NewerRecord as newer:
         # Its form is unknown. The reference stays, and goes when its stack is gone (artifacts prune).
-        log("left as it is", reason=str(newer))
+        log("unchanged", reason=str(newer))
     except ClientError as error:
         # With the bucket went the references.
         is_gone = code_of(error) == "NoSuchBucket"

@@ -107,7 +107,7 @@ class _Poll:
             if job is None:
                 return self._create()
             status = BENCHMARK.status(job)
-            log("looked", job=self.name, status=status)
+            log("polled", job_name=self.name, status=status)
             if status != BENCHMARK.completed:
                 return self._wait(job, status)
             if not complete_prompts(self.request, self.records, self.run, self.context):
@@ -136,7 +136,7 @@ class _Poll:
                 raise
             message = message_of(error)
             raise DeploymentError(f"CreateAIBenchmarkJob failed with {code}: {message}. {_NOT_HERE}") from error
-        log(Counted.job_created, job=self.name)
+        log(Counted.job_created, job_name=self.name)
         if self.records.is_given_up(self.issued):
             # Whoever gave it up may have looked before the job was there.
             self.jobs.stop(self.name)

@@ -115,7 +115,7 @@ class _Deployment:
             name = job_name(self.store.bucket, key, claim.attempt)
             self.jobs.stop(name)
             self.stopped.append(name)
-            log(Counted.job_released, artifact=key, attempt=claim.attempt)
+            log(Counted.job_released, artifact_key=key, attempt=claim.attempt)
         self.records.left(self.owner, self.request, key)
 
     def _agreed(self, key: str) -> Claim | None:
@@ -232,7 +232,7 @@ def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: Reso
     manifest = store.manifest(key, claim.attempt)
     if manifest is not None:
         check_manifest(store, key, manifest, repositories=wanted.serving_repositories)
-        log(Counted.artifact_reused, artifact=key)
+        log(Counted.artifact_reused, artifact_key=key)
         if wanted.wait_handle:
             signal(wanted.wait_handle, data=artifact_data(manifest))
         return _attributes(key, manifest["job_name"], manifest["model_data_uri"], source)
@@ -285,7 +285,7 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
     for _ in range(_MOST_ATTEMPTS):
         if not claim.made_in(account):
             if not claim.failure and (not claim.due or time.time() < claim.due):
-                log("follows", artifact=key, maker=claim.maker)
+                log("follows", artifact_key=key, maker=claim.maker)
                 return claim
             claim = store.next_attempt(key, claim, maker=account, due=_due(wanted))
             continue
@@ -299,11 +299,11 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
             # Creating it may have been held up for long, and nobody would own the job of a request that is over.
             deployment.records.check_latest(deployment.owner, deployment.request)
             if jobs.create(deployment.made_by.request(name, key, output, wanted, source, store)):
-                log(Counted.job_created, job=name, artifact=key)
+                log(Counted.job_created, job_name=name, artifact_key=key)
                 return claim
             continue
         if job is not None and _is_usable(job, name, deployment, key, output):
-            log(Counted.job_attached, job=name, artifact=key, status=jobs.kind.status(job))
+            log(Counted.job_attached, job_name=name, artifact_key=key, status=jobs.kind.status(job))
             return claim
         claim = store.next_attempt(key, claim, maker=account, due=_due(wanted))
     raise DeploymentError(
@@ -322,7 +322,7 @@ def _left_as_it_is(deployment: _Deployment, claim: Claim) -> Claim:
         and not deployment.jobs.describe(name)
     ):
         raise DeploymentError("the model's files have changed while they were deployed; deploy again")
-    log("left as it is", artifact=claim.artifact_key, attempt=claim.attempt)
+    log("unchanged", artifact_key=claim.artifact_key, attempt=claim.attempt)
     return claim
 
 
@@ -385,7 +385,7 @@ def _delete(event: Event) -> None:
         deployment.wait_for_stopped_jobs()
     except NewerRecord as newer:
         # Its form is unknown. The owner stays in it, and is taken off when its stack is gone (artifacts prune).
-        log("left as it is", reason=str(newer))
+        log("unchanged", reason=str(newer))
     except ClientError as error:
         if code_of(error) == "NoSuchBucket":
             # With the bucket went the claims, and where a job's output would go: it can be of use to nobody.

@@ -77,7 +77,7 @@ class _Poll:
         if job is None:
             return self._fail(f"the {kind.title} {name} does not exist any more; deploy again to start it anew")
         status = kind.status(job)
-        log("looked", job=name, status=status)
+        log("polled", job_name=name, status=status)
         if kind.has_completed(job):
             return self._complete(job)
         if kind.has_failed(job):
@@ -114,7 +114,7 @@ class _Poll:
         if is_out_of_time(self.event):
             failure = f"{of_account} has not ended in the time this deployment waits. Deploy again later"
             return end(self.event, failure=failure)
-        log("followed", artifact=self.key, maker=claim.maker)
+        log("followed", artifact_key=self.key, maker=claim.maker)
         return again(60)
 
     def _complete(self, job: Mapping[str, Any]) -> dict[str, object]:

@@ -48,13 +48,13 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     name = _name(event, request)
     try:
         arn = sagemaker.create_model(ModelName=name, **request, Tags=wanted.tags)["ModelArn"]
-        log(Counted.model_created, model=name)
+        log(Counted.model_created, model_name=name)
     except ClientError as error:
         if "already existing" not in message_of(error):
             raise
         arn = sagemaker.describe_model(ModelName=name)["ModelArn"]
         _retag(sagemaker, arn, wanted.tags)
-        log("kept", model=name)
+        log("kept", model_name=name)
     if "OldResourceProperties" in event:
         # On a rollback these are those of the update that failed: its model is nobody's if it had no response.
         stale = _name_from(event, event["OldResourceProperties"], sagemaker)
@@ -126,7 +126,7 @@ def _name_from(event: Event, properties: Mapping[str, object], sagemaker: SageMa
         source = resolve(wanted.source, sagemaker=sagemaker, s3=client("s3"))
         return _name(event, _request(wanted, sagemaker, source))
     except (DeploymentError, ClientError) as error:
-        log("no model to look for", reason=str(error))
+        log("no model to delete", reason=str(error))
         return None
 
 
@@ -143,7 +143,7 @@ def _delete(event: Event) -> None:
 def _delete_model(sagemaker: SageMakerClient, name: str) -> None:
     try:
         sagemaker.delete_model(ModelName=name)
-        log("deleted", model=name)
+        log("deleted", model_name=name)
     except ClientError as error:
         if "could not find" not in message_of(error).lower():
             raise

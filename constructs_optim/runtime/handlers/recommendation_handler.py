@@ -77,13 +77,13 @@ def _start(
     usable = _usable_run(records, jobs, None if kept else fingerprint)
     if usable is not None:
         run, fingerprint = usable
-        log(Counted.job_attached, job=run_job_name(records.key, run))
+        log(Counted.job_attached, job_name=run_job_name(records.key, run))
     else:
         run = records.owner + of_event[: -len(records.owner)]
         name = run_job_name(records.key, run)
         records.begin(run, name, fingerprint=fingerprint)
         created = _create(wanted, records, run, jobs)
-        log(Counted.job_created if created else Counted.job_attached, job=name)
+        log(Counted.job_created if created else Counted.job_attached, job_name=name)
         if records.is_given_up(issued):
             # Whoever gave it up may have looked before the job was there.
             jobs.stop(name)

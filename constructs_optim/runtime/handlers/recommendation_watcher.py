@@ -52,7 +52,7 @@ def _poll(
     if job is None:
         raise DeploymentError(f"the recommendation job {name} is not there any more. Deploy again to have another")
     status = RECOMMENDATION.status(job)
-    log("looked", job=name, status=status)
+    log("polled", job_name=name, status=status)
     if status != RECOMMENDATION.completed:
         return _wait(event, name, job, status)
     if not job.get("Recommendations"):

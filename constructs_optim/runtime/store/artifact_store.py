@@ -1,11 +1,11 @@
-"""The artifact store's records in S3: who makes an artifact (claim) and what it is (manifest).
+"""The artifact store's records in S3: which job makes an artifact (claim) and how it was made (manifest).
 
 ::
 
     artifacts/<key>/claim.json            who is making it, and which stacks refer to it
     artifacts/<key>/manifest.json         what made it; written last, so its presence means "complete"
     artifacts/<key>/model/<attempt>/...   the output of one attempt
-    artifacts/<key>/tensorboard/...       what a training tells of itself
+    artifacts/<key>/tensorboard/...       a training's events for TensorBoard
     checkpoints/<key>/...                 where a training goes on after an interruption; they expire
 
 The claim is only ever changed by whoever has seen its present state, so two stacks that want the same artifact at once
@@ -17,24 +17,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from botocore.exceptions import ClientError
+from pydantic import Field, ValidationError
 
-from ..documents import is_list, is_object
 from ..errors import DeploymentError
-from .json_records import (
-    SCHEMA,
-    JsonRecords,
-    Record,
-    check_schema,
-    in_threads,
-    lacks,
-    objects,
-    schema_of,
-    unknown_members,
-)
+from .json_records import SCHEMA, JsonRecords, StoredPart, StoredRecord, in_threads, lacks, objects, schema_of
 from .owner_records import Owner
 
 if TYPE_CHECKING:
@@ -44,7 +33,7 @@ __all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key", "region_of"]
 
 
 def region_of(s3: S3Client, bucket: str) -> str:
-    """Where a bucket is.
+    """The region of a bucket.
 
     Not by HeadBucket, which counts as a listing without a prefix: readers of a shared store may make none.
     """
@@ -58,8 +47,7 @@ def artifact_key(recipe_key: str, source_identity: str) -> str:
     return hashlib.sha256(f"{recipe_key}\n{source_identity}".encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(StoredRecord):
     """Which job makes the artifact, and who refers to it.
 
     ``released`` is set when the last owner leaves an unfinished job: a later claimant must not attach to a job
@@ -75,11 +63,8 @@ class Claim:
     maker: str = ""
     due: int = 0
     failure: str = ""
-    source: dict[str, Any] = field(default_factory=dict[str, Any])
-    description: dict[str, Any] = field(default_factory=dict[str, Any])
-    schema: int = SCHEMA
-    unknown: dict[str, Any] = field(default_factory=dict[str, Any])
-    unknown_of_owners: dict[str, Any] = field(default_factory=dict[str, Any])
+    source: dict[str, Any] = Field(default_factory=dict)
+    description: dict[str, Any] = Field(default_factory=dict)
 
     def made_in(self, account: str) -> bool:
         """Whether the attempt's job is one of ``account``."""
@@ -87,48 +72,37 @@ class Claim:
 
     def again(self, maker: str, due: int) -> Claim:
         """The next attempt, made by ``maker``."""
-        return replace(self, attempt=self.attempt + 1, maker=maker, due=due, failure="", released=False)
+        return self.updated(attempt=self.attempt + 1, maker=maker, due=due, failure="", released=False)
 
-    def to_record(self) -> Record:
-        """The content of ``claim.json``."""
-        known = {name: getattr(self, name) for name in _CLAIM_MEMBERS}
-        owners = [{**self.unknown_of_owners.get(owner.record_name, {}), **asdict(owner)} for owner in self.owners]
-        return {**self.unknown, **known, "owners": owners}
-
-    @staticmethod
-    def from_record(record: Record) -> Claim:
-        """Read the content of ``claim.json``."""
-        owners = {Owner.from_record(owner): owner for owner in record.get("owners", ())}
-        unknown = {owner.record_name: unknown_members(of, _OWNER_MEMBERS) for owner, of in owners.items()}
-        known: dict[str, Any] = {name: value for name, value in record.items() if name in _CLAIM_MEMBERS}
-        known |= {"owners": tuple(owners), "schema": schema_of(record)}
-        return Claim(
-            **known,
-            unknown=unknown_members(record, _CLAIM_MEMBERS),
-            unknown_of_owners={name: of for name, of in unknown.items() if of},
-        )
+    def is_abandoned(self, owners: Collection[Owner]) -> bool:
+        """Whether none of ``owners`` is of the account that runs the claim's job."""
+        return not any(self.made_in(owner.account) for owner in owners)
 
 
-_CLAIM_MEMBERS = frozenset(member.name for member in fields(Claim)) - {"unknown", "unknown_of_owners"}
-_OWNER_MEMBERS = frozenset(member.name for member in fields(Owner))
+class _File(StoredPart):
+    name: str
+    size: int
+    etag: str
+    checksums: dict[str, Any] = Field(default_factory=dict)
+
+
+class _Manifest(StoredPart):
+    """The members of a manifest that are read."""
+
+    model_data_uri: str
+    image: str
+    job_name: str
+    files: Annotated[list[_File], Field(min_length=1)]
 
 
 class ArtifactStore:
     """The records of one bucket. Every method may be repeated."""
 
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, any_schema: bool = False) -> None:
-        """Prepare to read and write.
-
-        Args:
-            s3: an S3 client.
-            bucket: the store's bucket.
-            kms_key_arn: what records are encrypted with. Default: as the bucket has it.
-            any_schema: whether records of a newer release are changed as well, as far as they can be read.
-        """
+        """See :class:`JsonRecords`."""
         self._s3 = s3
         self.bucket = bucket
-        self._records = JsonRecords(s3, bucket, kms_key_arn)
-        self._any_schema = any_schema
+        self._records = JsonRecords(s3, bucket, kms_key_arn, any_schema=any_schema)
 
     def check_region(self, region: str) -> None:
         """Make sure that the store is in ``region``: SageMaker reads models only from buckets of its own.
@@ -146,7 +120,7 @@ class ArtifactStore:
             )
 
     def model_uri(self, key: str, attempt: int) -> str:
-        """Where attempt number ``attempt`` writes the artifact: an ``s3://`` prefix that ends in a slash."""
+        """The ``s3://`` prefix that an attempt writes below; it ends in a slash."""
         return f"s3://{self.bucket}/{_prefix(key)}model/{attempt}/"
 
     def tensorboard_uri(self, key: str) -> str:
@@ -158,7 +132,7 @@ class ArtifactStore:
         return f"s3://{self.bucket}/checkpoints/{key}/"
 
     def manifest(self, key: str, attempt: int | None = None) -> dict[str, Any] | None:
-        """The manifest, or None where there is none, it is damaged, or its output is not what it says.
+        """The manifest, or None where there is none, it is damaged, or its files are not those it names.
 
         With ``attempt``, a manifest of another attempt is none either: that one's files may be about to go.
         """
@@ -175,13 +149,19 @@ class ArtifactStore:
         Raises:
             NewerRecord: when a newer release wrote it.
         """
+        name = f"{_prefix(key)}manifest.json"
         try:
-            manifest = self._records.read(f"{_prefix(key)}manifest.json")
+            manifest = self._records.read(name)
         except DeploymentError:
             return None
-        if manifest is not None and not self._any_schema:
-            check_schema(manifest, self._records.uri(f"{_prefix(key)}manifest.json"))
-        return manifest if manifest is not None and _is_manifest(manifest) else None
+        if manifest is None:
+            return None
+        self._records.check_schema(name, manifest)
+        try:
+            _Manifest.model_validate(manifest, strict=True)
+        except ValidationError:
+            return None
+        return manifest
 
     def write_manifest(self, key: str, manifest: dict[str, Any]) -> None:
         """Write the manifest, which completes the artifact.
@@ -238,8 +218,7 @@ class ArtifactStore:
 
     def claim(self, key: str) -> Claim | None:
         """The claim as it stands."""
-        record = self._records.read(_claim_name(key))
-        return self._parsed(record, key) if record is not None else None
+        return self._records.get(_claim_name(key), Claim)
 
     def join(self, key: str, owner: Owner, *, due: int = 0, **details: Any) -> Claim:
         """Make ``owner`` one of the claim's owners, creating the claim where there is none.
@@ -253,10 +232,10 @@ class ArtifactStore:
                 return Claim(artifact_key=key, owners=(owner,), maker=owner.account, due=due, **details)
             owners = tuple(sorted({*claim.owners, owner}))
             if claim.released:
-                return replace(claim.again(owner.account, due), owners=owners, **details)
-            return replace(claim, owners=owners)
+                return claim.again(owner.account, due).updated(owners=owners, **details)
+            return claim.updated(owners=owners)
 
-        return self._swap(key, joined)
+        return self._records.change(_claim_name(key), Claim, joined)
 
     def next_attempt(self, key: str, failed: Claim, *, maker: str = "", due: int = 0) -> Claim:
         """Move on from an attempt that failed; where another owner has done so already, its claim stands."""
@@ -265,18 +244,13 @@ class ArtifactStore:
             current = claim or failed
             return current.again(maker, due) if current.attempt == failed.attempt else current
 
-        return self._swap(key, advanced)
+        return self._records.change(_claim_name(key), Claim, advanced)
 
     def fail(self, key: str, attempt: int, reason: str) -> None:
         """Write down why an attempt failed, for those who cannot look at its job."""
         claim = self.claim(key)
-        if claim is None or claim.attempt != attempt:
-            return
-
-        def failed(current: Claim) -> Claim:
-            return replace(current, failure=reason) if current.attempt == attempt else current
-
-        self._change(key, failed)
+        if claim is not None and claim.attempt == attempt:
+            self._change(key, lambda now: now.updated(failure=reason) if now.attempt == attempt else now)
 
     def leave(self, key: str, owner: Owner, *, finished: bool, gone: Collection[Owner] = ()) -> Claim | None:
         """Take ``owner`` off the claim, and those who are ``gone`` with it.
@@ -284,95 +258,46 @@ class ArtifactStore:
         The claim is released when the job is unfinished and nobody of the account that runs it is left: no other
         account can look at the job, or stop it.
         """
-        if self.claim(key) is None:
-            return None
 
         def left(current: Claim) -> Claim:
             owners = tuple(other for other in current.owners if other != owner and other not in gone)
             # Once released it stays so until somebody joins: its files may be on their way out.
-            released = current.released or (not finished and not _makers(owners, current))
-            return replace(current, owners=owners, released=released)
+            released = current.released or (not finished and current.is_abandoned(owners))
+            return current.updated(owners=owners, released=released)
 
-        return self._change(key, left)
+        return self._change(key, left) if self.claim(key) is not None else None
 
     def rejoin(self, key: str, owner: Owner) -> bool:
         """Put ``owner`` back on a claim that it was taken off by mistake; False where the claim is released.
 
         Its owner counts on the present attempt: another one, which joining would begin, is of no use.
         """
-        if self.claim(key) is None:
-            return True
 
         def rejoined(current: Claim) -> Claim:
             if current.released or owner in current.owners:
                 return current
-            return replace(current, owners=tuple(sorted({*current.owners, owner})))
+            return current.updated(owners=tuple(sorted({*current.owners, owner})))
 
-        return owner in self._change(key, rejoined).owners
+        return self.claim(key) is None or owner in self._change(key, rejoined).owners
 
     def give_up_job(self, key: str) -> Claim:
         """Release the claim of an unfinished artifact where nobody of the account that runs its job is left."""
-
-        def given_up(current: Claim) -> Claim:
-            return replace(current, released=current.released or not _makers(current.owners, current))
-
-        return self._change(key, given_up)
+        return self._change(key, lambda now: now.updated(released=now.released or now.is_abandoned(now.owners)))
 
     def release(self, key: str) -> bool:
         """Close a claim that nobody owns, so that its files can go; False where somebody owns it.
 
         Whoever joins it afterwards starts over with the next attempt.
         """
-
-        def released(current: Claim) -> Claim:
-            return replace(current, released=True) if not current.owners else current
-
-        return self._change(key, released).released
+        return self._change(key, lambda now: now if now.owners else now.updated(released=True)).released
 
     def restore(self, key: str) -> None:
         """Undo :meth:`release`, unless somebody has started over already."""
-
-        def restored(current: Claim) -> Claim:
-            return replace(current, released=False) if not current.owners else current
-
-        self._change(key, restored)
+        self._change(key, lambda now: now if now.owners else now.updated(released=False))
 
     def _change(self, key: str, change: Callable[[Claim], Claim]) -> Claim:
         """Change a claim that is there; should it be gone, an empty one."""
-        return self._swap(key, lambda claim: change(claim or Claim(artifact_key=key)))
-
-    def _swap(self, key: str, change: Callable[[Claim | None], Claim]) -> Claim:
-        def changed(record: Record | None) -> Record:
-            before = self._parsed(record, key) if record is not None else None
-            after = change(before)
-            return record if record and after == before else after.to_record()
-
-        return self._parsed(self._records.swap(_claim_name(key), changed), key)
-
-    def _parsed(self, record: Record, key: str) -> Claim:
-        if not self._any_schema:
-            check_schema(record, self._records.uri(_claim_name(key)))
-        return self._records.parsed(_claim_name(key), record, Claim.from_record)
-
-
-def _makers(owners: Collection[Owner], claim: Claim) -> list[Owner]:
-    """Those of ``owners`` whose account runs the claim's job."""
-    return [owner for owner in owners if claim.made_in(owner.account)]
-
-
-def _is_manifest(record: Record) -> bool:
-    """Whether all that is read of a manifest is there, and is text, numbers and lists as it must be."""
-    texts = (record.get(name) for name in ("model_data_uri", "image", "job_name"))
-    files = record.get("files")
-    if not all(isinstance(text, str) for text in texts) or not is_list(files) or not files:
-        return False
-    kinds = {"name": str, "size": int, "etag": str}
-    return all(
-        is_object(file)
-        and all(isinstance(file.get(name), kind) for name, kind in kinds.items())
-        and is_object(file.get("checksums", {}))
-        for file in files
-    )
+        return self._records.change(_claim_name(key), Claim, lambda claim: change(claim or Claim(artifact_key=key)))
 
 
 def _prefix(key: str) -> str:

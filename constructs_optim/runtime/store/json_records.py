@@ -16,11 +16,12 @@ import json
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar
 
 from botocore.exceptions import ClientError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..documents import is_object
 from ..errors import DeploymentError, code_of
@@ -41,7 +42,6 @@ CALLS_A_THREAD = 8
 """How many items are taken ahead for each thread: enough that none waits for the slowest call, few enough to hold."""
 
 Record = dict[str, Any]
-Read = TypeVar("Read")
 In = TypeVar("In")
 Out = TypeVar("Out")
 
@@ -56,30 +56,32 @@ def schema_of(record: Mapping[str, Any]) -> int:
     return schema if isinstance(schema, int) else SCHEMA
 
 
-def check_schema(record: Mapping[str, Any], name: str) -> None:
-    """Make sure that this release knows what the record means.
+class StoredPart(BaseModel):
+    """An object in a record. Members that this release does not know are kept."""
 
-    Args:
-        record: its content.
-        name: where it is, for the message: an ``s3://`` URI.
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
-    Raises:
-        NewerRecord: when a newer release wrote it.
-    """
-    if schema_of(record) > SCHEMA:
-        raise NewerRecord(
-            f"{name} has schema {schema_of(record)}, and this release of constructs-optim knows schemas up to "
-            f"{SCHEMA}: a newer release has deployed to the same store. Upgrade constructs-optim, then try again"
-        )
+    def updated(self, **members: Any) -> Self:
+        """A copy with other values of some members."""
+        return self.model_copy(update=members)
 
 
-def unknown_members(record: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """The members beside those that are ``known``."""
-    return {name: value for name, value in record.items() if name not in known}
+class StoredRecord(StoredPart):
+    """The content of a record."""
+
+    # BaseModel has a method ``schema``.
+    schema_version: int = Field(default=SCHEMA, alias="schema")
+
+    def to_record(self) -> Record:
+        """The content as JSON."""
+        return self.model_dump(by_alias=True)
+
+
+Stored = TypeVar("Stored", bound=StoredRecord)
 
 
 def in_threads(function: Callable[[In], Out], items: Iterable[In], *, threads: int = 8) -> Generator[Out]:
-    """``function`` of each item, in the order of the items. At most ``threads * CALLS_A_THREAD`` of them are held."""
+    """``function`` of each item, in their order. At most ``threads * CALLS_A_THREAD`` results are held."""
     under_way: deque[Future[Out]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
@@ -142,7 +144,15 @@ def objects(s3: S3Client, bucket: str, prefix: str) -> Iterator[tuple[str, int, 
 class JsonRecords:
     """The records of one bucket. Every method may be repeated."""
 
-    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, largest: int = _LARGEST) -> None:
+    def __init__(
+        self,
+        s3: S3Client,
+        bucket: str,
+        kms_key_arn: str | None = None,
+        *,
+        largest: int = _LARGEST,
+        any_schema: bool = False,
+    ) -> None:
         """Prepare to read and write.
 
         Args:
@@ -150,45 +160,80 @@ class JsonRecords:
             bucket: where the records are.
             kms_key_arn: what they are encrypted with. Default: the bucket's own encryption.
             largest: how many bytes of a record are read at most; a larger one is refused.
+            any_schema: whether records of a newer release are changed as well, as far as they can be read.
         """
         self._s3 = s3
         self.bucket = bucket
         self._encryption = encryption(kms_key_arn)
         self._largest = largest
+        self._any_schema = any_schema
 
     def read(self, name: str) -> Record | None:
         """The record, or None where there is none.
 
         Raises:
-            DeploymentError: when what is there is no JSON object.
+            DeploymentError: for content that is no JSON object.
         """
         found = self._read(name)
         return found[0] if found else None
 
-    def parsed(self, name: str, record: Record, parse: Callable[[Record], Read]) -> Read:
-        """What ``parse`` makes of a record that was read.
+    def get(self, name: str, model: type[Stored]) -> Stored | None:
+        """The record as a model, or None where there is none.
 
         Raises:
-            NewerRecord: when it has not the form that ``parse`` expects because a newer release wrote it.
-            DeploymentError: when it has another form for any other reason.
+            NewerRecord: for a record of a newer release.
+            DeploymentError: for a record of another form.
         """
+        record = self.read(name)
+        return self._parsed(name, record, model) if record is not None else None
+
+    def check_schema(self, name: str, record: Mapping[str, Any]) -> None:
+        """Make sure that this release knows what the record means, unless any schema will do.
+
+        Raises:
+            NewerRecord: for a record of a newer release.
+        """
+        if not self._any_schema:
+            self._refuse_newer(name, record)
+
+    def _refuse_newer(self, name: str, record: Mapping[str, Any]) -> None:
+        if schema_of(record) > SCHEMA:
+            raise NewerRecord(
+                f"{self.uri(name)} has schema {schema_of(record)}, and this release of constructs-optim knows schemas "
+                f"up to {SCHEMA}: a newer release has deployed to the same store. Upgrade constructs-optim, then try "
+                "again"
+            )
+
+    def _parsed(self, name: str, record: Record, model: type[Stored]) -> Stored:
+        self.check_schema(name, record)
         try:
-            return parse(record)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            check_schema(record, self.uri(name))
-            problem = f"{type(error).__name__}: {error}"
-            raise DeploymentError(self._damaged(name, f"it is a record of another kind ({problem})")) from None
+            return model.model_validate(record)
+        except (TypeError, ValidationError) as error:
+            self._refuse_newer(name, record)
+            faults = error.errors(include_url=False, include_input=False) if isinstance(error, ValidationError) else ()
+            members = ", ".join(".".join(map(str, fault["loc"])) for fault in faults) or str(error)
+            raise DeploymentError(self._damaged(name, f"it is a record of another kind (see {members})")) from None
 
     def uri(self, name: str) -> str:
-        """Where the record is."""
+        """The ``s3://`` URI of a record."""
         return f"s3://{self.bucket}/{name}"
 
     def write(self, name: str, record: Record) -> None:
         """Write the record, whatever was there."""
         self._put(name, record, {})
 
+    def change(self, name: str, model: type[Stored], change: Callable[[Stored | None], Stored]) -> Stored:
+        """:meth:`swap` of a record as a model; one that does not change is not written, whatever its form."""
+
+        def changed(record: Record | None) -> Record:
+            before = self._parsed(name, record, model) if record is not None else None
+            after = change(before)
+            return record if record and after == before else after.to_record()
+
+        return self._parsed(name, self.swap(name, changed), model)
+
     def swap(self, name: str, change: Callable[[Record | None], Record]) -> Record:
-        """Replace the record by what ``change`` makes of it; ``change`` may be called more than once.
+        """Replace the record by the result of ``change``, which may be called more than once.
 
         Raises:
             DeploymentError: when others keep changing it.
@@ -205,9 +250,8 @@ class JsonRecords:
                 return after
             except ClientError as error:
                 # 404: it was deleted between the read and the write, so read it again.
-                if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") not in CHANGED_MEANWHILE:
-                    raise
-                if code_of(error) == "NoSuchBucket":
+                status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+                if status not in CHANGED_MEANWHILE or code_of(error) == "NoSuchBucket":
                     raise
             _count_contention()
             time.sleep(random.uniform(0, 0.05 * (attempt + 1)))  # noqa: S311 - jitter, no secret

@@ -76,7 +76,7 @@ def claim_corrupt(t: Trials) -> None:
     second = t.stack(model=stack.model)
     t.expect(second.deploy(), "ROLLBACK_FAILED", "the stack's status")
     t.says(second, ["claim.json is damaged", "restore the version before it"])
-    records.write(name, claim or Claim(stack.artifact_key).to_record())
+    records.write(name, claim or Claim(artifact_key=stack.artifact_key).to_record())
     second.destroy()
     t.again(second)
 

@@ -7,11 +7,18 @@ from collections.abc import Iterator
 from constructs_optim.recipe.hosting.alarms import DEFAULT_PERIOD_SECONDS, AlarmRequest
 from constructs_optim.recipe.rules.registry import Finding, rule
 
+_ALARM = "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html"
+_METRICS = "https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html"
 _HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
 _MOST_DAYS = 7
 
 
-@rule("OPT087")
+@rule(
+    "OPT087",
+    title="An alarm can be evaluated",
+    reason="CloudWatch would refuse the alarm",
+    link=_ALARM,
+)
 def _alarms_can_be_evaluated(request: AlarmRequest) -> Iterator[Finding]:
     for name, settings in request.switched_on().items():
         periods = settings.evaluation_periods
@@ -31,7 +38,12 @@ def _alarms_can_be_evaluated(request: AlarmRequest) -> Iterator[Finding]:
             yield Finding(f"alarms.{name}.datapoints_to_alarm", settings.datapoints_to_alarm, fix)
 
 
-@rule("OPT088")
+@rule(
+    "OPT088",
+    title="An alarm on latency has a threshold",
+    reason="how long an answer takes follows from how long it is, which no default can know",
+    link=_METRICS,
+)
 def _latency_has_a_threshold(request: AlarmRequest) -> Iterator[Finding]:
     settings = request.switched_on().get("latency")
     if settings is not None and settings.threshold in (None, 0):
@@ -42,7 +54,12 @@ def _latency_has_a_threshold(request: AlarmRequest) -> Iterator[Finding]:
         )
 
 
-@rule("OPT089")
+@rule(
+    "OPT089",
+    title="An evaluation gets stale within a week",
+    reason="CloudWatch looks back a week at most",
+    link=_ALARM,
+)
 def _evaluations_get_stale(request: AlarmRequest) -> Iterator[Finding]:
     settings = request.switched_on().get("stale_evaluation")
     days = settings.threshold if settings is not None else None

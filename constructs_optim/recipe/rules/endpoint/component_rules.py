@@ -16,6 +16,10 @@ from constructs_optim.recipe.tokens import is_token
 
 from .hosting_rules import in_range
 
+_RESOURCES = (
+    "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_InferenceComponentComputeResourceRequirements.html"
+)
+_GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-deploy-models.html"
 TYPES_BY_REGION = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html"
 _LEAST_MEMORY_MIB = 128
 
@@ -24,7 +28,12 @@ def _units(row: InstanceRow) -> str:
     return "NeuronCores" if row.kind == "neuron" else "accelerators"
 
 
-@rule("OPT130")
+@rule(
+    "OPT130",
+    title="A component's copy fits an instance",
+    reason="a copy of an inference component has its accelerators and memory on one instance",
+    link=_RESOURCES,
+)
 def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
     for component in hosting.components:
         if not in_range(component.accelerators, 1):
@@ -52,7 +61,12 @@ def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
                 )
 
 
-@rule("OPT131")
+@rule(
+    "OPT131",
+    title="All copies fit the endpoint's instances",
+    reason="copies that find no room stay pending, and the deployment fails",
+    link=_GUIDE,
+)
 def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
     most = hosting.maximum_instance_count
     sound = [component for component in hosting.components if _is_sound(component)]
@@ -71,14 +85,25 @@ def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
             )
 
 
-@rule("OPT132")
+@rule(
+    "OPT132",
+    title="SageMaker's draft is served by a variant",
+    reason="SageMaker's draft models exclude inference components",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html",
+)
 def _drafts_are_served_by_variants(hosting: Hosting) -> Iterator[Finding]:
     for technique in hosting.known_techniques:
         if technique.variant_only and hosting.serves_components:
             yield Finding("inference_component", technique.name, "inference_component=False, or a draft of your own")
 
 
-@rule("OPT133")
+@rule(
+    "OPT133",
+    title="Components are served by an endpoint of components",
+    reason="a variant serves the model it was made with: no other can be added to it, shards load only as a component, "
+    "and an endpoint without a model of its own has nothing else to serve",
+    link=_GUIDE,
+)
 def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Finding]:
     if hosting.serves_components:
         return
@@ -88,7 +113,12 @@ def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Fin
         yield Finding("inference_component", what, "OptimizedEndpoint(..., inference_component=True)")
 
 
-@rule("OPT134")
+@rule(
+    "OPT134",
+    title="An adapter is an archive in S3",
+    reason="SageMaker loads an adapter from one gzip-compressed tar archive",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-adapt.html",
+)
 def _adapters_are_archives(hosting: Hosting) -> Iterator[Finding]:
     for adapter in hosting.adapters:
         uri = adapter.uri
@@ -96,14 +126,24 @@ def _adapters_are_archives(hosting: Hosting) -> Iterator[Finding]:
             yield Finding(f"{adapter.label}.artifact_uri", uri, "s3://bucket/adapters/sql.tar.gz")
 
 
-@rule("OPT135")
+@rule(
+    "OPT135",
+    title="A model with adapters loads them",
+    reason="the container loads adapters only when it is started for them",
+    link="https://docs.djl.ai/master/docs/serving/serving/docs/adapters.html",
+)
 def _the_base_loads_adapters(hosting: Hosting) -> Iterator[Finding]:
     for adapter in hosting.adapters:
         if not adapter.loads:
             yield Finding(adapter.label, adapter.uri, "adapters=Adapters(max_loaded=4, max_rank=64) for the model")
 
 
-@rule("OPT137")
+@rule(
+    "OPT137",
+    title="The region has inference components",
+    reason=f"CloudFormation has no {INFERENCE_COMPONENT} in that region, and refuses the whole template",
+    link=TYPES_BY_REGION,
+)
 def _region_has_components(hosting: Hosting) -> Iterator[Finding]:
     if hosting.region is not None and hosting.serves_components and is_missing(INFERENCE_COMPONENT, hosting.region):
         listed = ", ".join(regions_with(INFERENCE_COMPONENT))

@@ -22,6 +22,11 @@ from constructs_optim.recipe.hosting import (
 from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.tokens import is_token
 
+_CONFIG = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html"
+_VARIANT = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html"
+_POOL = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_InstancePool.html"
+_ASYNC = "https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference.html"
+_RESOURCES = "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_SageMaker.html"
 _STARTUP_SECONDS = 3600
 # CloudFormation's schemas of AWS::SageMaker::Endpoint (handlers.create.timeoutInMinutes: 160) and InferenceComponent
 # (none, so the registry's default of 120).
@@ -46,7 +51,12 @@ def in_range(value: Any, least: int, most: int | None = None) -> bool:
     return whole and value >= least and (most is None or value <= most)
 
 
-@rule("OPT100")
+@rule(
+    "OPT100",
+    title="Names of endpoint and variant are the service's",
+    reason="a name has 1 to 63 letters, digits and hyphens, and begins and ends with none of the last",
+    link=_CONFIG,
+)
 def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
     for place, name in (("endpoint_name", hosting.endpoint_name), ("variant.name", hosting.variant_name)):
         if name is None and place == "endpoint_name":
@@ -55,7 +65,12 @@ def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
             yield Finding(place, name, "a name such as chat-llama-70b")
 
 
-@rule("OPT101")
+@rule(
+    "OPT101",
+    title="An endpoint starts with instances",
+    reason="a variant has at least one instance; only one that serves inference components may start with none",
+    link=_VARIANT,
+)
 def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
     least = 0 if hosting.serves_components and hosting.minimum_instance_count == 0 else 1
     if not in_range(hosting.initial_instance_count, least):
@@ -64,7 +79,13 @@ def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
         yield Finding("variant.initial_instance_count", count, f"a whole number from {least} on", reason=reason)
 
 
-@rule("OPT102")
+@rule(
+    "OPT102",
+    title="SageMaker scales the instances of inference components",
+    reason="managed instance scaling keeps the number of instances in a range, and fits them to the copies of "
+    "inference components",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantManagedInstanceScaling.html",
+)
 def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
     least, most, start = hosting.minimum_instance_count, hosting.maximum_instance_count, hosting.initial_instance_count
     given = [("variant.min_instance_count", least), ("variant.max_instance_count", most)]
@@ -83,7 +104,12 @@ def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
         )
 
 
-@rule("OPT103")
+@rule(
+    "OPT103",
+    title="Hosting options are objects of this library",
+    reason="an option is made by its class",
+    link=_CONFIG,
+)
 def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
     for path, option, kind, example in (
         ("adapters", hosting.adapter_settings, Adapters, "Adapters(max_loaded=4, max_rank=64)"),
@@ -96,14 +122,24 @@ def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
             yield Finding(path, option, example)
 
 
-@rule("OPT104")
+@rule(
+    "OPT104",
+    title="Data capture takes a share of the requests",
+    reason="the share is a whole percentage",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html",
+)
 def _capture_is_a_percentage(hosting: Hosting) -> Iterator[Finding]:
     share = hosting.capture_percentage
     if share is not None and not in_range(share, 0, 100):
         yield Finding("data_capture.sampling_percentage", share, "0 to 100")
 
 
-@rule("OPT105")
+@rule(
+    "OPT105",
+    title="An asynchronous endpoint serves a variant's model",
+    reason="asynchronous inference queues requests for a variant: it does not go with inference components",
+    link=_ASYNC,
+)
 def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
     if not hosting.asynchronous:
         return
@@ -119,7 +155,12 @@ def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
         )
 
 
-@rule("OPT106")
+@rule(
+    "OPT106",
+    title="Timeouts are within the service's limits",
+    reason="downloading and loading a model may take 1 minute to 1 hour, finding an instance 5 minutes to 1 hour",
+    link=_VARIANT,
+)
 def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     for place, seconds, least in (
         ("variant.model_data_download_timeout", hosting.download_timeout_seconds, 60),
@@ -130,7 +171,13 @@ def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
             yield Finding(place, f"{seconds} s", f"{least} to 3600 seconds")
 
 
-@rule("OPT112")
+@rule(
+    "OPT112",
+    title="A model starts while CloudFormation waits",
+    reason="CloudFormation gives up on an endpoint that is not there after 160 minutes, on a component after 120",
+    link=_RESOURCES,
+    advisory=True,
+)
 def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
     given = (hosting.download_timeout_seconds, hosting.startup_timeout_seconds, hosting.provision_timeout_seconds)
     known = [COMPONENT_STARTUP_SECONDS if hosting.serves_components else _STARTUP_SECONDS] * 2 + [0]
@@ -145,7 +192,13 @@ def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
         )
 
 
-@rule("OPT107")
+@rule(
+    "OPT107",
+    title="Only volumes that SageMaker attaches have a size and a key",
+    reason="instance types with NVMe disks keep models there: SageMaker refuses a volume size or a KMS key for them, "
+    "and the hardware encrypts their disks with a key that is lost with the instance",
+    link=_CONFIG,
+)
 def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
     with_disks = sorted({row.name for row in hosting.rows if row.nvme_gb})
     size = Described(f"{hosting.volume_gib} GiB") if hosting.volume_gib is not None else None
@@ -160,7 +213,12 @@ def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
         )
 
 
-@rule("OPT108")
+@rule(
+    "OPT108",
+    title="The machine image has the accelerator's drivers",
+    reason="a machine image is made for GPUs or for Neuron devices",
+    link=_VARIANT,
+)
 def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
     version = hosting.ami_version
     if version is None or is_token(version):
@@ -176,7 +234,13 @@ def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
         yield Finding("variant.inference_ami_version", version, suggestion)
 
 
-@rule("OPT109")
+@rule(
+    "OPT109",
+    title="A capacity reservation is named by its ARN",
+    reason="SageMaker finds a reservation by the ARN of its training plan",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/"
+    "API_ProductionVariantCapacityReservationConfig.html",
+)
 def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
     reservation = hosting.capacity_reservation
     if not isinstance(reservation, CapacityReservation):
@@ -192,7 +256,12 @@ def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
         )
 
 
-@rule("OPT111")
+@rule(
+    "OPT111",
+    title="Instance pools differ, and are at most five",
+    reason="SageMaker tries one to five pools in their order, each of an instance type of its own",
+    link=_POOL,
+)
 def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
     if not hosting.pooled:
         return

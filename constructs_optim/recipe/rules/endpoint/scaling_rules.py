@@ -17,6 +17,14 @@ from constructs_optim.recipe.hosting.scaling import (
 from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.tokens import is_known, is_token
 
+_TARGET = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html"
+_ZERO = "https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html"
+_TRACKING = (
+    "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html"
+)
+_SCHEDULE = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html"
+_STEPS = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_StepScalingPolicyConfiguration.html"
+_POLICY = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScalingPolicy.html"
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _AT = re.compile(r"at\(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\)")
 RATE = re.compile(r"rate\([1-9]\d{0,4} (minutes?|hours?|days?)\)")
@@ -37,7 +45,12 @@ def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-@rule("OPT080")
+@rule(
+    "OPT080",
+    title="The scaling range is one",
+    reason="capacities are whole numbers, the maximum is at least 1, and not below the minimum",
+    link=_TARGET,
+)
 def _range_is_one(scaling: Scaling) -> Iterator[Finding]:
     least, most = scaling.min_capacity, scaling.max_capacity
     if is_known(least) and not is_whole(least, 0):
@@ -48,7 +61,12 @@ def _range_is_one(scaling: Scaling) -> Iterator[Finding]:
         yield Finding("max_capacity", most, f"{least} or more, as min_capacity is {least}")
 
 
-@rule("OPT081")
+@rule(
+    "OPT081",
+    title="A variant keeps an instance",
+    reason="SageMaker keeps at least one instance of a variant that answers requests at once",
+    link=_ZERO,
+)
 def _variants_keep_an_instance(scaling: Scaling) -> Iterator[Finding]:
     if scaling.may_be_zero:
         return
@@ -64,7 +82,12 @@ def _variants_keep_an_instance(scaling: Scaling) -> Iterator[Finding]:
                 yield Finding(f"{request.location}.{name}", 0, way_out)
 
 
-@rule("OPT082")
+@rule(
+    "OPT082",
+    title="A target is above zero",
+    reason="scaling divides by it",
+    link=_TRACKING,
+)
 def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
     for request in scaling.targets:
         target = request.target
@@ -72,7 +95,12 @@ def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
             yield Finding(f"{request.location}.target", target, "a number above zero, such as 8")
 
 
-@rule("OPT083")
+@rule(
+    "OPT083",
+    title="A cooldown is whole seconds",
+    reason="Application Auto Scaling counts pauses in seconds",
+    link=_TRACKING,
+)
 def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
     given = [(f"{r.location}.{name}", seconds) for r in scaling.targets for name, seconds in r.cooldowns]
     given += [(f"{request.location}.cooldown", request.cooldown) for request in scaling.steps]
@@ -81,7 +109,12 @@ def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
             yield Finding(location, f"{seconds} s", "a duration of whole seconds, such as Duration.minutes(5)")
 
 
-@rule("OPT084")
+@rule(
+    "OPT084",
+    title="A schedule can be kept",
+    reason="Application Auto Scaling would refuse the scheduled action",
+    link=_SCHEDULE,
+)
 def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
     for request in scaling.schedules:
         yield from _schedule(request)
@@ -140,7 +173,12 @@ def _zone_is_there(name: str) -> bool:
         return False
 
 
-@rule("OPT085")
+@rule(
+    "OPT085",
+    title="Steps follow each other",
+    reason="each value of the metric has to lead to one step, and the way out must not meet the way in",
+    link=_STEPS,
+)
 def _steps_follow_each_other(scaling: Scaling) -> Iterator[Finding]:
     for request in scaling.steps:
         malformed = [*_malformed(request)]
@@ -199,7 +237,12 @@ def _out_of_order(request: StepRequest) -> Iterator[Finding]:
         )
 
 
-@rule("OPT086")
+@rule(
+    "OPT086",
+    title="Every policy and schedule has an id of its own",
+    reason="policies and scheduled actions of an endpoint are told apart by their names",
+    link=_POLICY,
+)
 def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
     new = scaling.new_id
     if new is None:

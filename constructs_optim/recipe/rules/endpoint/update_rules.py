@@ -14,13 +14,20 @@ from constructs_optim.recipe.rules.registry import Finding, rule
 
 from .hosting_rules import in_range
 
+_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeploymentConfig.html"
+_GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html"
 MOST_ROLLBACK_ALARMS = 10
 """How many alarms SageMaker watches during an update."""
 _LONGEST_UPDATE_SECONDS = 28_800
 _SHARES = {"CANARY": (1, 50), "LINEAR": (10, 50), "ROLLING": (5, 50)}
 
 
-@rule("OPT120")
+@rule(
+    "OPT120",
+    title="An update's steps are shares that SageMaker takes",
+    reason="a canary is at most half of the fleet, a linear step 10 to 50 % of it, a rolling batch 5 to 50 %",
+    link=_API,
+)
 def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
     update = hosting.update
     if not isinstance(update, UpdateSettings):
@@ -38,7 +45,12 @@ def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
             yield Finding(f"update_policy.{name}", size, "a whole number from 1 on")
 
 
-@rule("OPT121")
+@rule(
+    "OPT121",
+    title="An update's times are within the service's limits",
+    reason="each wait lasts at most an hour, and a whole update 10 minutes to 8 hours, more than its waits",
+    link=_API,
+)
 def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     update = hosting.update
     if not isinstance(update, UpdateSettings):
@@ -60,7 +72,12 @@ def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
         )
 
 
-@rule("OPT122")
+@rule(
+    "OPT122",
+    title="At most ten alarms roll an update back",
+    reason="SageMaker watches at most ten alarms during an update",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html",
+)
 def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
     if hosting.rollback_alarms > MOST_ROLLBACK_ALARMS:
         yield Finding(
@@ -68,7 +85,13 @@ def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
         )
 
 
-@rule("OPT123")
+@rule(
+    "OPT123",
+    title="There are instances enough for an update in steps",
+    reason="a step is at most half of the fleet, and half of one instance is none",
+    link=_GUIDE,
+    advisory=True,
+)
 def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
     update = hosting.update
     if isinstance(update, UpdateSettings) and update.strategy in _SHARES and hosting.initial_instance_count == 1:
@@ -79,7 +102,12 @@ def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
         )
 
 
-@rule("OPT124")
+@rule(
+    "OPT124",
+    title="An update's steps fit its time",
+    reason="SageMaker ends an update that takes longer than its timeout, 8 hours at most, and goes back",
+    link=_API,
+)
 def _steps_fit_the_time(hosting: Hosting) -> Iterator[Finding]:
     update = hosting.update
     if not isinstance(update, UpdateSettings):

@@ -8,10 +8,15 @@ from typing import Any
 
 from constructs_optim.recipe.catalog.resource_types import WORKLOAD_CONFIG, is_missing, regions_with
 from constructs_optim.recipe.evaluation import Benchmark
+from constructs_optim.recipe.rules.endpoint.component_rules import TYPES_BY_REGION
 from constructs_optim.recipe.rules.endpoint.scaling_rules import CRON, RATE, is_number
 from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.tokens import is_known, is_token
 
+_JOBS = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIBenchmarkJob.html"
+_CONFIGS = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIWorkloadConfig.html"
+_EVALUATE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-evaluate.html"
+_SCHEDULE = "https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html"
 _S3_FILE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S*[^/\s]")
 _SECRET = re.compile(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:\S+")
 # Names that the SageMaker Python SDK lets through.
@@ -48,7 +53,12 @@ PARAMETERS = frozenset(
 _OPEN = ("warmup_", "image_", "video_")
 
 
-@rule("OPT142")
+@rule(
+    "OPT142",
+    title="A workload ends by its requests or by its time",
+    reason="a number of requests and a duration each say when a measurement ends",
+    link=_CONFIGS,
+)
 def _one_end(benchmark: Benchmark) -> Iterator[Finding]:
     workload = benchmark.workload
     if workload.requests is not None and workload.duration_seconds is not None:
@@ -62,7 +72,12 @@ def _one_end(benchmark: Benchmark) -> Iterator[Finding]:
         )
 
 
-@rule("OPT143")
+@rule(
+    "OPT143",
+    title="A workload's parameters are known",
+    reason="the service refuses a workload with others",
+    link=_CONFIGS,
+)
 def _parameters_are_known(benchmark: Benchmark) -> Iterator[Finding]:
     for name in benchmark.workload.parameters:
         if name not in PARAMETERS and not name.startswith(_OPEN):
@@ -76,7 +91,12 @@ def _parameters_are_known(benchmark: Benchmark) -> Iterator[Finding]:
         )
 
 
-@rule("OPT144")
+@rule(
+    "OPT144",
+    title="Prompts and secrets are where the service can read them",
+    reason="prompts are read from a JSON Lines file in S3, a token from Secrets Manager",
+    link=_CONFIGS,
+)
 def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
     quality = benchmark.requirements.quality if benchmark.requirements is not None else None
     files = [("workload.prompts", benchmark.workload.prompts), ("quality.prompts", quality and quality.prompts)]
@@ -92,13 +112,23 @@ def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
         )
 
 
-@rule("OPT145")
+@rule(
+    "OPT145",
+    title="A benchmark streams from an endpoint that answers at once",
+    reason="the time to the first token is measured on a streaming response",
+    link=_EVALUATE,
+)
 def _endpoint_streams(benchmark: Benchmark) -> Iterator[Finding]:
     if benchmark.asynchronous:
         yield Finding("async_inference", "set", "an endpoint that answers at once; evaluate the same recipe on one")
 
 
-@rule("OPT146")
+@rule(
+    "OPT146",
+    title="A benchmark runs at some time",
+    reason="without a deployment or a schedule it never runs, and only a deployment can be stopped by it",
+    link=_SCHEDULE,
+)
 def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
     schedule = benchmark.schedule
     if schedule is None and not benchmark.after_deployment:
@@ -110,7 +140,12 @@ def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
         yield Finding("require", "after_deployment=False", "after_deployment=True")
 
 
-@rule("OPT147")
+@rule(
+    "OPT147",
+    title="A requirement can be met",
+    reason="limits are numbers above zero, and shares lie between 0 and 1",
+    link=_EVALUATE,
+)
 def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
     required = benchmark.requirements
     if required is None:
@@ -130,7 +165,12 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
         yield Finding("require.at_concurrency", users, f"one of the workload's numbers of users: {listed}")
 
 
-@rule("OPT148")
+@rule(
+    "OPT148",
+    title="A price is one",
+    reason="prices per token are calculated from it",
+    link=_EVALUATE,
+)
 def _price_is_one(benchmark: Benchmark) -> Iterator[Finding]:
     price = benchmark.instance_price_per_hour
     if price is not None and is_known(price) and not (is_number(price) and price > 0):
@@ -139,7 +179,12 @@ def _price_is_one(benchmark: Benchmark) -> Iterator[Finding]:
         yield Finding("discount", benchmark.discount, "a share from 0 on and below 1, such as 0.3 for 30 %")
 
 
-@rule("OPT149")
+@rule(
+    "OPT149",
+    title="The region has benchmark jobs",
+    reason=f"CloudFormation has no {WORKLOAD_CONFIG} in that region, and refuses the whole template",
+    link=TYPES_BY_REGION,
+)
 def _region_has_jobs(benchmark: Benchmark) -> Iterator[Finding]:
     if benchmark.region is not None and is_missing(WORKLOAD_CONFIG, benchmark.region):
         listed = ", ".join(regions_with(WORKLOAD_CONFIG))
@@ -147,7 +192,13 @@ def _region_has_jobs(benchmark: Benchmark) -> Iterator[Finding]:
         yield Finding("region", benchmark.region, works)
 
 
-@rule("OPT156")
+@rule(
+    "OPT156",
+    title="A benchmark's tokenizer is named",
+    reason="made-up prompts are measured in the tokens of some tokenizer, and the service's default is not documented",
+    link=_CONFIGS,
+    advisory=True,
+)
 def _tokenizer_is_named(benchmark: Benchmark) -> Iterator[Finding]:
     workload = benchmark.workload
     if workload.prompts is None and workload.tokenizer is None and "tokenizer" not in workload.parameters:

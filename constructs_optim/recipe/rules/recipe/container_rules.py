@@ -12,6 +12,9 @@ from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.tokens import is_token
 
+_LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html"
+_JOB_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ModelQuantizationConfig.html"
+_MODEL_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html"
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
 _MOST_MODEL_VARIABLES, _LONGEST_MODEL_VALUE = 100, 1024
 _MOST_JOB_VARIABLES, _LONGEST_JOB_VALUE = 25, 256
@@ -19,7 +22,12 @@ _MOST_JOB_VARIABLES, _LONGEST_JOB_VALUE = 25, 256
 _ADDED = 2
 
 
-@rule("OPT030")
+@rule(
+    "OPT030",
+    title="An image has all that the techniques need",
+    reason="no container image carries these techniques together",
+    link=_LMI,
+)
 def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     if recipe.known_techniques and images.select(recipe.capabilities) is None:
         methods = [technique.name for _, technique in recipe.known_techniques]
@@ -28,7 +36,12 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
-@rule("OPT035")
+@rule(
+    "OPT035",
+    title="A recorded container can do what its techniques need",
+    reason="the lock file records an image that does not carry these techniques",
+    link=_LMI,
+)
 def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     for capabilities in (recipe.capabilities, *([{"training"}] if recipe.trained_techniques else [])):
         requirement = images.requirement(capabilities)
@@ -44,7 +57,13 @@ def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding
                 )
 
 
-@rule("OPT031")
+@rule(
+    "OPT031",
+    title="The container's environment is within the service's limits",
+    reason="a container has at most 100 variables; a name has letters, digits and underscores, a value at most 1024 "
+    "characters",
+    link=_MODEL_API,
+)
 def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
     given = recipe.environment
     if given is None:
@@ -70,7 +89,12 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
             )
 
 
-@rule("OPT032")
+@rule(
+    "OPT032",
+    title="A job's environment is within the service's limits",
+    reason="a job's environment has at most 25 variables of at most 256 characters",
+    link=_JOB_API,
+)
 def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in recipe.known_techniques:
         variables = technique.job_environment()
@@ -90,7 +114,13 @@ def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
                 )
 
 
-@rule("OPT033")
+@rule(
+    "OPT033",
+    title="The environment does not contradict the artifact",
+    reason="the job writes the tensor parallel degree into the artifact's serving.properties, which wins over the "
+    "variable: another value would be ignored without a word",
+    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/configurations.html",
+)
 def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
     variable, degree = recipe.tensor_parallel_variable, recipe.tensor_parallel_degree
     given = recipe.variables.get(variable)

@@ -12,9 +12,19 @@ from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.tokens import is_token, too_late
 
 _LONGEST_RUNTIME = 28 * 86_400
+_INSTANCES = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateOptimizationJob.html"
+_SDK = "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py"
+_STOPPING = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html"
+_IMAGES = "https://github.com/aws/sagemaker-python-sdk/tree/master/sagemaker-core/src/sagemaker/core/image_uri_config"
+_CONTAINERS = "https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html"
 
 
-@rule("OPT010")
+@rule(
+    "OPT010",
+    title="The instance type exists",
+    reason="SageMaker has no endpoint instance type of that name",
+    link=_INSTANCES,
+)
 def _instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
     given = recipe.instance_type
     if recipe.instance is not None or (isinstance(given, str) and given in instances.other_names()):
@@ -36,7 +46,12 @@ def _instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
     yield Finding("instance_type", given, meant)
 
 
-@rule("OPT011")
+@rule(
+    "OPT011",
+    title="The instance type has an accelerator",
+    reason="it has no accelerator that an optimized model runs on",
+    link=_INSTANCES,
+)
 def _instance_type_is_accelerated(recipe: Recipe) -> Iterator[Finding]:
     if isinstance(recipe.instance_type, str) and recipe.instance_type in instances.other_names():
         families = sorted({row.family for row in instances.by_name().values() if row.runs_optimization})
@@ -47,7 +62,12 @@ def _instance_type_is_accelerated(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
-@rule("OPT012")
+@rule(
+    "OPT012",
+    title="Every technique runs on the instance family",
+    reason="the technique has no kernels for this accelerator, or the service does not accept the type for its jobs",
+    link=_SDK,
+)
 def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
     row = recipe.instance
     if row is None:
@@ -63,7 +83,13 @@ def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
             )
 
 
-@rule("OPT013")
+@rule(
+    "OPT013",
+    title="The vendor tested the instance family",
+    reason="the service accepts the type, but the SageMaker SDK does not list it for this technique",
+    link=_SDK,
+    advisory=True,
+)
 def _family_is_tested(recipe: Recipe) -> Iterator[Finding]:
     instance = recipe.instance
     if instance is None or instance.sdk_lists:
@@ -80,7 +106,12 @@ def _listed_families(recipe: Recipe, *techniques: Technique) -> set[str]:
     return {row.family for row in listed if all(recipe.runs_on(technique, row) for technique in techniques)}
 
 
-@rule("OPT014")
+@rule(
+    "OPT014",
+    title="The region has the containers",
+    reason="there is no AWS Deep Learning Container registry in that region",
+    link=_CONTAINERS,
+)
 def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
     if recipe.region is None or (isinstance(recipe.region, str) and images.registry_account(recipe.region)):
         return
@@ -89,7 +120,12 @@ def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
     yield Finding("region", recipe.region, meant)
 
 
-@rule("OPT015")
+@rule(
+    "OPT015",
+    title="The region has the images",
+    reason="that region's registry lacks the container image that has what the techniques need",
+    link=_IMAGES,
+)
 def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
     region = recipe.region
     if not isinstance(region, str):
@@ -103,7 +139,12 @@ def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
             yield Finding("region", region, f"a region other than {without}", reason=reason)
 
 
-@rule("OPT016")
+@rule(
+    "OPT016",
+    title="A job's runtime is one that SageMaker takes",
+    reason="a job runs for 1 second at least and 28 days at most",
+    link=_STOPPING,
+)
 def _runtime_is_in_range(recipe: Recipe) -> Iterator[Finding]:
     given = recipe.max_runtime_seconds
     if given is not None and not (type(given) is int and 1 <= given <= _LONGEST_RUNTIME):

@@ -15,8 +15,17 @@ from constructs_optim.recipe.planning.memory import (
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.rules.registry import Finding, rule
 
+_VLLM = "https://docs.vllm.ai/en/latest/configuration/conserving_memory/"
+_PARALLEL = "https://docs.vllm.ai/en/latest/serving/parallelism_scaling/"
+_LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/instance-type-selection.html"
 
-@rule("OPT050")
+
+@rule(
+    "OPT050",
+    title="The weights fit the accelerators",
+    reason="the weights alone take more memory than the accelerators have",
+    link=_LMI,
+)
 def _weights_fit(recipe: Recipe) -> Iterator[Finding]:
     # A technique that cannot be read may be what makes the weights small.
     found = estimate(recipe) if recipe.all_techniques_are_known else None
@@ -34,7 +43,13 @@ def _weights_fit(recipe: Recipe) -> Iterator[Finding]:
     )
 
 
-@rule("OPT051")
+@rule(
+    "OPT051",
+    title="Memory is left for the KV cache",
+    reason="requests will wait for each other's KV cache, or be refused",
+    link=_LMI,
+    advisory=True,
+)
 def _cache_fits(recipe: Recipe) -> Iterator[Finding]:
     found = estimate(recipe)
     if found is None or not found.fixed_gb <= found.available_gb < found.total_gb:
@@ -49,7 +64,12 @@ def _cache_fits(recipe: Recipe) -> Iterator[Finding]:
     )
 
 
-@rule("OPT052")
+@rule(
+    "OPT052",
+    title="One request of the longest context fits the KV cache",
+    reason="vLLM does not start where the KV cache cannot hold one request of the longest context",
+    link=_VLLM,
+)
 def _context_fits(recipe: Recipe) -> Iterator[Finding]:
     found = context(recipe) if recipe.all_techniques_are_known else None
     stated = recipe.variables.get(MAX_MODEL_LEN)
@@ -70,7 +90,13 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("instance_type", recipe.instance_type, larger, reason)
 
 
-@rule("OPT053")
+@rule(
+    "OPT053",
+    title="The longest context fits the KV cache whole",
+    reason="the endpoint takes shorter requests than the model could",
+    link=_VLLM,
+    advisory=True,
+)
 def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
     found = context(recipe)
     if found is None or found.shortened is None:
@@ -94,7 +120,12 @@ def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
-@rule("OPT054")
+@rule(
+    "OPT054",
+    title="Attention heads are spread evenly",
+    reason="vLLM, TensorRT-LLM and Text Generation Inference give each accelerator the same number of attention heads",
+    link=_PARALLEL,
+)
 def _heads_are_divisible(recipe: Recipe) -> Iterator[Finding]:
     # vLLM, ModelConfig.verify_with_parallel_config: "Total number of attention heads (71) must be divisible by tensor
     # parallel size (4)." On Neuron devices, transformers-neuronx pads heads instead.

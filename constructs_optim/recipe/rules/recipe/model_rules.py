@@ -12,7 +12,11 @@ from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.rules.registry import Finding, rule
 from constructs_optim.recipe.tokens import is_token, too_late
 
+_MATRIX = "https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supported-models.html"
+_HUB_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeHubContent.html"
+_JOB_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_OptimizationJobModelSourceS3.html"
 _BUCKETS = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"
+_KEYS_IN_POLICIES = "https://docs.aws.amazon.com/kms/latest/developerguide/cmks-in-iam-policies.html"
 _LICENCES = "https://docs.aws.amazon.com/sagemaker/latest/dg/jumpstart-foundation-models-choose.html"
 
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
@@ -23,13 +27,23 @@ _ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 _LONGEST_URI = 1024
 
 
-@rule("OPT001")
+@rule(
+    "OPT001",
+    title="The model is a Model",
+    reason="a model says where its weights come from, and that is a Model",
+    link=_MATRIX,
+)
 def _model_is_a_model(recipe: Recipe) -> Iterator[Finding]:
     if not isinstance(recipe.model, Model):
         yield Finding("model", recipe.model, 'Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")')
 
 
-@rule("OPT002")
+@rule(
+    "OPT002",
+    title="The JumpStart model is known",
+    reason="it is not among the models for which SageMaker documents inference optimization",
+    link=_MATRIX,
+)
 def _jumpstart_id_is_known(recipe: Recipe) -> Iterator[Finding]:
     model = recipe.model
     if not isinstance(model, Model) or model.kind != "hub" or recipe.model_row is not None:
@@ -48,7 +62,12 @@ def _jumpstart_id_is_known(recipe: Recipe) -> Iterator[Finding]:
     yield Finding("model", model.model_id, f"{meant}{listed}For weights of your own use Model.s3(...)")
 
 
-@rule("OPT003")
+@rule(
+    "OPT003",
+    title="A version looks like 2.25.0",
+    reason="a hub's model versions have three numbers",
+    link=_HUB_API,
+)
 def _version_is_one(recipe: Recipe) -> Iterator[Finding]:
     model = recipe.model
     if not isinstance(model, Model) or model.kind != "hub" or model.version is None:
@@ -62,7 +81,12 @@ def _version_is_one(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
-@rule("OPT004")
+@rule(
+    "OPT004",
+    title="A gated model's licence is accepted in the code",
+    reason="the weights are licensed, and accepting the licence for you would not be ours to do",
+    link=_LICENCES,
+)
 def _licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
     row = recipe.model_row
     if row is None or not row.gated or recipe.model.accept_eula:
@@ -77,7 +101,12 @@ def _licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
     )
 
 
-@rule("OPT005")
+@rule(
+    "OPT005",
+    title="An S3 model is a prefix of uncompressed files",
+    reason="an optimization job reads uncompressed files under an S3 prefix",
+    link=_JOB_API,
+)
 def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
     model = recipe.model
     if not isinstance(model, Model) or model.kind != "s3" or is_token(model.uri):
@@ -104,7 +133,12 @@ def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
-@rule("OPT009")
+@rule(
+    "OPT009",
+    title="The key of a model's files is named by its ARN",
+    reason="IAM policies name KMS keys by their ARNs: an alias or an id in them allows nothing",
+    link=_KEYS_IN_POLICIES,
+)
 def _encryption_key_is_an_arn(recipe: Recipe) -> Iterator[Finding]:
     model = recipe.model
     if not isinstance(model, Model) or model.encryption_key_arn is None or is_token(model.encryption_key_arn):
@@ -117,7 +151,13 @@ def _encryption_key_is_an_arn(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
-@rule("OPT006")
+@rule(
+    "OPT006",
+    title="A version is pinned",
+    reason="without a version the newest is taken when the stack is first deployed, so another stack may get another",
+    link=_HUB_API,
+    advisory=True,
+)
 def _version_is_pinned(recipe: Recipe) -> Iterator[Finding]:
     if recipe.model_row is not None and recipe.model.version is None:
         yield Finding("model.version", None, f'Pin it: Model.jumpstart("{recipe.model.model_id}", version="...")')

@@ -32,7 +32,12 @@ _RESOLVED = re.compile(r"\{\{resolve:[^}]*\}\}")
 _NO_SECRETS = frozenset({"0", "1", "dummy", "empty", "false", "no", "none", "null", "off", "on", "true", "yes"})
 
 
-@rule("OPT034")
+@rule(
+    "OPT034",
+    title="An environment holds no secrets",
+    reason="the template has it in plain text, and so have the model and its job for everybody who may describe them",
+    link="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-secretsmanager.html",
+)
 def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
     yield from _secrets("environment", recipe.environment)
     for place, technique in recipe.trained_techniques:

@@ -19,6 +19,8 @@ from constructs_optim.recipe.techniques.speculative_decoding import (
 )
 from constructs_optim.recipe.tokens import is_token
 
+_DRAFTS = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html"
+_EAGLE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-eagle.html"
 S3_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?")
 """What data and drafts are below."""
 _AnyTechnique = TypeVar("_AnyTechnique", bound=Technique)
@@ -37,7 +39,12 @@ def _is_prefix(uri: str) -> bool:
 _MOST_DRAFTS = 3
 
 
-@rule("OPT060")
+@rule(
+    "OPT060",
+    title="SageMaker's draft is for JumpStart models",
+    reason="the draft fits the tokenizer and weights that JumpStart publishes, not a model fine-tuned elsewhere",
+    link=_DRAFTS,
+)
 def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
     if isinstance(recipe.model, Model) and recipe.model.kind == "s3":
         for place, _ in _of(recipe, SageMakerDraft):
@@ -48,7 +55,12 @@ def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
             )
 
 
-@rule("OPT061")
+@rule(
+    "OPT061",
+    title="The region has SageMaker's drafts",
+    reason="there is no bucket of draft models in that region",
+    link=_DRAFTS,
+)
 def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
     if recipe.region is None or recipe.region in jumpstart.draft_model_regions():
         return
@@ -61,7 +73,12 @@ def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
-@rule("OPT062")
+@rule(
+    "OPT062",
+    title="SageMaker's draft runs with JumpStart's own code",
+    reason="SageMaker's draft models exclude custom inference code and trust_remote_code",
+    link=_DRAFTS,
+)
 def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
     excluded = {
         "OPTION_ENTRYPOINT": "any",
@@ -77,7 +94,12 @@ def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
                 yield Finding(f"environment.{name}", given, f"leave it out, or {place}")
 
 
-@rule("OPT063")
+@rule(
+    "OPT063",
+    title="A draft of the hub is named by a model id",
+    reason="a hub's model is named by letters, digits and hyphens",
+    link=_DRAFTS,
+)
 def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in _of(recipe, JumpStartDraft):
         if not re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", technique.model_id):
@@ -86,7 +108,12 @@ def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(f"{place}.version", technique.version, "a version such as '2.25.0'")
 
 
-@rule("OPT064")
+@rule(
+    "OPT064",
+    title="A gated draft's licence is accepted in the code",
+    reason="the draft has a licence of its own, which only you can accept",
+    link=_DRAFTS,
+)
 def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in _of(recipe, JumpStartDraft):
         model_id, row = technique.model_id, models.find(technique.model_id)
@@ -102,7 +129,12 @@ def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
             )
 
 
-@rule("OPT065")
+@rule(
+    "OPT065",
+    title="Drafts and training data of your own are S3 prefixes",
+    reason="it is read as uncompressed files under an S3 prefix",
+    link=_EAGLE,
+)
 def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in _of(recipe, CustomDraft):
         if not _is_prefix(technique.uri):
@@ -113,7 +145,13 @@ def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(f"{place}.training_data", uri, "a URI such as 's3://my-bucket/prompts/'")
 
 
-@rule("OPT066")
+@rule(
+    "OPT066",
+    title="Heads are trained on at most 4096 tokens of context",
+    reason="the container would be asked for more context than the heads were trained on",
+    link=_EAGLE,
+    advisory=True,
+)
 def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
     given = recipe.variables.get("OPTION_MAX_MODEL_LEN", "")
     for _ in _of(recipe, EagleHeads):
@@ -121,7 +159,12 @@ def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
             yield Finding("environment.OPTION_MAX_MODEL_LEN", given, "Longer requests speculate worse, not wrongly")
 
 
-@rule("OPT067")
+@rule(
+    "OPT067",
+    title="A pre-optimized configuration is one of the hub's",
+    reason="it is named by letters, digits, dots, underscores and hyphens, and only hub models have any",
+    link=_DRAFTS,
+)
 def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in _of(recipe, PreOptimized):
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,127}", technique.config):
@@ -130,7 +173,12 @@ def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(place, "pre_optimized", "Model.jumpstart(...)")
 
 
-@rule("OPT068")
+@rule(
+    "OPT068",
+    title="A draft has the model's vocabulary",
+    reason="what the draft proposes is compared token by token, and vLLM refuses a draft with another vocabulary",
+    link="https://github.com/vllm-project/vllm/issues/7252",
+)
 def _draft_has_the_vocabulary(recipe: Recipe) -> Iterator[Finding]:
     served = recipe.model_row
     if served is None or served.vocabulary_size is None:

@@ -8,11 +8,20 @@ from constructs_optim.recipe.errors import Described
 from constructs_optim.recipe.given import is_sequence
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.rules.registry import Finding, rule
+from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import REGISTRY, Technique
 from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, call_of, in_code, parse
 
+_GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html"
+_MATRIX = "https://docs.aws.amazon.com/sagemaker/latest/dg/optimization-supported-models.html"
 
-@rule("OPT020")
+
+@rule(
+    "OPT020",
+    title="There is at least one technique",
+    reason="an optimized endpoint applies at least one technique to its model",
+    link=_GUIDE,
+)
 def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
     techniques = recipe.techniques
     example = "techniques=[Quantization.awq()]"
@@ -57,7 +66,34 @@ def _calls_of(group: type) -> list[str]:
     ]
 
 
-@rule("OPT022")
+@rule(
+    Technique.rule,
+    title="A technique's settings are known and in range",
+    reason="the container or job of a technique knows no other settings",
+    link=Technique.rule_link,
+)
+def _technique_settings_are_valid(_: Settings) -> Iterator[Finding]:
+    """Enforced when a technique is made (:class:`Settings`)."""
+    yield from ()
+
+
+@rule(
+    Settings.rule,
+    title="A setting is known, of its type and in range",
+    reason="a misspelt setting would be ignored, and one of another type would fail later",
+    link=Settings.rule_link,
+)
+def _settings_are_valid(_: Settings) -> Iterator[Finding]:
+    """Enforced when the settings are made (:class:`Settings`)."""
+    yield from ()
+
+
+@rule(
+    "OPT022",
+    title="A kind of technique is applied once",
+    reason="the second would be applied to the output of the first, which no job supports",
+    link=_GUIDE,
+)
 def _each_kind_stands_once(recipe: Recipe) -> Iterator[Finding]:
     seen: dict[str, str] = {}
     for place, technique in recipe.known_techniques:
@@ -71,7 +107,12 @@ def _each_kind_stands_once(recipe: Recipe) -> Iterator[Finding]:
         seen.setdefault(technique.kind, place)
 
 
-@rule("OPT023")
+@rule(
+    "OPT023",
+    title="The model supports the technique",
+    reason="SageMaker's matrix of supported models says no",
+    link=_MATRIX,
+)
 def _model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
     if recipe.model_row is None:
         return
@@ -89,7 +130,12 @@ def _model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
             )
 
 
-@rule("OPT024")
+@rule(
+    "OPT024",
+    title="The tensor parallel degree divides the accelerators",
+    reason="every copy of the model takes the same number of accelerators, and none is left over",
+    link=Technique.rule_link,
+)
 def _degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
     if recipe.instance is None:
         return
@@ -107,7 +153,12 @@ def _degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
             )
 
 
-@rule("OPT025")
+@rule(
+    "OPT025",
+    title="All techniques agree on the tensor parallel degree",
+    reason="the artifact is written for one tensor parallel degree and served with it",
+    link=Technique.rule_link,
+)
 def _degrees_agree(recipe: Recipe) -> Iterator[Finding]:
     asked = {
         place: technique.tensor_parallel_degree

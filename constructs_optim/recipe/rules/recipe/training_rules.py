@@ -15,11 +15,20 @@ from constructs_optim.recipe.tokens import is_token
 
 from .source_rules import S3_PREFIX
 
+_API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTrainingJob.html"
+_RESOURCES = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ResourceConfig.html"
+_WARM_POOLS = "https://docs.aws.amazon.com/sagemaker/latest/dg/train-warm-pools.html"
+_MEDUSA = "https://aws.amazon.com/blogs/machine-learning/achieve-2x-speed-up-in-llm-inference-with-medusa-1-on-amazon-sagemaker-ai/"
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
 _MOST_VARIABLES, _LONGEST_VALUE = 100, 512
 
 
-@rule("OPT160")
+@rule(
+    "OPT160",
+    title="Training data are S3 prefixes",
+    reason="a job reads the *.jsonl files below an S3 prefix",
+    link=_API,
+)
 def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in recipe.trained_techniques:
         for name, uri in (("training_data", technique.training_data), ("validation_data", technique.validation_data)):
@@ -32,7 +41,12 @@ def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
                 yield Finding(f"{place}.{name}", uri, repr(prefix), reason="it names a file, not what a file is below")
 
 
-@rule("OPT162")
+@rule(
+    "OPT162",
+    title="A training instance type has GPUs",
+    reason="the training code runs on NVIDIA GPUs, and SageMaker trains on no other type of that name",
+    link=_RESOURCES,
+)
 def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
     for place, _, compute in _computes(recipe):
         name = compute.instance_type
@@ -49,7 +63,12 @@ def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(f"{place}.compute.instance_type", name, meant)
 
 
-@rule("OPT163")
+@rule(
+    "OPT163",
+    title="The training fits each GPU",
+    reason="every GPU has the whole model in the training",
+    link=_RESOURCES,
+)
 def _training_fits(recipe: Recipe) -> Iterator[Finding]:
     model = recipe.model_row
     if model is None or model.parameters_billion is None:
@@ -80,7 +99,12 @@ def _training_fits(recipe: Recipe) -> Iterator[Finding]:
             )
 
 
-@rule("OPT164")
+@rule(
+    "OPT164",
+    title="The environment of a training is within the service's limits",
+    reason=f"CreateTrainingJob takes at most {_MOST_VARIABLES} variables, of at most {_LONGEST_VALUE} characters",
+    link=_API,
+)
 def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
     for path, technique in recipe.trained_techniques:
         variables = technique.compute.environment or {}
@@ -95,14 +119,26 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
                 yield Finding(f"{path}.compute.environment.{name}", f"{len(value)} characters", fix)
 
 
-@rule("OPT165")
+@rule(
+    "OPT165",
+    title="Spot instances have no warm pool",
+    reason="SageMaker keeps no spot instances for the next job",
+    link=_WARM_POOLS,
+)
 def _spot_excludes_warm_pools(recipe: Recipe) -> Iterator[Finding]:
     for place, _, compute in _computes(recipe):
         if compute.spot and compute.keep_alive_seconds is not None:
             yield Finding(f"{place}.compute.keep_alive_seconds", compute.keep_alive_seconds, "one of the two")
 
 
-@rule("OPT166")
+@rule(
+    "OPT166",
+    title="Medusa heads are for few requests at a time",
+    reason="the published speed-up is of one request at a time: verifying guesses takes computation that a full batch "
+    "has other use for",
+    link=_MEDUSA,
+    advisory=True,
+)
 def _medusa_is_for_small_batches(recipe: Recipe) -> Iterator[Finding]:
     for place, technique in recipe.known_techniques:
         if technique.name == "medusa":

@@ -1,1 +1,0 @@
-"""Renders a report: the outline that every rendering follows, and Markdown."""

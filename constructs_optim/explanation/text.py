@@ -1,0 +1,190 @@
+"""Renders a report as text: for a terminal, and in a code block for a comment on a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from constructs_optim.recipe.pricing import HOURS_A_MONTH
+
+from .endpoints import describe_capacity
+from .formatting import between, counted, listed, money, wrapped
+from .report import EndpointReport, MonthlyCost, RecipeChange, Report, ResourceReport, StackReport
+
+MARKER = "<!-- constructs-optim explain -->"
+"""The first line of a comment: by it a workflow finds its comment again."""
+
+# In the order in which they are listed.
+_ACTIONS = {
+    "replace": "replaced",
+    "may_replace": "may be replaced",
+    "remove": "deleted",
+    "keep": "left in the account (DeletionPolicy)",
+    "create": "created",
+    "update": "updated",
+}
+_MOST_PERMISSIONS = 10
+_COMMENT_WIDTH = 100
+# GitHub takes comments of 65,536 characters.
+_LONGEST_COMMENT = 65_000
+# Control characters, those that change the direction of what follows them, and halves of characters.
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def text_lines(report: Report, width: int) -> list[str]:
+    """The report in lines of at most ``width``, unless a name is longer: details are indented below their heading."""
+    return [
+        line
+        for indent, text in _outline(report)
+        for line in wrapped(
+            _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split())),
+            width,
+            indent=indent,
+            then=f"{indent}  " if indent else "",
+        ).splitlines()
+    ]
+
+
+def markdown(report: Report) -> str:
+    """The report as a comment: its text is in a code block, where nothing of a template is Markdown."""
+    lines, length = [], 0
+    for line in text_lines(report, _COMMENT_WIDTH):
+        length += len(line.encode("utf-16-le")) // 2 + 1
+        if length > _LONGEST_COMMENT:
+            lines.append("(The rest is left out, since a comment may have 65,536 characters.)")
+            break
+        lines.append(line)
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", "\n".join(lines)))])
+    caution = ["> [!CAUTION]", "> AWS refuses this deployment.", ""] if report.refusals else []
+    heading = [MARKER, "## What this deployment does", "", *caution, f"**{_conclusion(report)}**", ""]
+    return "\n".join([*heading, f"{fence}text", *lines, fence, ""])
+
+
+def _outline(report: Report) -> Iterator[tuple[str, str]]:
+    """Each paragraph of the report with its indentation."""
+    for refusal in report.refusals:
+        yield "", refusal
+    if report.against is not None:
+        yield "", f"Compared with {report.against}."
+    for stack in report.stacks:
+        for heading, details in _stack(stack):
+            yield "", heading
+            for detail in details:
+                yield "  ", detail
+    for note in report.notes:
+        yield "", note
+    yield "", _conclusion(report)
+
+
+def _stack(stack: StackReport) -> Iterator[tuple[str, Iterable[str]]]:
+    is_new = stack.change == "new"
+    region = f" in {stack.region}" if stack.region is not None else ""
+    for endpoint in stack.endpoints:
+        if endpoint.has_news:
+            interrupted = ", interrupted" if endpoint.is_interrupted else ""
+            yield f"{endpoint.name}: {endpoint.change}{interrupted}{region}", _endpoint(endpoint)
+    unchanged = [endpoint.name for endpoint in stack.endpoints if not endpoint.has_news]
+    if unchanged and stack.change != "unchanged":
+        yield f"Unchanged: {', '.join(unchanged)}.", ()
+    if any(job.outcome != "stays" for job in stack.artifacts):
+        artifacts = [f"artifact: {job.recipe}. {' '.join(job.sentences)}" for job in stack.artifacts]
+        yield f"Artifacts of {stack.name} that other stacks serve", artifacts
+    if stack.permissions:
+        yield f"Permissions of {stack.name}", _permissions(stack)
+    if any(resource.action != "refuse" for resource in stack.resources):
+        yield f"Other resources of {stack.name}", _resources(stack.resources, is_new=is_new)
+
+
+def _endpoint(endpoint: EndpointReport) -> Iterator[str]:
+    for recipe in endpoint.recipes:
+        yield f"recipe: {_recipe(recipe)}"
+    for job in endpoint.jobs:
+        of = f"{job.recipe}: " if len(endpoint.jobs) > 1 else ""
+        yield f"artifact: {of}{' '.join(job.sentences)}"
+    for text in _resources(endpoint.resources, is_new=endpoint.change == "new"):
+        yield f"resources {text}"
+    for update in endpoint.updates:
+        yield f"update: {update}"
+    new, old = (" and ".join(map(describe_capacity, some)) for some in (endpoint.capacity, endpoint.capacity_before))
+    if new:
+        yield f"capacity: {new}{f'; before: {old}' if old and old != new else ''}"
+    yield from _cost(endpoint)
+
+
+def _recipe(recipe: RecipeChange) -> str:
+    of = f"{recipe.of}: " if recipe.of else ""
+    if recipe.after is None or recipe.before is None:
+        return f"{of}{recipe.after or f'{recipe.before}, no longer'}"
+    if recipe.before == recipe.after:
+        return f"{of}{recipe.after}, as before"
+    return f"{of}{recipe.before} becomes {recipe.after}"
+
+
+def _resources(resources: Sequence[ResourceReport], *, is_new: bool) -> Iterator[str]:
+    """The names of resources by what happens to them; those of something new are counted."""
+    for action, phrase in _ACTIONS.items():
+        for certain, verb in ((True, phrase), (False, phrase if phrase.startswith("may") else f"may be {phrase}")):
+            names = [
+                f"{resource.name} ({', '.join(resource.properties)})" if resource.properties else resource.name
+                for resource in resources
+                if (resource.action, resource.certain) == (action, certain)
+            ]
+            if names:
+                yield f"{verb}: {len(names) if is_new else ', '.join(names)}"
+
+
+def _permissions(stack: StackReport) -> Iterator[str]:
+    for change in stack.permissions:
+        kind = "" if change.kind == "permissions" else f" ({change.kind})"
+        more = "grants more than before" if change.grants_more else "grants no more than before"
+        yield f"{change.owner}{kind}: {more}, {len(change.gained)} added and {len(change.lost)} removed"
+        if stack.change != "new":
+            texts = [*(f"+ {text}" for text in change.gained), *(f"- {text}" for text in change.lost)]
+            yield from texts[:_MOST_PERMISSIONS]
+            if len(texts) > _MOST_PERMISSIONS:
+                yield f"{len(texts) - _MOST_PERMISSIONS} more: see `cdk diff`"
+
+
+def _cost(endpoint: EndpointReport) -> Iterator[str]:
+    cost, before = endpoint.monthly_cost, _cost_range(endpoint.monthly_cost_before)
+    if cost is None:
+        if before:
+            yield f"cost: {before} a month until now"
+        return
+    if after := _cost_range(cost):
+        basis = f"{HOURS_A_MONTH} hours on demand{f', {cost.source}' if cost.source else ''}"
+        change = "" if not before else "; as before" if before == after else f"; before: {before}"
+        yield f"cost: {after} a month ({basis}){change}"
+    elif not cost.unpriced:
+        yield "cost: not known, as the number of instances is known only at deployment"
+    elif cost.source:
+        # Without prices, a note of the whole report names the option.
+        yield f"cost: not known, as there is no price of {listed(cost.unpriced)}"
+    if any(capacity.is_reserved for capacity in endpoint.capacity):
+        yield "cost: the instances are those of a capacity reservation, which is paid for separately"
+
+
+def _cost_range(cost: MonthlyCost | None) -> str:
+    """``$5,176 to $20,703``; empty where it is not known."""
+    if cost is None or cost.least is None or cost.most is None:
+        return ""
+    return between(money(cost.least), money(cost.most))
+
+
+def _conclusion(report: Report) -> str:
+    if report.refusals:
+        return f"AWS refuses this deployment for {counted(len(report.refusals), 'reason')}: see the top."
+    if not report.has_changes:
+        return "Nothing changes."
+    changes = Counter(endpoint.change for endpoint in report.endpoints)
+    parts = [", ".join(f"{counted(count, 'endpoint')} {change}" for change, count in changes.items()) or "No endpoint"]
+    if any(endpoint.is_interrupted for endpoint in report.endpoints):
+        parts.append("requests are interrupted")
+    if not report.may_run_jobs:
+        parts.append("no job runs")
+    else:
+        parts.append("a new job runs" if any(job.outcome == "new_job" for job in report.jobs) else "a job may run")
+    granted = sum(change.grants_more for change in report.permissions)
+    parts.append(f"{granted or 'no'} {'policy grants' if granted == 1 else 'policies grant'} new permissions")
+    return f"{'; '.join(parts)}."
