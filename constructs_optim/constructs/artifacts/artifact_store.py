@@ -11,7 +11,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from constructs_optim.constructs.stack.keywords import suggests_keywords
-from constructs_optim.constructs.stack.permissions import Statement, statements
+from constructs_optim.constructs.stack.permissions import Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
 from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring
@@ -149,7 +149,7 @@ class ArtifactStore(Construct):
         Raises:
             ValueError: when ``account_id`` is none.
         """
-        self._sharing.with_account(account_id, read_only=read_only)
+        self._sharing.share("account", account_id, read_only=read_only)
 
     def share_with_organization(self, organization_id: str, *, read_only: bool = True) -> None:
         """Let the stacks of every account of an AWS organization use the store, as :meth:`share_with_account` does.
@@ -161,7 +161,7 @@ class ArtifactStore(Construct):
         Raises:
             ValueError: when ``organization_id`` is none.
         """
-        self._sharing.with_organization(organization_id, read_only=read_only)
+        self._sharing.share("organization", organization_id, read_only=read_only)
 
     @staticmethod
     def from_bucket(
@@ -187,7 +187,7 @@ class ArtifactStore(Construct):
 
 def store_statements(store: IArtifactStore, group: str) -> list[Statement]:
     """The statements of a group of ``statements.toml`` about a store."""
-    return statements(group, Store=store.bucket_arn, Key=store.encryption_key_arn, Account=PSEUDO.account)
+    return statements_of(group, Store=store.bucket_arn, Key=store.encryption_key_arn, Account=PSEUDO.account)
 
 
 def _declared_or_new(stack: Stack) -> ArtifactStore:

@@ -12,7 +12,7 @@ from typing import Any
 from aws_cdk import CfnResource, Fn, Stack
 
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.permissions import Statement, statements, sub
+from constructs_optim.constructs.stack.permissions import Statement, statements_of, sub
 from constructs_optim.constructs.stack.stack_context import is_token
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.planning.plan_data import ArtifactSource, HubDraftSource, HubSource, S3Source, Source
@@ -112,7 +112,7 @@ def lookup_statements(*sources: Source) -> list[Statement]:
             location = S3Location(source.uri)
             found.append(location.list_statement("ListSource", location.folder))
         elif not isinstance(source, ArtifactSource):
-            found += statements("resolve hub content", Hub=source.hub_name, Model=source.model_id)
+            found += statements_of("resolve hub content", Hub=source.hub_name, Model=source.model_id)
     return found
 
 
@@ -121,7 +121,7 @@ def read_statements(*sources: HubSource | HubDraftSource | S3Source) -> list[Sta
     found: list[Statement] = []
     for source in sources:
         if not isinstance(source, S3Source):
-            found += statements("read hub models" if isinstance(source, HubSource) else "read hub drafts")
+            found += statements_of("read hub models" if isinstance(source, HubSource) else "read hub drafts")
             continue
         location, reason = S3Location(source.uri), "the model is all the files under the prefix"
         files = _s3_arn(f"{location.bucket}/{location.folder}*")

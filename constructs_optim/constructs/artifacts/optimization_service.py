@@ -19,7 +19,7 @@ from constructs_optim.constructs.stack.permissions import (
     Arn,
     Statement,
     pass_role_statement,
-    statements,
+    statements_of,
 )
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe.planning.plan_data import Plan
@@ -110,7 +110,7 @@ class OptimizationService(Construct):
             watcher=("Looks at a running optimization job", describe),
             start_sid="WatchJobs",
         )
-        self._jobs.handler.permit(statements("find stacks"))
+        self._jobs.handler.permit(statements_of("find stacks"))
         return self._jobs
 
     @staticmethod
@@ -153,14 +153,14 @@ class OptimizationService(Construct):
     @cached_property
     def _models(self) -> Handler:
         description = "Creates and deletes models with files beside them"
-        return self._handler("Models", "model_handler", description, statements("manage models"))
+        return self._handler("Models", "model_handler", description, statements_of("manage models"))
 
     @cached_property
     def capacity_service_token(self) -> str:
         """The handler that looks up how many copies inference components of the stack have."""
         description = "Looks up how many copies inference components have"
         handler = self._handler("Capacity", "capacity_handler", description, [])
-        handler.permit(statements("look up copies", Stack={"Ref": "AWS::StackId"}))
+        handler.permit(statements_of("look up copies", Stack={"Ref": "AWS::StackId"}))
         return handler.arn
 
     def _handler(self, id: str, module: str, description: str, allowed: Sequence[Statement]) -> Handler:

@@ -23,7 +23,7 @@ from constructs_optim.constructs.stack.permissions import (
     Statement,
     characters_of,
     document,
-    statements,
+    statements_of,
     sub,
     trust_policy,
 )
@@ -64,12 +64,12 @@ def serving_statements(
 
 
 def _image_statements(images: Sequence[str | None], registry: ContainerRegistry) -> list[Statement]:
-    return statements("pull images", Repositories=tuple(map(registry.repository_arn, repositories_of(images))))
+    return statements_of("pull images", Repositories=tuple(map(registry.repository_arn, repositories_of(images))))
 
 
 def running_statements(*, in_vpc: bool) -> list[Statement]:
     """What jobs and models need to run: logs and metrics, and network interfaces in a VPC."""
-    return [*statements("running"), *(statements("running in a VPC") if in_vpc else ())]
+    return [*statements_of("running"), *(statements_of("running in a VPC") if in_vpc else ())]
 
 
 class SageMakerRole(Construct):

@@ -20,7 +20,7 @@ from constructs_optim.constructs.stack.permissions import (
     Statement,
     document,
     pass_role_statement,
-    statements,
+    statements_of,
     sub,
     trust_policy,
 )
@@ -48,7 +48,7 @@ class EvaluationService(Construct):
                 {"StringEquals": {"cloudwatch:namespace": EVALUATION_NAMESPACE}},
                 wildcard=f"{NO_RESOURCES}; a condition holds it to one namespace",
             ),
-            *statements("look up prices"),
+            *statements_of("look up prices"),
             pass_role_statement("PassRole", self.role.role_arn),
         ]
         self.jobs: JobRunner = JobRunner(
@@ -113,12 +113,12 @@ class EvaluationService(Construct):
         in_vpc: bool,
     ) -> None:
         """Let a benchmark send ``workload`` to an endpoint, and handler and watcher keep its results."""
-        describe = statements("describe endpoint", Endpoint=endpoint_arn, Component=component_arn)
+        describe = statements_of("describe endpoint", Endpoint=endpoint_arn, Component=component_arn)
         self.role.permit(
             [
-                *statements("send requests", Targets=_targets(endpoint_arn, component_arn)),
+                *statements_of("send requests", Targets=_targets(endpoint_arn, component_arn)),
                 *describe,
-                *statements("run benchmarks"),
+                *statements_of("run benchmarks"),
                 *workload_statements(workload),
                 *store_statements(store, "upload evaluations"),
                 *running_statements(in_vpc=in_vpc),
@@ -132,7 +132,7 @@ class EvaluationService(Construct):
     def permit_prompts(self, *, endpoint_arn: Arn, component_arn: Arn | None, prompts: str) -> None:
         """Let the watcher send an endpoint the prompts of a quality gate."""
         targets, read = _targets(endpoint_arn, component_arn), S3Location(prompts).object_arn
-        self.jobs.watcher.permit(statements("send prompts", Targets=targets, Prompts=read))
+        self.jobs.watcher.permit(statements_of("send prompts", Targets=targets, Prompts=read))
 
 
 def _targets(endpoint_arn: Arn, component_arn: Arn | None) -> tuple[Arn, ...]:

@@ -28,7 +28,7 @@ from constructs_optim.constructs.stack.custom_resource import (
 )
 from constructs_optim.constructs.stack.job_runner import MANAGE, JobRunner, job_statement
 from constructs_optim.constructs.stack.keywords import suggests_keywords
-from constructs_optim.constructs.stack.permissions import Statement, pass_role_statement, statements
+from constructs_optim.constructs.stack.permissions import Statement, pass_role_statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
 from constructs_optim.constructs.validation.refusal import refuse
@@ -145,8 +145,8 @@ class ModelRecommendation(Construct):
                 *model_source.read_statements(source),
                 *workload_statements(workload),
                 *store_statements(self.artifact_store, "upload recommendations"),
-                *statements("try models"),
-                *statements("run benchmarks"),
+                *statements_of("try models"),
+                *statements_of("run benchmarks"),
                 pass_role_statement("PassItself", role.role_arn),
                 *running_statements(in_vpc=False),
             ]

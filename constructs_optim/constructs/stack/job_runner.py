@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from aws_cdk import aws_iam as iam
@@ -11,8 +13,7 @@ from constructs import Construct
 
 from .custom_resource import RESPONSE_SECONDS
 from .handler import Handler, log_group_of
-from .permissions import KNOWN_LATER, PolicyBuilder, Statement, sub, trust_policy
-from .permissions import statements as statements_of
+from .permissions import KNOWN_LATER, PolicyBuilder, Statement, statements_of, sub, trust_policy
 from .physical_names import physical_name
 
 # Step Functions writes each log group of another name into a resource policy of the account, which has room for 5,120
@@ -20,41 +21,9 @@ from .physical_names import physical_name
 # AWS Step Functions developer guide, "Logging using CloudWatch Logs" (log group resource policy size).
 _VENDED_LOGS = "/aws/vendedlogs/states/"
 
-_RETRY = [
-    {
-        "ErrorEquals": ["States.ALL"],
-        "IntervalSeconds": 2,
-        "MaxAttempts": 8,
-        "BackoffRate": 2,
-        "MaxDelaySeconds": 120,
-        "JitterStrategy": "FULL",
-    }
-]
-
 # Poll, wait as long as the watcher says, poll again. When polling itself keeps failing, the stack is signalled instead
 # of being left to its timeout.
-_STATES: dict[str, Any] = {
-    "StartAt": "Look",
-    "States": {
-        "Look": {
-            "Type": "Task",
-            "Resource": "${WatcherArn}",
-            "ResultPath": "$.Look",
-            "Retry": _RETRY,
-            "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.Error", "Next": "GiveUp"}],
-            "Next": "HasEnded",
-        },
-        "HasEnded": {
-            "Type": "Choice",
-            "Choices": [{"Variable": "$.Look.Done", "BooleanEquals": True, "Next": "Ended"}],
-            "Default": "Sleep",
-        },
-        "Sleep": {"Type": "Wait", "SecondsPath": "$.Look.WaitSeconds", "Next": "Look"},
-        "GiveUp": {"Type": "Task", "Resource": "${WatcherArn}", "Retry": _RETRY, "End": True},
-        "Ended": {"Type": "Succeed"},
-    },
-}
-
+_STATES: dict[str, Any] = json.loads((files("constructs_optim.constructs.stack") / "watching.asl.json").read_bytes())
 
 # How IAM names the jobs of an API's kind, and what their names follow from.
 _JOBS = {
@@ -90,15 +59,15 @@ class JobRunner:
         watcher: tuple[str, Sequence[Statement]],
         start_sid: str = "StartWatching",
     ) -> None:
-        """Declare them below ``scope``.
+        """Declare them below ``scope``; handler and watcher have a description and first permissions each.
 
         Args:
             scope: the construct to create them in.
             name: for instance ``evaluation``.
             code: where the handlers' code is, as Lambda has it.
             job: the name of one of its jobs in descriptions.
-            handler: description and first permissions of the custom resource's handler.
-            watcher: the same of the watcher.
+            handler: of the custom resource.
+            watcher: of a running job.
             start_sid: of the statement by which the handler starts the state machine.
         """
         description, statements = watcher

@@ -30,11 +30,6 @@ NO_RESOURCES = "the service knows no resource-level permission for it (IAM servi
 KNOWN_LATER = "which is known only when the stack is deployed"
 """The end of the reasons for wildcards in names that a deployment decides."""
 
-KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
-"""What reading and writing objects takes of the KMS key that encrypts them."""
-# API reference, OutputDataConfig.KmsKeyId: "the SageMaker execution role must include permissions to call kms:Encrypt".
-JOB_KEY_ACTIONS = ("kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey")
-"""What SageMaker needs of the key that encrypts a job's output."""
 INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
 """The actions of requests to an endpoint, with and without response streaming."""
 
@@ -166,7 +161,7 @@ def _table() -> Mapping[str, list[dict[str, Any]]]:
     return tomllib.loads((files("constructs_optim.constructs.stack") / "statements.toml").read_text(encoding="utf-8"))
 
 
-def statements(group: str, **values: Arn | tuple[Arn, ...] | None) -> list[Statement]:
+def statements_of(group: str, **values: Arn | tuple[Arn, ...] | None) -> list[Statement]:
     """The statements of a group of ``statements.toml``, with values for the names in it.
 
     What stands alone, such as ``${Key}``, may be several ARNs, or None: then the statement is left out.
@@ -355,13 +350,8 @@ def _as_nag_writes(arn: Any) -> str:
 def trust_policy(service: str, *, source_arn: Arn, always_sent: bool = True) -> dict[str, Any]:
     """A trust policy for ``service`` that keeps it from being a confused deputy.
 
-    The role can be assumed only on behalf of this account and of a resource like ``source_arn``.
-
-    Args:
-        service: the service's principal.
-        source_arn: the resources it may act for.
-        always_sent: whether the service names account and resource each time it assumes the role. Where that is not
-            documented, they count only if they are sent. Default: it does.
+    The role can be assumed only on behalf of this account and of a resource like ``source_arn``. Where it is not
+    documented that the service names both each time it assumes the role, they count only if they are sent.
     """
     if_sent = "" if always_sent else "IfExists"
     return {

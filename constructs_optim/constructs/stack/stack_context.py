@@ -34,27 +34,12 @@ def is_token(text: object) -> bool:
 
 
 class PseudoParameters:
-    """Tokens of CloudFormation's pseudo parameters, which are the same in all apps."""
+    """Tokens of CloudFormation's pseudo parameters, which are the same in all apps and are read once."""
 
-    @cached_property
-    def account(self) -> str:
-        """``AWS::AccountId``."""
-        return Aws.ACCOUNT_ID
-
-    @cached_property
-    def partition(self) -> str:
-        """``AWS::Partition``."""
-        return Aws.PARTITION
-
-    @cached_property
-    def region(self) -> str:
-        """``AWS::Region``: a template that is deployed elsewhere shows what is there."""
-        return Aws.REGION
-
-    @cached_property
-    def stack_id(self) -> str:
-        """``AWS::StackId``."""
-        return Aws.STACK_ID
+    account = cached_property(lambda _: Aws.ACCOUNT_ID)
+    partition = cached_property(lambda _: Aws.PARTITION)
+    region = cached_property(lambda _: Aws.REGION)
+    stack_id = cached_property(lambda _: Aws.STACK_ID)
 
 
 PSEUDO = PseudoParameters()
