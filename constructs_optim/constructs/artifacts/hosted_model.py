@@ -105,9 +105,25 @@ def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -
         artifact = OptimizedArtifact(scope, "Artifact", artifact_key=key, artifact_store=store, **declared)
     # Two ids: CloudFormation refuses to give a logical id another type ("Update of resource type is not permitted. The
     # new template modifies resource type of the following resources: ..."), and a recipe may gain a draft or lose it.
-    if artifact.plan.container.is_native:
-        return _native_model(scope, "Model", artifact, options.network.isolation)
-    return _custom_model(scope, "OptimizedModel", artifact, options.network.isolation)
+    container, isolated, timeouts = artifact.plan.container, options.network.isolation, artifact.startup_timeouts
+    isolated = container.network_isolation if isolated is None else isolated
+    model: CfnResource
+    if container.is_native:
+        native = _native_model(scope, "Model", artifact, isolated=isolated)
+        model, name = native, native.attr_model_name
+    else:
+        model = _custom_model(scope, "OptimizedModel", artifact, isolated=isolated)
+        name = model.ref
+        if isinstance(container.model, HubSource):
+            timeouts = StartupTimeouts.of_hub(model)
+    if artifact.execution_role.policy is not None:
+        # It waits until its role may read it.
+        model.node.add_dependency(artifact.execution_role.policy)
+    hosted = HostedModel(artifact, model, name, timeouts)
+    add_recipe_metadata(model, artifact.plan, hosted.artifact_key)
+    if isinstance(artifact, OptimizationJob):
+        model.add_metadata("cfn-lint", SIGNALLED_VALUES)
+    return hosted
 
 
 def _store_of_reference(artifact_key: str, options: ModelOptions) -> IArtifactStore:
@@ -127,40 +143,33 @@ def _store_of_reference(artifact_key: str, options: ModelOptions) -> IArtifactSt
     return options.artifact_store
 
 
-def _native_model(scope: Construct, id: str, artifact: RecipeArtifact, isolated: bool | None) -> HostedModel:
-    container, network = artifact.plan.container, artifact.network
-    model = sagemaker.CfnModel(
+def _native_model(scope: Construct, id: str, artifact: RecipeArtifact, *, isolated: bool) -> sagemaker.CfnModel:
+    network = artifact.network
+    files = {"compressionType": "None", "s3DataType": "S3Prefix", "s3Uri": artifact.model_data_uri}
+    return sagemaker.CfnModel(
         scope,
         id,
-        enable_network_isolation=container.network_isolation if isolated is None else isolated,
+        enable_network_isolation=isolated,
         execution_role_arn=artifact.execution_role.role_arn,
         primary_container={
-            "environment": dict(container.environment),
+            "environment": dict(artifact.plan.container.environment),
             "image": artifact.image_uri,
-            "modelDataSource": {
-                "s3DataSource": {
-                    "compressionType": "None",
-                    "s3DataType": "S3Prefix",
-                    "s3Uri": artifact.model_data_uri,
-                }
-            },
+            "modelDataSource": {"s3DataSource": files},
         },
         vpc_config=network.to_property("securityGroupIds") if network is not None else None,
     )
-    _add_metadata(model, artifact)
-    return HostedModel(artifact, model, model.attr_model_name, artifact.startup_timeouts)
 
 
-def _custom_model(scope: Construct, id: str, artifact: RecipeArtifact, isolated: bool | None) -> HostedModel:
+def _custom_model(scope: Construct, id: str, artifact: RecipeArtifact, *, isolated: bool) -> CfnResource:
     """A ``Custom::OptimizedModel`` with the properties of the native one, to be reviewed like it.
 
     ``AWS::SageMaker::Model`` has no additional model data sources, so a model with a draft or heads beside it is one;
     and so is a model whose files the hub names when the stack is deployed.
     """
     plan, container, network = artifact.plan, artifact.plan.container, artifact.network
-    service = OptimizationService.of(scope)
+    role_arn = artifact.execution_role.role_arn
     properties = drop_none(
-        ServiceToken=service.model_service_token(plan, role_arn=artifact.execution_role.role_arn),
+        ServiceToken=OptimizationService.of(scope).model_service_token(plan, role_arn=role_arn),
         ServiceTimeout=RESPONSE_SECONDS,
         # The plan's image, not the one a job recommends: that one may ignore a draft.
         Image=container.image,
@@ -171,24 +180,11 @@ def _custom_model(scope: Construct, id: str, artifact: RecipeArtifact, isolated:
             {"Name": channel.name, "Source": model_source.properties(channel.source, artifact.artifacts)}
             for channel in container.channels
         ],
-        RoleArn=artifact.execution_role.role_arn,
-        EnableNetworkIsolation=container.network_isolation if isolated is None else isolated,
+        RoleArn=role_arn,
+        EnableNetworkIsolation=isolated,
         VpcConfig=network.to_property("SecurityGroupIds") if network is not None else None,
     )
-    model = TaggedResource(scope, id, type="Custom::OptimizedModel", properties=properties, tags=container.tags)
-    _add_metadata(model, artifact)
-    of_hub = isinstance(container.model, HubSource)
-    timeouts = StartupTimeouts.of_hub(model) if of_hub else artifact.startup_timeouts
-    return HostedModel(artifact, model, model.ref, timeouts)
-
-
-def _add_metadata(model: CfnResource, artifact: RecipeArtifact) -> None:
-    """Add metadata for reviewers and cfn-lint, and have the model wait until its role may read it."""
-    if artifact.execution_role.policy is not None:
-        model.node.add_dependency(artifact.execution_role.policy)
-    add_recipe_metadata(model, artifact.plan, artifact.artifact_key if artifact.plan.jobs else None)
-    if isinstance(artifact, OptimizationJob):
-        model.add_metadata("cfn-lint", SIGNALLED_VALUES)
+    return TaggedResource(scope, id, type="Custom::OptimizedModel", properties=properties, tags=container.tags)
 
 
 def describe_hosted(resource: CfnResource, models: Sequence[HostedModel]) -> None:

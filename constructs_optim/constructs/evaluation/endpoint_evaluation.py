@@ -12,12 +12,15 @@ from aws_cdk import Annotations, CfnResource, Duration, ITaggableV2, TagManager,
 from constructs import Construct
 from pydantic.alias_generators import to_pascal
 
-from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore
+from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, store_statements
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
+from constructs_optim.constructs.artifacts.model_source import S3Location
+from constructs_optim.constructs.artifacts.roles import running_statements
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.custom_resource import JobSignal, drop_none, wait_seconds
 from constructs_optim.constructs.stack.keywords import check_options
 from constructs_optim.constructs.stack.network import Network
+from constructs_optim.constructs.stack.permissions import Arn, Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
 from constructs_optim.constructs.validation.refusal import refuse
@@ -33,7 +36,7 @@ from constructs_optim.recipe.evaluation import (
 from constructs_optim.recipe.evaluation.requirements import REGRESSION_METRICS
 from constructs_optim.recipe.rules import check, warnings
 
-from .benchmark_jobs import workload_config_name
+from .benchmark_jobs import workload_config_name, workload_statements
 from .evaluation_service import EvaluationService
 
 if TYPE_CHECKING:
@@ -151,14 +154,7 @@ class EndpointEvaluation(Construct):
         self._service = service = EvaluationService.of(scope)
         config = service.workload_config(self.workload)
         self._config_name = workload_config_name(config)
-        service.permit(
-            endpoint_arn=target.endpoint_arn,
-            component_arn=target.component_arn,
-            workload_config_arn=config.attr_ai_workload_config_arn,
-            workload=self.workload,
-            store=self._store,
-            in_vpc=target.network is not None,
-        )
+        self._permit(config.attr_ai_workload_config_arn)
         self._resource: CfnResource | None = None
         if self._benchmark.after_deployment:
             properties = {**service.jobs.properties, "Request": self._request()}
@@ -238,11 +234,8 @@ class EndpointEvaluation(Construct):
         refuse(check(replace(self._benchmark, requirements=required)))
         self._requirements = required
         if quality is not None:
-            self._service.permit_prompts(
-                endpoint_arn=self.target.endpoint_arn,
-                component_arn=self.target.component_arn,
-                prompts=quality.prompts,
-            )
+            read = S3Location(quality.prompts).object_arn
+            self._service.jobs.watcher.permit(statements_of("send prompts", Targets=self._targets, Prompts=read))
         resource = self._deployed
         gate = _gate(required)
         resource.add_property_override("Request.Gate", gate)
@@ -253,6 +246,30 @@ class EndpointEvaluation(Construct):
         if self._schedule is not None:
             self._schedule.add_property_override("Target.Input", self._input())
         return self
+
+    @property
+    def _targets(self) -> tuple[Arn, ...]:
+        arn, component_arn = self.target.endpoint_arn, self.target.component_arn
+        return (arn, component_arn) if component_arn is not None else (arn,)
+
+    def _permit(self, workload_config_arn: Arn) -> None:
+        """Let a benchmark send the workload to the endpoint, and handler and watcher keep its results."""
+        service, target, store = self._service, self.target, self._store
+        describe = statements_of("describe endpoint", Endpoint=target.endpoint_arn, Component=target.component_arn)
+        service.role.permit(
+            [
+                *statements_of("send requests", Targets=self._targets),
+                *describe,
+                *statements_of("run benchmarks"),
+                *workload_statements(self.workload),
+                *store_statements(store, "upload evaluations"),
+                *running_statements(in_vpc=target.network is not None),
+            ]
+        )
+        results = store_statements(store, "keep evaluations")
+        service.jobs.handler.permit(results)
+        use = Statement("UseWorkloads", ("sagemaker:CreateAIBenchmarkJob",), (workload_config_arn,))
+        service.jobs.watcher.permit([*results, *describe, use])
 
     @property
     def _deployed(self) -> CfnResource:

@@ -8,14 +8,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore, store_statements
-from constructs_optim.constructs.artifacts.model_source import S3Location
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
-from constructs_optim.constructs.artifacts.roles import ExecutionRole, running_statements
+from constructs_optim.constructs.artifacts.roles import ExecutionRole
 from constructs_optim.constructs.stack.job_runner import MANAGE, JobRunner, job_statement
 from constructs_optim.constructs.stack.permissions import (
     NO_RESOURCES,
-    Arn,
     PolicyBuilder,
     Statement,
     document,
@@ -28,7 +25,7 @@ from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.recipe.metrics import EVALUATION_NAMESPACE
 
-from .benchmark_jobs import workload_config, workload_hash, workload_statements
+from .benchmark_jobs import workload_config, workload_hash
 
 _SCHEDULES_ARN = "arn:${AWS::Partition}:scheduler:${AWS::Region}:${AWS::AccountId}:schedule-group/default"
 
@@ -101,39 +98,3 @@ class EvaluationService(Construct):
         if digits not in self._workloads:
             self._workloads[digits] = workload_config(self, workload, f"Workload{digits}")
         return self._workloads[digits]
-
-    def permit(
-        self,
-        *,
-        endpoint_arn: Arn,
-        component_arn: Arn | None,
-        workload_config_arn: Arn,
-        workload: Workload,
-        store: IArtifactStore,
-        in_vpc: bool,
-    ) -> None:
-        """Let a benchmark send ``workload`` to an endpoint, and handler and watcher keep its results."""
-        describe = statements_of("describe endpoint", Endpoint=endpoint_arn, Component=component_arn)
-        self.role.permit(
-            [
-                *statements_of("send requests", Targets=_targets(endpoint_arn, component_arn)),
-                *describe,
-                *statements_of("run benchmarks"),
-                *workload_statements(workload),
-                *store_statements(store, "upload evaluations"),
-                *running_statements(in_vpc=in_vpc),
-            ]
-        )
-        results = store_statements(store, "keep evaluations")
-        self.jobs.handler.permit(results)
-        use = Statement("UseWorkloads", ("sagemaker:CreateAIBenchmarkJob",), (workload_config_arn,))
-        self.jobs.watcher.permit([*results, *describe, use])
-
-    def permit_prompts(self, *, endpoint_arn: Arn, component_arn: Arn | None, prompts: str) -> None:
-        """Let the watcher send an endpoint the prompts of a quality gate."""
-        targets, read = _targets(endpoint_arn, component_arn), S3Location(prompts).object_arn
-        self.jobs.watcher.permit(statements_of("send prompts", Targets=targets, Prompts=read))
-
-
-def _targets(endpoint_arn: Arn, component_arn: Arn | None) -> tuple[Arn, ...]:
-    return (endpoint_arn, component_arn) if component_arn is not None else (endpoint_arn,)
