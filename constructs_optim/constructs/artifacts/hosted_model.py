@@ -87,12 +87,7 @@ class HostedModel:
 
 
 def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -> HostedModel:
-    """Declare the artifact, or a reference to it, and the model.
-
-    Raises:
-        RecipeError: with every rule the recipe breaks.
-        ValueError: when options do not go together.
-    """
+    """Declare the artifact, or a reference to it, and the model."""
     declared: Any = {name: getattr(recipe, name) for name in ("model", "techniques", "instance_type", "environment")}
     declared |= {"network": replace(options.network, isolation=None), "role": options.role}
     artifact: RecipeArtifact

@@ -19,13 +19,12 @@ from constructs_optim.constructs.stack.container_registry import ContainerRegist
 from constructs_optim.constructs.stack.permissions import (
     INLINE_CHARACTERS,
     MOST_INLINE_CHARACTERS,
-    PolicyBuilder,
+    ServiceRole,
     Statement,
+    StatementList,
     characters_of,
     document,
     statements_of,
-    sub,
-    trust_policy,
 )
 from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
 from constructs_optim.recipe.keys import sha256
@@ -33,8 +32,6 @@ from constructs_optim.recipe.planning.plan_data import Plan
 
 from . import model_source
 from .artifact_store import IArtifactStore, store_statements
-
-_ACCOUNT_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:*"
 
 
 def job_statements(plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool) -> list[Statement]:
@@ -86,7 +83,6 @@ class SageMakerRole(Construct):
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
         self.policy: iam.Policy | None = None
-        self._policy = PolicyBuilder()
         self._separate_characters = 0
 
     @property
@@ -119,13 +115,14 @@ class ExecutionRole(SageMakerRole):
 
     def __init__(self, scope: Construct, id: str, *, description: str) -> None:
         super().__init__(scope, id)
-        self._role = iam.CfnRole(
+        self._own = ServiceRole(
             self,
             "Resource",
-            assume_role_policy_document=trust_policy("sagemaker.amazonaws.com", source_arn=sub(_ACCOUNT_ARN)),
+            "sagemaker.amazonaws.com",
+            source_arn="arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:*",
             description=description,
         )
-        self.role_arn = self._role.attr_arn
+        self.role_arn = self._own.arn
         self._retained = False
         self._separate_policies: list[iam.Policy] = []
 
@@ -136,24 +133,23 @@ class ExecutionRole(SageMakerRole):
 
     @cached_property
     def _imported(self) -> iam.IRole:
-        return iam.Role.from_role_name(self, "Role", self._role.ref)
+        return iam.Role.from_role_name(self, "Role", self.role_name)
 
     @property
     def role_name(self) -> str:
         """The role's name (a token)."""
-        return self._role.ref
+        return self._own.resource.ref
 
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
         """What becomes of the role when it is removed from the stack; once it is to be retained, it is."""
         if not self._retained:
-            for removed in (self._role, self._policy, *self._separate_policies):
+            for removed in (self._own, *self._separate_policies):
                 removed.apply_removal_policy(policy)
         self._retained |= policy is RemovalPolicy.RETAIN
 
     def permit(self, statements: Sequence[Statement]) -> None:
         """Add what is needed to its own policy, and to managed ones."""
-        if self._policy.add(statements):
-            self._policy.apply(self._role)
+        self._own.permit(statements)
 
     def permit_separately(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
         """Add what is needed as a policy of its own, which is retained with the role."""
@@ -178,6 +174,7 @@ class UserRole(SageMakerRole):
     def __init__(self, scope: Construct, id: str, role: iam.IRole) -> None:
         super().__init__(scope, id)
         self._role, self._is_too_long = role, False
+        self._policy = StatementList()
         self.role_arn = role.role_arn
 
     @property

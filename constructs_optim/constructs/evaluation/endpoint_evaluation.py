@@ -36,8 +36,7 @@ from constructs_optim.recipe.evaluation import (
 from constructs_optim.recipe.evaluation.requirements import REGRESSION_METRICS
 from constructs_optim.recipe.rules import check, warnings
 
-from .benchmark_jobs import workload_config_name, workload_statements
-from .evaluation_service import EvaluationService
+from .evaluation_service import EvaluationService, workload_config_name, workload_statements
 
 if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.dashboard_evaluation import EvaluatedModel

@@ -1,33 +1,36 @@
-"""What runs evaluations, once a stack: the custom resource's handler, the watcher, a state machine and roles."""
+"""What runs evaluations, once a stack, and the workload that their jobs, and those of recommendations, send."""
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 
+from aws_cdk import Fn
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from constructs_optim.constructs.artifacts.model_source import channel_statements
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.roles import ExecutionRole
 from constructs_optim.constructs.stack.job_runner import MANAGE, JobRunner, job_statement
 from constructs_optim.constructs.stack.permissions import (
     NO_RESOURCES,
-    PolicyBuilder,
+    ServiceRole,
     Statement,
     document,
     pass_role_statement,
     statements_of,
-    sub,
-    trust_policy,
 )
-from constructs_optim.constructs.stack.stack_context import StackContext
+from constructs_optim.constructs.stack.stack_context import StackContext, path_of
 from constructs_optim.recipe.evaluation import Workload
+from constructs_optim.recipe.evaluation.workload import CHANNEL
+from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.metrics import EVALUATION_NAMESPACE
 
-from .benchmark_jobs import workload_config, workload_hash
-
-_SCHEDULES_ARN = "arn:${AWS::Partition}:scheduler:${AWS::Region}:${AWS::AccountId}:schedule-group/default"
+# Letters and digits alone, in lower case: a configuration of another name can be made and never deleted (CloudFormation
+# reference, AWS::SageMaker::AIWorkloadConfig).
+_NAME_PREFIX, _NAME_DIGITS = "optim", 16
 
 
 class EvaluationService(Construct):
@@ -81,20 +84,52 @@ class EvaluationService(Construct):
     @cached_property
     def schedule_role_arn(self) -> str:
         """The role by which EventBridge Scheduler starts evaluations."""
-        role = iam.CfnRole(
+        start = Statement("StartEvaluations", ("states:StartExecution",), (self.jobs.state_machine.ref,))
+        return ServiceRole(
             self,
             "ScheduleRole",
-            assume_role_policy_document=trust_policy("scheduler.amazonaws.com", source_arn=sub(_SCHEDULES_ARN)),
+            "scheduler.amazonaws.com",
+            source_arn="arn:${AWS::Partition}:scheduler:${AWS::Region}:${AWS::AccountId}:schedule-group/default",
             description="Starts evaluations on a schedule",
-        )
-        policy = PolicyBuilder()
-        policy.add([Statement("StartEvaluations", ("states:StartExecution",), (self.jobs.state_machine.ref,))])
-        policy.apply(role)
-        return role.attr_arn
+            statements=[start],
+        ).arn
 
     def workload_config(self, workload: Workload) -> sagemaker.CfnAIWorkloadConfig:
         """The configuration of ``workload``: one, however many endpoints of the stack are sent the same."""
-        digits = workload_hash(self, workload)
+        sent = StackContext.of(self).stack.resolve([workload.spec, workload.prompts or ""])
+        digits = sha256(json.dumps(sent, sort_keys=True))[:_NAME_DIGITS]
         if digits not in self._workloads:
             self._workloads[digits] = workload_config(self, workload, f"Workload{digits}")
         return self._workloads[digits]
+
+
+def workload_config(scope: Construct, workload: Workload, id: str = "Workload") -> sagemaker.CfnAIWorkloadConfig:
+    """Declare ``workload`` below ``scope``; an id other than the usual one is part of the name."""
+    context, inline, prompts = StackContext.of(scope), workload.spec, workload.prompts
+    spec = context.stack.resolve(inline)
+    # A name of its own for a configuration that differs: what is there is neither changed nor in the way.
+    content = [path_of(scope), spec, *([id] if id != "Workload" else [])]
+    name = sha256(json.dumps(content, sort_keys=True))[:_NAME_DIGITS]
+    stack_digits = Fn.join("", Fn.split("-", context.uuid, 5))
+    text = json.dumps(inline) if spec == inline else context.stack.to_json_string(inline)
+    data = {"channelName": CHANNEL, "dataSource": {"s3DataSource": {"s3Uri": prompts}}}
+    return sagemaker.CfnAIWorkloadConfig(
+        scope,
+        id,
+        ai_workload_config_name=f"{_NAME_PREFIX}{name}{stack_digits}",
+        ai_workload_configs={"workloadSpec": {"inline": text}},
+        dataset_config={"inputDataConfig": [data]} if prompts is not None else None,
+    )
+
+
+def workload_config_name(config: sagemaker.CfnAIWorkloadConfig) -> str:
+    """The name that jobs know the configuration by (a token)."""
+    return Fn.select(1, Fn.split("/", config.ref))
+
+
+def workload_statements(workload: Workload) -> list[Statement]:
+    """What the role of a job needs for ``workload``: its prompts, and the secret with the tokenizer's token."""
+    statements = channel_statements(workload.prompts) if workload.prompts is not None else []
+    if workload.token_secret_arn is not None:
+        statements.append(Statement("ReadToken", ("secretsmanager:GetSecretValue",), (workload.token_secret_arn,)))
+    return statements

@@ -14,7 +14,7 @@ from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, 
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.planned_recipe import shown
 from constructs_optim.constructs.artifacts.roles import UserRole, running_statements
-from constructs_optim.constructs.evaluation.benchmark_jobs import (
+from constructs_optim.constructs.evaluation.evaluation_service import (
     workload_config,
     workload_config_name,
     workload_statements,

@@ -53,11 +53,7 @@ class TaggedResource(CfnResource):
 
 
 def wait_seconds(timeout: Duration | None, default: int, *, instead: str, name: str = "timeout") -> int:
-    """The seconds of ``timeout``, the argument ``name``.
-
-    Raises:
-        ValueError: when it is longer than CloudFormation can wait; ``instead`` is how to go about it then.
-    """
+    """The seconds of ``timeout``; longer than CloudFormation can wait is refused, with what works ``instead``."""
     seconds = int(timeout.to_seconds()) if timeout is not None else default
     if timeout is not None and seconds > LONGEST_WAIT_SECONDS:
         raise ValueError(

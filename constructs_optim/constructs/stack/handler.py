@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aws_cdk import RemovalPolicy, Token
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from constructs_optim.recipe.catalog import layers
 
 from .container_registry import account_of_region, sub_account
-from .permissions import Arn, PolicyBuilder, Statement, statements_of, sub, trust_policy
+from .permissions import Arn, ServiceRole, Statement, statements_of, sub
 from .stack_context import StackContext
 
 LAYER_CONTEXT = "constructs-optim:powertools-layer-arn"
@@ -41,7 +40,6 @@ _TIMEOUT_SECONDS = 180
 _LARGEST_EVENT_AGE_SECONDS = 600
 _RUNTIME = "python3.14"
 _LOG_RETENTION_DAYS = 365
-_FUNCTIONS_ARN = "arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:*"
 
 
 class Handler(Construct):
@@ -61,18 +59,17 @@ class Handler(Construct):
         super().__init__(scope, id)
         log_group = log_group_of(self)
         self.log_group_name: str = log_group.ref
-        self._policy = PolicyBuilder()
-        self._policy.add([*statements_of("handler", LogGroup=log_group.attr_arn), *statements])
-        self._role = iam.CfnRole(
+        # No page of Lambda's guide says that it sends account or ARN when it checks the role of a function that is
+        # being created; AWS publishes such policies (aws/agent-toolkit-for-aws). A function that could not be
+        # created would be the end of every deployment, and a function's role has to be of its own account anyway.
+        self._role = ServiceRole(
             self,
             "Role",
-            # No page of Lambda's guide says that it sends account or ARN when it checks the role of a function that is
-            # being created; AWS publishes such policies (aws/agent-toolkit-for-aws). A function that could not be
-            # created would be the end of every deployment, and a function's role has to be of its own account anyway.
-            assume_role_policy_document=trust_policy(
-                "lambda.amazonaws.com", source_arn=sub(_FUNCTIONS_ARN), always_sent=False
-            ),
+            "lambda.amazonaws.com",
+            source_arn="arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:*",
             description=description,
+            statements=[*statements_of("handler", LogGroup=log_group.attr_arn), *statements],
+            always_sent=False,
         )
         layer = _powertools_layer(self)
         # Imported here: it takes 0.2 seconds of processor time, which an app without handlers need not spend.
@@ -99,7 +96,7 @@ class Handler(Construct):
             # CloudWatch Logs Insights (@duration, @maxMemoryUsed).
             logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_format="Text", log_group=log_group.ref),
             memory_size=256,
-            role=self._role.attr_arn,
+            role=self._role.arn,
             runtime=_RUNTIME,
             timeout=_TIMEOUT_SECONDS,
             tracing_config=lambda_.CfnFunction.TracingConfigProperty(mode="Active"),
@@ -117,8 +114,7 @@ class Handler(Construct):
 
     def permit(self, statements: Sequence[Statement]) -> None:
         """Allow more."""
-        if self._policy.add(statements):
-            self._policy.apply(self._role)
+        self._role.permit(statements)
 
 
 def log_group_of(scope: Construct, name: str | None = None) -> logs.CfnLogGroup:

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from .custom_resource import RESPONSE_SECONDS
 from .handler import Handler, log_group_of
-from .permissions import KNOWN_LATER, PolicyBuilder, Statement, statements_of, sub, trust_policy
+from .permissions import KNOWN_LATER, ServiceRole, Statement, statements_of, sub
 from .physical_names import physical_name
 
 # Step Functions writes each log group of another name into a resource policy of the account, which has room for 5,120
@@ -105,18 +104,14 @@ def _state_machine(scope: Construct, watcher: Handler, job: str) -> stepfunction
     """
     scope = Construct(scope, "StateMachine")
     log_group = log_group_of(scope, f"{_VENDED_LOGS}{physical_name(scope, 'Logs')}")
-    policy = PolicyBuilder()
-    policy.add(statements_of("state machine", Watcher=watcher.arn))
-    role = iam.CfnRole(
+    role = ServiceRole(
         scope,
         "Role",
-        assume_role_policy_document=trust_policy(
-            "states.amazonaws.com",
-            source_arn=sub("arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*"),
-        ),
+        "states.amazonaws.com",
+        source_arn="arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*",
         description=f"Watches {job}s until they end",
+        statements=statements_of("state machine", Watcher=watcher.arn),
     )
-    policy.apply(role)
     return stepfunctions.CfnStateMachine(
         scope,
         "Resource",
@@ -128,7 +123,7 @@ def _state_machine(scope: Construct, watcher: Handler, job: str) -> stepfunction
             "includeExecutionData": False,
             "level": "ALL",
         },
-        role_arn=role.attr_arn,
+        role_arn=role.arn,
         state_machine_type="STANDARD",
         tracing_configuration={"enabled": True},
     )

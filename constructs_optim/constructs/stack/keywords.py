@@ -38,16 +38,7 @@ def suggests_keywords(cls: _Class) -> _Class:
 
 
 def check_options(method: str, options: Mapping[str, object], of: type) -> None:
-    """Refuse options that a method does not have: Python takes any for ``**options: Unpack[...]``.
-
-    Args:
-        method: its name, for the message.
-        options: what it was called with.
-        of: the TypedDict of its options.
-
-    Raises:
-        TypeError: with the names that misspelt ones may have meant.
-    """
+    """Refuse options that a method's TypedDict does not have: Python takes any for ``**options: Unpack[...]``."""
     names = list(of.__annotations__)
     if unknown := options.keys() - set(names):
         raise TypeError(_message(method, sorted(unknown), names))

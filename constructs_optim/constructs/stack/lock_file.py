@@ -25,11 +25,7 @@ _WRITTEN_BY_CLI = "CDK_OUTDIR"
 
 
 def recorded_containers(scope: Construct) -> Mapping[str, str]:
-    """The images that are recorded for the app of ``scope``, by requirement; the file is read once a stack.
-
-    Raises:
-        ValueError: when the file is not a lock file.
-    """
+    """The images that are recorded for the app of ``scope``, by requirement; the file is read once a stack."""
     return _LockFile.of(scope).lock.containers
 
 

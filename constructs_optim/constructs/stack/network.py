@@ -54,11 +54,7 @@ class Network:
 
     @staticmethod
     def of(scope: Construct, options: NetworkOptions) -> Network | None:
-        """Pick the subnets of the VPC; None without a VPC.
-
-        Raises:
-            ValueError: when subnets or security groups are given without a VPC.
-        """
+        """The subnets and security groups that the options select; None without a VPC."""
         if options.vpc is None:
             if options.vpc_subnets is not None or options.security_groups is not None:
                 raise ValueError("vpc_subnets and security_groups need the vpc they belong to: pass vpc as well")
@@ -74,11 +70,7 @@ class Network:
 
 
 def refuse_isolation(network: NetworkOptions, construct: str) -> None:
-    """Refuse ``isolation`` where no container is declared that it could be about.
-
-    Raises:
-        ValueError: where it is set.
-    """
+    """Refuse ``isolation`` where no container is declared that it could be about."""
     if network.isolation is not None:
         raise ValueError(
             f"network.isolation is {network.isolation}, and {construct} declares no model's container: leave it out "

@@ -26,11 +26,7 @@ class _EndpointNames(dict[str, tuple[Construct, str]]):
 
 
 def endpoint_name_of(scope: Construct, id: str, name: str | None) -> str:
-    """The name of the endpoint ``id`` of ``scope``: ``name``, or one that is made of its path.
-
-    Raises:
-        ValueError: where another endpoint of the stack has that name.
-    """
+    """The name of the endpoint ``id`` of ``scope``: ``name``, of which a stack has one, or one made of its path."""
     if name is None:
         return physical_name(scope, id)
     if not is_token(name):
