@@ -183,7 +183,7 @@ def _custom_model(scope: Construct, id: str, artifact: RecipeArtifact, *, isolat
 
 
 def describe_hosted(resource: CfnResource, models: Sequence[HostedModel]) -> None:
-    """Add the recipes that an endpoint, its configuration or a component serves: none without models of its own."""
+    """Add the recipes that an endpoint, its configuration or a component serves: none where it serves no model."""
     recipes = [recipe_metadata(model.plan, model.artifact_key) for model in models]
     if recipes:
         resource.add_metadata(METADATA_KEY, recipes[0] if len(recipes) == 1 else {"Pools": recipes})

@@ -106,32 +106,32 @@ def properties(source: Source, artifacts: Mapping[int, Artifact] = MappingProxyT
 
 def lookup_statements(*sources: Source) -> list[Statement]:
     """What a handler may look up to resolve sources; it reads none."""
-    found: list[Statement] = []
+    statements: list[Statement] = []
     for source in sources:
         if isinstance(source, S3Source):
             location = S3Location(source.uri)
-            found.append(location.list_statement("ListSource", location.folder))
+            statements.append(location.list_statement("ListSource", location.folder))
         elif not isinstance(source, ArtifactSource):
-            found += statements_of("resolve hub content", Hub=source.hub_name, Model=source.model_id)
-    return found
+            statements += statements_of("resolve hub content", Hub=source.hub_name, Model=source.model_id)
+    return statements
 
 
 def read_statements(*sources: HubSource | HubDraftSource | S3Source) -> list[Statement]:
     """What a role may read of sources."""
-    found: list[Statement] = []
+    statements: list[Statement] = []
     for source in sources:
         if not isinstance(source, S3Source):
-            found += statements_of("read hub models" if isinstance(source, HubSource) else "read hub drafts")
+            statements += statements_of("read hub models" if isinstance(source, HubSource) else "read hub drafts")
             continue
         location, reason = S3Location(source.uri), "the model is all the files under the prefix"
         files = _s3_arn(f"{location.bucket}/{location.folder}*")
-        found.append(Statement("ReadSource", ("s3:GetObject",), (files,), wildcard=reason))
-        found.append(location.list_statement("ListSource", location.folder))
+        statements.append(Statement("ReadSource", ("s3:GetObject",), (files,), wildcard=reason))
+        statements.append(location.list_statement("ListSource", location.folder))
         if source.encryption_key_arn is not None:
             # As AWS KMS names the service (developer guide, "kms:ViaService"): amazonaws.com in every partition.
             condition = {"StringEquals": {"kms:ViaService": sub("s3.${AWS::Region}.amazonaws.com")}}
-            found.append(Statement("DecryptSource", ("kms:Decrypt",), (source.encryption_key_arn,), condition))
-    return found
+            statements.append(Statement("DecryptSource", ("kms:Decrypt",), (source.encryption_key_arn,), condition))
+    return statements
 
 
 def channel_statements(uri: str) -> list[Statement]:

@@ -79,7 +79,7 @@ class ModelRecipe:
 
 
 def shown(text: str) -> str:
-    """Text for messages: a token's own text means nothing to people."""
+    """Text for messages: a token's own text means nothing to a reader."""
     return "(known when the stack is deployed)" if is_token(text) else text
 
 

@@ -91,11 +91,11 @@ class SageMakerRole(Construct):
         raise NotImplementedError
 
     def permit(self, statements: Sequence[Statement]) -> None:
-        """Add what is needed."""
+        """Add permissions."""
         raise NotImplementedError
 
     def permit_separately(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
-        """Add what is needed as a policy of its own, below ``scope``, for which no job and no model waits."""
+        """Add permissions as a separate policy below ``scope``, for which no job and no model waits."""
         written = [iam.PolicyStatement.from_json(statement.to_json()) for statement in statements]
         policy = iam.Policy(scope, id, policy_name=_policy_name(scope, path_of(scope)), statements=written)
         self.role.attach_inline_policy(policy)
@@ -148,11 +148,11 @@ class ExecutionRole(SageMakerRole):
         self._retained |= policy is RemovalPolicy.RETAIN
 
     def permit(self, statements: Sequence[Statement]) -> None:
-        """Add what is needed to its own policy, and to managed ones."""
+        """Add permissions to its inline policy, and to managed ones where that is full."""
         self._own.permit(statements)
 
     def permit_separately(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
-        """Add what is needed as a policy of its own, which is retained with the role."""
+        """Add permissions as a separate policy, which is retained with the role."""
         policy = super().permit_separately(scope, id, statements)
         self._separate_policies.append(policy)
         if self._retained:
@@ -194,7 +194,7 @@ class UserRole(SageMakerRole):
         return roles[path]
 
     def permit(self, statements: Sequence[Statement]) -> None:
-        """Attach what is needed to the role; an immutable imported one is left as it is."""
+        """Attach permissions to the role; an immutable imported one is left as it is."""
         if not self._policy.add(statements):
             return
         if self.policy is None:

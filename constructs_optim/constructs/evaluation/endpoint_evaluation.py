@@ -59,7 +59,7 @@ class EvaluationTarget:
         endpoint_config_name: the configuration in service (a token).
         component_arn: the inference component's ARN; None where a variant serves the model.
         served: the endpoint, variant and component, as CloudWatch knows them.
-        models: what is served, one for each instance type.
+        models: the models that it serves, one for each instance type.
         share_of_instance: the share of an instance that a copy of the component takes.
         network: the VPC that the benchmark job reaches the network through.
         asynchronous: whether requests are queued.
@@ -83,7 +83,7 @@ class EvaluationTarget:
 class EvaluationOptions(TypedDict, total=False):
     """The options of ``evaluate``.
 
-    ``workload`` is what is sent (default: made-up prompts of 622 tokens, from 1, 8 and 32 users). It runs
+    ``workload`` is the load that is sent (default: made-up prompts of 622 tokens, from 1, 8 and 32 users). It runs
     ``after_deployment`` when something else is served than before (default: it does), and besides on ``schedule``:
     ``rate(1 day)``, or ``cron(0 6 ? * MON-FRI *)`` in UTC (default: never). The dashboard shows ``baseline`` beside it,
     for instance the same model without techniques (default: nothing). Prices are reckoned with
@@ -312,7 +312,7 @@ class EndpointEvaluation(Construct):
         )
 
     def _job_text(self, gate: dict[str, Any]) -> str:
-        """Text that changes with what is measured, served and required, and with how long the deployment waits."""
+        """Text that changes with the measurement, the models, the requirements and how long the deployment waits."""
         plans = [model.plan for model in self.target.models]
         served = [[plan.deployment_hash, plan.container_key, plan.instance_type] for plan in plans]
         spec = self._stack.resolve([self.workload.spec, gate])

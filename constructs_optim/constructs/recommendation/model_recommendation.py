@@ -85,7 +85,7 @@ class ModelRecommendation(Construct):
                 metrics, and to run the training jobs, optimization jobs and endpoints by which the service finds out.
                 Where a job fails for want of something else, its reason names it, and it is yours to grant. An
                 imported, immutable role is left as it is.
-            workload: what is sent. Default: made-up prompts of 622 tokens, from 1, 8 and 32 users.
+            workload: the load that is sent. Default: made-up prompts of 622 tokens, from 1, 8 and 32 users.
             optimize_for: ``cost``, ``latency`` (the time to the first token, the API's ``ttft-ms``) or ``throughput``.
                 Default: cost.
             instance_types: those to try, three at most. Default: the service chooses.

@@ -1,7 +1,7 @@
 """The app's lock file: read for every plan, and written when the CDK CLI synthesizes a container that it lacks.
 
 The CLI keeps what its context providers looked up in ``cdk.context.json`` for the same reason: so that the next
-synthesis comes to the same template.
+synthesis has the same template.
 """
 
 from __future__ import annotations

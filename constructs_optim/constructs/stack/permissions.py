@@ -169,15 +169,15 @@ def statements_of(group: str, **values: Arn | tuple[Arn, ...] | None) -> list[St
             template = template.replace(f"${{{name}}}", value) if isinstance(value, str) else template
         return (sub(template) if "${AWS::" in template else template,)
 
-    made: list[Statement] = []
+    result: list[Statement] = []
     for row in _table()[group]:
         resources = tuple(arn for template in row["resources"] for arn in filled(template))
         prefixes = tuple(str(prefix) for template in row.get("prefixes", ()) for prefix in filled(template))
         wildcard = row.get("wildcard", NO_RESOURCES if resources == ("*",) else None)
         if resources:
             condition = row.get("condition")
-            made.append(Statement(row["sid"], tuple(row["actions"]), resources, condition, prefixes, wildcard))
-    return made
+            result.append(Statement(row["sid"], tuple(row["actions"]), resources, condition, prefixes, wildcard))
+    return result
 
 
 def document(statements: Iterable[Statement]) -> dict[str, Any]:
@@ -285,7 +285,7 @@ class ServiceRole(StatementList):
         self.permit(statements)
 
     def permit(self, statements: Iterable[Statement]) -> None:
-        """Add what is needed, and give the reasons for its wildcards."""
+        """Add statements, and acknowledge the reasons for their wildcards."""
         is_first = not self.statements
         if not self.add(statements):
             return
