@@ -94,7 +94,10 @@ def llmeter_connection(url: str, concurrency: int, requests: int) -> dict[str, f
             response.response_text, response.error = done.text, done.error
             response.time_to_first_token = (done.first_token or 0) - raw_response.start
             response.time_to_last_token = (done.last_token or 0) - raw_response.start
-            response.num_tokens_input, response.num_tokens_output = done.input_tokens, done.output_tokens
+            response.num_tokens_input, response.num_tokens_output = (
+                done.server_input_tokens,
+                done.server_output_tokens,
+            )
 
     return _of_llmeter(Streaming(), concurrency, requests)
 

@@ -53,15 +53,11 @@ mark = lambda: marks.append(time.process_time())
 import runtime.handlers
 import boto3, botocore.config, botocore.exceptions; mark()
 import aws_lambda_powertools.logging, aws_lambda_powertools.metrics; mark()
-if {pydantic}:
-    import runtime.requests.fields
-mark()
+import runtime.requests.fields; mark()
 import runtime.handlers.{module}; mark()
-if {pydantic}:
-    from runtime.requests.fields import validate
-    from runtime.requests.properties import JobProperties
-    validate(JobProperties, {properties})
-mark()
+from runtime.requests.fields import validate
+from runtime.requests.properties import JobProperties
+validate(JobProperties, {properties}); mark()
 from runtime.aws import client
 client("sagemaker"), client("s3"); mark()
 parts = [1000 * (after - before) for before, after in zip(marks, marks[1:])]
@@ -102,9 +98,7 @@ def cold_start(
     module: str, roots: tuple[Path, Path], directory: Path, environment: dict[str, str], repeats: int
 ) -> dict[str, float]:
     """Milliseconds of processor time that a handler's first import takes, by part: the median of each."""
-    # A watcher reads its few members without pydantic.
-    reads_properties = module != "job_watcher"
-    timed = _TIMED.format(module=module, properties=json.dumps(_PROPERTIES), pydantic=reads_properties)
+    timed = _TIMED.format(module=module, properties=json.dumps(_PROPERTIES))
     of_lambda = {
         "AWS_DEFAULT_REGION": "us-west-2",
         "AWS_ACCESS_KEY_ID": "none",

@@ -114,7 +114,7 @@ from constructs_optim import (
         model=Model.jumpstart("{_MODEL}", version="{_VERSION}", accept_eula=True),
         techniques=[Quantization.awq()], instance_type="{_INSTANCE_TYPE}",
         variant=VariantOptions(initial_instance_count=2), network=NetworkOptions(vpc=vpc),
-        data_capture=DataCapture(captures, sampling_percentage=5, encryption_key=key),
+        data_capture=DataCapture(bucket=captures, sampling_percentage=5, encryption_key=key),
         monitoring=MonitoringOptions(alarms=Alarms(latency=AlarmSettings(threshold=20)), alarm_actions=[pages],
             ok_actions=[pages], instance_price_per_hour=20.36),
         update_policy=UpdatePolicy.canary(percent=50, bake_time=Duration.minutes(15)))

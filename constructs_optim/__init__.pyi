@@ -9,8 +9,6 @@ from .constructs.artifacts.optimization_job import (
     OptimizationJob as OptimizationJob,
 )
 from .constructs.artifacts.optimized_artifact import OptimizedArtifact as OptimizedArtifact
-from .constructs.endpoint.async_inference import AsyncInference as AsyncInference
-from .constructs.endpoint.data_capture import DataCapture as DataCapture
 from .constructs.endpoint.endpoint_base import IOptimizedEndpoint as IOptimizedEndpoint
 from .constructs.endpoint.inference_component import (
     InferenceComponent as InferenceComponent,
@@ -19,12 +17,14 @@ from .constructs.endpoint.inference_component import (
 from .constructs.endpoint.instance_pools import Pool as Pool
 from .constructs.endpoint.optimized_endpoint import OptimizedEndpoint as OptimizedEndpoint
 from .constructs.endpoint.options import (
+    AsyncInference as AsyncInference,
+    DataCapture as DataCapture,
     MonitoringOptions as MonitoringOptions,
     VariantOptions as VariantOptions,
 )
 from .constructs.endpoint.update_policy import UpdatePolicy as UpdatePolicy
 from .constructs.evaluation.endpoint_evaluation import EndpointEvaluation as EndpointEvaluation
-from .constructs.monitoring.dashboard_evaluation import EvaluatedModel as EvaluatedModel
+from .constructs.monitoring.endpoint_dashboard import EvaluatedModel as EvaluatedModel
 from .constructs.monitoring.endpoint_alarms import EndpointAlarms as EndpointAlarms
 from .constructs.monitoring.endpoint_dashboard import EndpointDashboard as EndpointDashboard
 from .constructs.monitoring.fleet_dashboard import (

@@ -44,7 +44,7 @@ chat = OptimizedEndpoint(
         Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
     ],
     variant=VariantOptions(initial_instance_count=2, routing=Routing.prefix_aware()),
-    data_capture=DataCapture(captures, sampling_percentage=5),
+    data_capture=DataCapture(bucket=captures, sampling_percentage=5),
     # Half of the instances first; an alarm meanwhile brings the endpoint back and fails the deployment.
     update_policy=UpdatePolicy.canary(percent=50, bake_time=cdk.Duration.minutes(15)),
     monitoring=MonitoringOptions(

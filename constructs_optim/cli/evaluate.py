@@ -6,20 +6,13 @@ import asyncio
 import datetime as dt
 import importlib.util
 import json
-import statistics
-import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from constructs_optim.evaluator.options import (
     EvaluationError,
@@ -33,29 +26,25 @@ from constructs_optim.evaluator.prompts import describe_errors, random_prompts, 
 from constructs_optim.recipe.evaluation.workload import Workload
 
 from .aws import Profile, Region, errors_explained, failed
-from .presentation import printable, say
+from .presentation import print_table, say
 
 if TYPE_CHECKING:
     from constructs_optim.evaluator.comparison import CompletionComparison
     from constructs_optim.evaluator.evaluation import Evaluation
-    from constructs_optim.evaluator.load import MeasuredLevel, Record
     from constructs_optim.evaluator.run_directory import RunDirectory
-    from constructs_optim.evaluator.sides import Side
-    from constructs_optim.recipe.evaluation.result import EvaluationResult, Level
+    from constructs_optim.recipe.evaluation.result import EvaluationResult
 
 _USAGE, _NOTHING_ANSWERED, _GIVEN_UP, _TOO_MANY_ERRORS, _INTERRUPTED = 2, 3, 4, 5, 130
 _MAX_TOKENS = 256
 _MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 1000, 500
 _EXTRA = ("httptools", "jinja2", "matplotlib", "tokenizers")
 _SETTINGS = [name for name in SideOptions.model_fields if name not in ("name", "endpoint_name", "url")]
-_REFRESH_SECONDS = 0.5
-_RECENT = 200
 _COLUMNS = {
-    "time_to_first_token_p50": "TTFT\nms",
-    "inter_token_latency_p50": "ITL\nms",
-    "client_latency_p50": "latency\nms",
-    "output_tokens_per_second": "tokens\na second",
-    "blended_price_per_million_tokens": "$/M\nblended",
+    "time_to_first_token_p50": "TTFT (ms)",
+    "inter_token_latency_p50": "ITL (ms)",
+    "client_latency_p50": "latency (ms)",
+    "output_tokens_per_second": "tokens/s",
+    "blended_price_per_million_tokens": "blended $/M",
     "client_invocations": "sent",
     "client_invocation_errors": "failed",
 }
@@ -272,7 +261,7 @@ def _prompts(options: Options, path: Path | None) -> str:
 def _run(options: Options, directory: RunDirectory) -> None:
     import boto3
 
-    from constructs_optim.evaluator.evaluation import Evaluation
+    from constructs_optim.evaluator.evaluation import Evaluation, LiveProgress
     from constructs_optim.evaluator.report import write_report
     from constructs_optim.evaluator.sides import prepare_sides
 
@@ -342,95 +331,19 @@ def _print(folder: Path, results: Sequence[EvaluationResult], completions: Compl
 
     levels = [(level, result.subject.label) for result in results for level in result.levels]
     known = [name for name in _COLUMNS if any(name in level.metrics for level, _ in levels)]
-    table = Table()
-    table.add_column("users", justify="right", no_wrap=True)
-    if len(results) > 1:
-        table.add_column("side", overflow="fold")
-    for name in known:
-        table.add_column(_COLUMNS[name], justify="right", no_wrap=True)
-    for level, label in sorted(levels, key=lambda of_side: of_side[0].concurrency):
-        values = [readable(level.metrics[name]) if name in level.metrics else "–" for name in known]
-        table.add_row(str(level.concurrency), *([printable(label)] if len(results) > 1 else []), *values)
-    Console().print(table)
+    rows = [
+        [
+            str(level.concurrency),
+            *(readable(level.metrics[name]) if name in level.metrics else "–" for name in known),
+            *([label] if len(results) > 1 else []),
+        ]
+        for level, label in sorted(levels, key=lambda of_side: of_side[0].concurrency)
+    ]
+    sides = ["side"] if len(results) > 1 else []
+    print_table(["users", *(_COLUMNS[name] for name in known), *sides], rows, long=len(sides))
     say("Latencies are medians: TTFT to the first token, ITL for each token after it, latency to the whole answer.")
     if completions is not None:
         say(f"{completions.identical} of {completions.compared} prompts got the same answer from both.")
     for note in dict.fromkeys(note for result in results for note in result.notes):
         say(f"- {note}")
     say("\n".join(str(path) for path in written_files(folder)))
-
-
-class LiveProgress(AbstractContextManager["LiveProgress"]):
-    """A bar a level, with the number of errors and the first tokens of the last requests.
-
-    It is drawn between requests and at most twice a second: a thread that draws on its own would hold the interpreter
-    while responses arrive.
-    """
-
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[recent]}"),
-            console=self._console,
-            auto_refresh=False,
-            disable=not self._console.is_terminal,
-        )
-        self._bar = TaskID(0)
-        self._drawn = self._began = self._done = 0.0
-        self._errors = 0
-        self._seconds: float | None = None
-        self._first_tokens: deque[float] = deque(maxlen=_RECENT)
-
-    def __enter__(self) -> LiveProgress:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
-    def level_began(self, side: Side, load: Load, level: MeasuredLevel) -> None:
-        """A load is put on a side."""
-        self._errors, self._seconds, self._began = 0, load.seconds, time.monotonic()
-        self._first_tokens.clear()
-        self._done = level.seconds if load.seconds is not None else len(level.records)
-        total = load.total if load.seconds is None else round(load.seconds)
-        description = _description(side, load.concurrency)
-        self._bar = self._bars.add_task(description, total=total, completed=round(self._done), recent="warming up")
-        self._bars.refresh()
-
-    def request_ended(self, record: Record) -> None:
-        """A request of that level has ended."""
-        self._errors += record.error is not None
-        if record.first_token is not None:
-            self._first_tokens.append((record.first_token - record.start) * 1000)
-        if self._seconds is None:
-            self._done += 1
-        now = time.monotonic()
-        if now - self._drawn > _REFRESH_SECONDS:
-            self._drawn = now
-            done = self._done if self._seconds is None else min(self._done + now - self._began, self._seconds)
-            self._bars.update(self._bar, completed=round(done), recent=self._recent(), refresh=True)
-
-    def level_ended(self, side: Side, level: Level) -> None:
-        """The level is over, or was given up or interrupted."""
-        total = self._bars.tasks[-1].total
-        completed = total if level.complete else None
-        self._bars.update(self._bar, completed=completed, recent=self._recent(), refresh=True)
-        if not self._console.is_terminal:
-            requests = f"{level.metrics['client_invocations']:.0f} requests"
-            description = _description(side, level.concurrency)
-            self._console.print(f"{description}: {requests}, {self._recent()}", highlight=False, soft_wrap=True)
-
-    def _recent(self) -> str:
-        parts = [f"{self._errors} errors"] if self._errors else []
-        if self._first_tokens:
-            parts.append(f"first token {statistics.median(self._first_tokens):.0f} ms")
-        return ", ".join(parts) or "no errors"
-
-
-def _description(side: Side, users: int) -> str:
-    return f"{side.subject.label}, {users} user{'s' if users > 1 else ''}"

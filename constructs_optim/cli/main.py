@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .evaluate import evaluate_command
-from .explanation.command import explain_command
+from .explain import explain_command
 from .medusa import medusa_app
 from .operations.artifacts import artifacts_app
 from .operations.dashboard import dashboard_app

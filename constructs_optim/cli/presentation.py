@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from unicodedata import category
 
 import typer
+from pydantic_core import to_jsonable_python
 from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
@@ -100,8 +101,8 @@ def printable(text: str) -> str:
 
 
 def print_json(content: Any) -> None:
-    """Print ``content`` for machines."""
-    typer.echo(json.dumps(content, indent=2, default=str))
+    """Print ``content`` for machines: JSON, dataclasses and pydantic models."""
+    typer.echo(json.dumps(to_jsonable_python(content), indent=2))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: int = 1) -> None:
@@ -120,7 +121,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: 
     cells = [max((len(line) for row in listed for line in row[column]), default=0) for column in range(len(columns))]
     widths = [max(width, len(heading)) for width, heading in zip(cells, columns, strict=True)]
     # Headings may have several lines where that makes room.
-    narrow = [max(width, *map(len, heading.split())) for width, heading in zip(cells, columns, strict=True)]
+    narrow = [max([width, *map(len, heading.split())]) for width, heading in zip(cells, columns, strict=True)]
     if _width(widths) > limit:
         widths = narrow
     beside = len(columns) if _width(widths) <= limit else len(columns) - long

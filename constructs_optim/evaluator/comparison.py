@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 from constructs_optim.recipe.evaluation.calculation import better, relative_change
 from constructs_optim.recipe.evaluation.result import EvaluationResult
@@ -25,12 +27,8 @@ _MOST_WORDS = 2000
 class Change:
     """A metric at one concurrency.
 
-    Attributes:
-        name: of the metric.
-        baseline: its value before.
-        optimized: its value after.
-        change: by what share it changed; None where it was zero.
-        verdict: ``better``, ``worse``, ``same`` or, of metrics that are neither, empty.
+    ``change`` is a share, None where the baseline is zero; ``verdict`` is ``better``, ``worse``, ``same``, or empty for
+    metrics that are neither.
     """
 
     name: str
@@ -114,11 +112,8 @@ def compare_completions(
 
 def comparison_data(changes: Mapping[int, Sequence[Change]], completions: CompletionComparison) -> dict[str, Any]:
     """A comparison as plain data, for machines to read."""
-    levels = [
-        {"concurrency": concurrency, "changes": [asdict(change) for change in of_level]}
-        for concurrency, of_level in changes.items()
-    ]
-    return {"schema": 1, "noise": NOISE, "levels": levels, "answers": asdict(completions)}
+    levels = [{"concurrency": concurrency, "changes": of_level} for concurrency, of_level in changes.items()]
+    return to_jsonable_python({"schema": 1, "noise": NOISE, "levels": levels, "answers": completions})
 
 
 def _changes(before: Mapping[str, float], after: Mapping[str, float]) -> list[Change]:

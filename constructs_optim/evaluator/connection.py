@@ -85,12 +85,7 @@ class UrlTarget:
     """A server that speaks HTTP, such as vLLM, llama.cpp, ``transformers serve`` or an LMI container on its own."""
 
     def __init__(self, url: str, *, model: str | None = None, api_key: str | None = None) -> None:
-        """Choose a server.
-
-        Args:
-            url: of the API, such as ``http://127.0.0.1:8000/v1``; the path of the format is added to it.
-            model: the name under which the server knows the model. Default: none is sent.
-            api_key: sent as a bearer token. Default: none is sent.
+        """Choose a server by the URL of its API, such as ``http://127.0.0.1:8000/v1``; the format's path is appended.
 
         Raises:
             EvaluationError: where nothing can be sent to the URL.
@@ -139,13 +134,7 @@ class SageMakerTarget:
         variant_name: str | None = None,
         inference_component_name: str | None = None,
     ) -> None:
-        """Choose an endpoint.
-
-        Args:
-            session: whose region and credentials are used.
-            endpoint_name: of the endpoint.
-            variant_name: the production variant to invoke. Default: by the weights of the variants.
-            inference_component_name: the component to invoke, where the endpoint has some.
+        """Choose an endpoint, and one of its variants or components.
 
         Raises:
             EvaluationError: where there are no credentials.

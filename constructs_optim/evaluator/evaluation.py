@@ -6,10 +6,15 @@ import asyncio
 import contextlib
 import json
 import signal
+import statistics
+import time
+from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from contextlib import AbstractContextManager
 
 from pydantic import JsonValue
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from constructs_optim.recipe.evaluation.calculation import errors_by_kind, summarize
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Level, Price, Workload
@@ -23,19 +28,84 @@ from .tokens import count_tokens
 
 # Beyond it, the machine that measured shows in what was measured.
 _MOST_LAG_MS = 10.0
+_REFRESH_SECONDS = 0.5
+_RECENT = 200
 
 
-class Progress(Protocol):
-    """Is called as an evaluation goes on."""
+class LiveProgress(AbstractContextManager["LiveProgress"]):
+    """A bar a level, with the number of errors and the first tokens of the last requests.
+
+    It is drawn between requests and at most twice a second: a thread that draws on its own would hold the interpreter
+    while responses arrive.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[recent]}"),
+            console=self._console,
+            auto_refresh=False,
+            disable=not self._console.is_terminal,
+        )
+        self._bar = TaskID(0)
+        self._drawn = self._began = self._done = 0.0
+        self._errors = 0
+        self._seconds: float | None = None
+        self._first_tokens: deque[float] = deque(maxlen=_RECENT)
+
+    def __enter__(self) -> LiveProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
 
     def level_began(self, side: Side, load: Load, level: MeasuredLevel) -> None:
-        """A load is put on a side. ``level`` has the requests of before, where the evaluation is resumed."""
+        """A load is put on a side."""
+        self._errors, self._seconds, self._began = 0, load.seconds, time.monotonic()
+        self._first_tokens.clear()
+        self._done = level.seconds if load.seconds is not None else len(level.records)
+        total = load.total if load.seconds is None else round(load.seconds)
+        description = _description(side, load.concurrency)
+        self._bar = self._bars.add_task(description, total=total, completed=round(self._done), recent="warming up")
+        self._bars.refresh()
 
     def request_ended(self, record: Record) -> None:
         """A request of that level has ended."""
+        self._errors += record.error is not None
+        if record.first_token is not None:
+            self._first_tokens.append((record.first_token - record.start) * 1000)
+        if self._seconds is None:
+            self._done += 1
+        now = time.monotonic()
+        if now - self._drawn > _REFRESH_SECONDS:
+            self._drawn = now
+            done = self._done if self._seconds is None else min(self._done + now - self._began, self._seconds)
+            self._bars.update(self._bar, completed=round(done), recent=self._recent(), refresh=True)
 
     def level_ended(self, side: Side, level: Level) -> None:
         """The level is over, or was given up or interrupted."""
+        total = self._bars.tasks[-1].total
+        completed = total if level.complete else None
+        self._bars.update(self._bar, completed=completed, recent=self._recent(), refresh=True)
+        if not self._console.is_terminal:
+            requests = f"{level.metrics['client_invocations']:.0f} requests"
+            description = _description(side, level.concurrency)
+            self._console.print(f"{description}: {requests}, {self._recent()}", highlight=False, soft_wrap=True)
+
+    def _recent(self) -> str:
+        parts = [f"{self._errors} errors"] if self._errors else []
+        if self._first_tokens:
+            parts.append(f"first token {statistics.median(self._first_tokens):.0f} ms")
+        return ", ".join(parts) or "no errors"
+
+
+def _description(side: Side, users: int) -> str:
+    return f"{side.subject.label}, {users} user{'s' if users > 1 else ''}"
 
 
 class Evaluation:
@@ -45,19 +115,12 @@ class Evaluation:
     """
 
     def __init__(self, directory: RunDirectory, options: Options, sides: Sequence[Side], tool: str) -> None:
-        """Create an evaluation.
-
-        Args:
-            directory: where requests are recorded.
-            options: of the evaluation.
-            sides: one, or the baseline and what is compared with it.
-            tool: name and version of the program, for the results.
-        """
+        """Create an evaluation of one side, or of the baseline and the other; ``tool`` is name and version."""
         self._directory, self._options, self._tool = directory, options, tool
         self.sides: Sequence[Side] = sides
         self.interrupted = False
 
-    async def run(self, progress: Progress) -> None:
+    async def run(self, progress: LiveProgress) -> None:
         """Measure what has not been measured yet. Ctrl-C ends it and keeps what was measured.
 
         Raises:
@@ -105,7 +168,7 @@ class Evaluation:
             tokenizer=side.tokenizer.source if side.tokenizer else None,
         )
 
-    async def _measure(self, side: Side, load: Load, progress: Progress) -> None:
+    async def _measure(self, side: Side, load: Load, progress: LiveProgress) -> None:
         level = self._directory.measured(side.name, load.concurrency)
         progress.level_began(side, load, level)
         if level.remains(load):
@@ -119,7 +182,7 @@ class Evaluation:
             self._directory.rewrite(side.name, load.concurrency, level)
             progress.level_ended(side, summarize_level(side.price, load.concurrency, level))
 
-    async def _send(self, side: Side, load: Load, level: MeasuredLevel, progress: Progress) -> None:
+    async def _send(self, side: Side, load: Load, level: MeasuredLevel, progress: LiveProgress) -> None:
         with self._directory.append(side.name, load.concurrency, level) as write:
 
             def recorded(record: Record) -> None:
@@ -154,13 +217,7 @@ class Evaluation:
 
 
 def summarize_level(price: Price | None, concurrency: int, level: MeasuredLevel) -> Level:
-    """The metrics of a side at a concurrency.
-
-    Args:
-        price: of all its instances; None where it is not known.
-        concurrency: users at the same time.
-        level: its requests.
-    """
+    """The metrics of a side at a concurrency, by the price of all its instances."""
     requests = [record.request for record in level.records]
     metrics = summarize(
         requests,

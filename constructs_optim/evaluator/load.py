@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from constructs_optim.recipe.evaluation.calculation import ErrorKind, Request, percentile
+from constructs_optim.recipe.evaluation.calculation import Request, percentile
 
 from .connection import Connection, Exchange, Target
 from .options import EvaluationError, Generation, Load
@@ -36,82 +36,45 @@ _DIGITS = 6
 _TRIES = 3
 
 
-@dataclass
-class Record:
-    """One request of an evaluation. Times are seconds since its segment began.
+@dataclass(kw_only=True)
+class Record(Completion):
+    """One request of an evaluation, and its completion. Times are seconds since its segment began.
 
     Attributes:
         prompt: index of its prompt.
         segment: an evaluation that is resumed goes on with the next one.
         start: when it was sent.
         end: when its response was complete, or when it failed.
-        first_token: when the first token arrived.
-        last_token: when the last one did.
-        server_input_tokens: the server's count.
-        server_output_tokens: likewise.
         input_tokens: the count that metrics use: the tokenizer's, or the server's.
         output_tokens: likewise.
         first_tokens: tokens that arrived with the first; counted as ``output_tokens`` are.
-        first_length: characters that did.
         tokenizer_failed: whether the tokenizer could not parse the prompt or the completion.
         retried: whether it was sent a second time, because the server had closed the idle connection.
-        error: the kind of error; None where there was none.
-        message: of the error.
-        text: of the completion.
-        reasoning: that came before it.
     """
 
     prompt: int
     segment: int
     start: float
     end: float
-    first_token: float | None = None
-    last_token: float | None = None
-    server_input_tokens: int | None = None
-    server_output_tokens: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     first_tokens: int = 1
-    first_length: int = 0
     tokenizer_failed: bool = False
     retried: bool = False
-    error: ErrorKind | None = None
-    message: str = ""
-    text: str = ""
-    reasoning: str = ""
 
     @classmethod
     def of(cls, prompt: int, segment: int, exchange: Exchange, completion: Completion, began: float) -> Record:
-        """The record of an exchange.
-
-        Args:
-            prompt: index of its prompt.
-            segment: in which it was sent.
-            exchange: the request and its response.
-            completion: what was read from the response.
-            began: when the segment did, seconds of ``time.perf_counter``.
-        """
-
-        def since(at: float | None) -> float | None:
-            return None if at is None else round(at - began, _DIGITS)
-
-        return cls(
-            prompt,
-            segment,
-            round(exchange.start - began, _DIGITS),
-            round(exchange.end - began, _DIGITS),
-            since(completion.first_token),
-            since(completion.last_token),
-            completion.input_tokens,
-            completion.output_tokens,
-            first_tokens=max(completion.first_tokens, 1),
-            first_length=completion.first_length,
-            retried=exchange.retried,
-            error=completion.error,
-            message=completion.message,
-            text=completion.text,
-            reasoning=completion.reasoning,
-        )
+        """The record of an exchange in a segment that began at a time of ``time.perf_counter``."""
+        times = {
+            "start": exchange.start,
+            "end": exchange.end,
+            "first_token": completion.first_token,
+            "last_token": completion.last_token,
+        }
+        since = {name: at if at is None else round(at - began, _DIGITS) for name, at in times.items()}
+        first_tokens = max(completion.first_tokens, 1)
+        known: dict[str, Any] = vars(completion) | since | {"first_tokens": first_tokens, "retried": exchange.retried}
+        return cls(prompt=prompt, segment=segment, **known)
 
     @property
     def request(self) -> Request:
@@ -121,13 +84,10 @@ class Record:
 
 @dataclass
 class Segment:
-    """How a load went.
+    """How a load went; ``abandoned`` is why it was given up before its end.
 
-    Attributes:
-        complete: whether all of it was sent.
-        lag_p99: how late this machine was to handle what had arrived, in milliseconds: the most that it adds to a time,
-            but for one request in a hundred.
-        abandoned: why it was given up before its end; empty where it was not.
+    ``lag_p99`` is how late this machine was to handle what had arrived, in milliseconds: the most that it adds to a
+    time, but for one request in a hundred.
     """
 
     complete: bool = False
@@ -180,12 +140,7 @@ class Sender:
     generation: Generation = field(default_factory=Generation)
 
     async def run(self, load: Load, level: MeasuredLevel, recorded: Callable[[Record], None] | None = None) -> None:
-        """Put on the target what is left of a load, as one more segment of its level.
-
-        Args:
-            load: how much is sent.
-            level: gets the requests, each soon after it has ended, and the segment, however it ends.
-            recorded: is called with each request. Default: nothing is.
+        """Send the rest of a load, as one more segment of its level; ``recorded`` is called with each request.
 
         Raises:
             asyncio.CancelledError: when the evaluation is interrupted; requests under way are dropped.
@@ -339,12 +294,8 @@ class _Run:
 def prompt_order(count: int, concurrency: int, answered: Sequence[int] = ()) -> Iterator[int]:
     """Indexes of prompts without end: each prompt once before any comes again, shuffled anew each time.
 
-    It is the same for all sides at a concurrency, so that a comparison sends the same in the same order.
-
-    Args:
-        count: of prompts.
-        concurrency: seeds the order.
-        answered: indexes that are passed over, each as often as it is there.
+    The concurrency seeds the order, so that a comparison sends the same in the same order. Each index in ``answered``
+    is skipped as often as it occurs.
     """
     generator = random.Random(concurrency)  # noqa: S311 - no secret
     skipped = Counter(answered)

@@ -30,33 +30,22 @@ class _Options(BaseModel):
 
 
 class Generation(_Options):
-    """How completions are generated.
+    """How completions are generated; ``parameters`` are passed on as they are."""
 
-    Attributes:
-        max_tokens: of a completion, where its prompt sets no limit of its own.
-        temperature: 0 chooses the likeliest token each time, so that completions can be compared.
-        parameters: others, passed on as they are.
-    """
-
+    # Of a completion whose prompt sets no limit.
     max_tokens: int = 256
+    # 0 chooses the likeliest token each time, so that completions can be compared.
     temperature: float = 0.0
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class Load(_Options):
-    """The load of one level.
-
-    Attributes:
-        concurrency: users at the same time.
-        requests: of all users together. Default: 8 a user and at least 32, unless ``seconds`` limit them.
-        seconds: in which requests are started; those under way at the end are waited for.
-        warm_up: requests of each user before anything is counted.
-        timeout_seconds: after which a request has failed.
-    """
+    """The load of one level: requests of all users together, or seconds in which requests are started."""
 
     concurrency: int
     requests: int | None = None
     seconds: float | None = None
+    # Requests of each user before anything is counted.
     warm_up: int = 1
     timeout_seconds: float = 120.0
 
@@ -69,21 +58,9 @@ class Load(_Options):
 
 
 class SideOptions(_Options):
-    """One thing to evaluate: a SageMaker endpoint or a URL.
+    """One thing to evaluate: a SageMaker endpoint, or the URL of an OpenAI-compatible server."""
 
-    Attributes:
-        name: of its folder: ``endpoint``, or ``optimized`` and ``baseline``.
-        endpoint_name: of a SageMaker endpoint.
-        url: of an OpenAI-compatible server.
-        variant: the production variant to invoke.
-        inference_component: the inference component to invoke.
-        model: the name under which a server knows the model.
-        label: its name in reports. Default: the endpoint's name or the URL.
-        tokenizer: where the model's tokenizer is. Default: with the files of an endpoint's model.
-        instance_price_per_hour: of one instance, in US dollars. Default: looked up for an endpoint.
-        discount: what a savings plan takes off, as a share.
-    """
-
+    # Of its folder: endpoint, or optimized and baseline.
     name: str
     endpoint_name: str | None = None
     url: str | None = None
@@ -91,7 +68,9 @@ class SideOptions(_Options):
     inference_component: str | None = None
     model: str | None = None
     label: str | None = None
+    # By default that of the files of an endpoint's model.
     tokenizer: str | None = None
+    # By default that of the AWS Price List for an endpoint.
     instance_price_per_hour: PositiveFloat | None = None
     discount: float = Field(default=0.0, ge=0, lt=1)
 
@@ -102,20 +81,7 @@ class SideOptions(_Options):
 
 
 class Options(_Options):
-    """All options of an evaluation.
-
-    Attributes:
-        sides: one, or the baseline and what is compared with it.
-        started: when.
-        loads: one a level, by rising concurrency.
-        generation: how completions are generated.
-        format: of requests.
-        region: of endpoints.
-        profile: of AWS.
-        api_key_variable: the environment variable that holds the key of a URL.
-        max_error_rate: the share of requests that may fail at a concurrency. Default: any.
-        random_prompts: whether the prompts are random words.
-    """
+    """All options of an evaluation: of two sides, the baseline comes first; a load for each level, by concurrency."""
 
     sides: tuple[SideOptions, ...]
     started: dt.datetime

@@ -139,10 +139,7 @@ def random_prompts(count: int, count_tokens: Callable[[str], int] | None = None)
 
     The length is that of evaluations in the cloud (:class:`Workload`), drawn with their seed and a standard deviation
     of a tenth. The words are common ones in random order: no two prompts begin alike, which a server could make use of.
-
-    Args:
-        count: of prompts.
-        count_tokens: counts the tokens of a text. Default: a word counts as one token.
+    Without ``count_tokens``, a word counts as one token.
     """
     shape = Workload()
     generator, words = random.Random(shape.seed), _WORDS.split()  # noqa: S311 - no secret

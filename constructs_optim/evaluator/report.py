@@ -83,13 +83,7 @@ def write_report(
 ) -> CompletionComparison | None:
     """Write ``<side>.json``, ``levels.csv``, ``report.html`` and, of two sides, ``comparison.json``.
 
-    Args:
-        directory: of the evaluation.
-        results: by the name of their side; of two, the baseline comes first.
-        prompts: that were sent.
-
-    Returns:
-        How alike the completions of two sides are; None of one side.
+    ``results`` are by the name of their side, the baseline first. Returns how alike the completions of two sides are.
     """
     colors = _COLORS if len(results) > 1 else _COLORS[1:]
     sides: list[ReportSide] = []

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from constructs_optim.operations.price_list import API_REGION, hosting_price_per_hour
 from constructs_optim.recipe.evaluation.result import Price, Subject
+from constructs_optim.runtime.errors import code_of, message_of
 
 from .connection import SageMakerTarget, UrlTarget
 from .load import Sender
@@ -32,13 +34,8 @@ _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 class Side:
     """One side of an evaluation, ready to be measured.
 
-    Attributes:
-        name: of its folder: ``optimized``, ``baseline`` or, on its own, ``endpoint``.
-        subject: its description in results.
-        sender: sends to it.
-        tokenizer: the model's own. Default: the server's counts are taken.
-        price: of all its instances. Default: not known; ``notes`` say why.
-        notes: for readers of the results.
+    ``name`` is that of its folder, ``tokenizer`` the model's own; without one, the server's counts are used. ``price``
+    is of all its instances; where it is None, ``notes`` have the reason.
     """
 
     name: str
@@ -52,28 +49,15 @@ class Side:
 async def prepare_sides(options: Options, prompts: Sequence[Prompt], session: Callable[[], Session]) -> list[Side]:
     """All sides, each of which has completed a prompt.
 
-    Args:
-        options: of the evaluation.
-        prompts: that are sent.
-        session: makes the AWS session, where one is needed.
-
     Raises:
         EvaluationError: where a side is not there or does not respond, or its tokenizer cannot be loaded.
         botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError: where AWS cannot be called.
     """
-    return [await _Preparation(options, side, prompts, session).side() for side in options.sides]
+    return [await _prepared(options, side, prompts, session) for side in options.sides]
 
 
 def describe_endpoint(sagemaker: Any, side: SideOptions, subject: Subject) -> tuple[Subject, str | None]:
-    """Describe the endpoint of a side.
-
-    Args:
-        sagemaker: a ``sagemaker`` client of boto3.
-        side: names the endpoint, and one of its variants or components.
-        subject: what is known of it already.
-
-    Returns:
-        The subject with its variant, instances and artifact, and the ``s3://`` prefix of the model's files.
+    """The subject with its variant, instances and artifact, and the ``s3://`` prefix of the model's files.
 
     Raises:
         EvaluationError: where the endpoint, or the part of it that is named, does not exist or is not in service.
@@ -86,8 +70,8 @@ def describe_endpoint(sagemaker: Any, side: SideOptions, subject: Subject) -> tu
         if side.inference_component:
             component = sagemaker.describe_inference_component(InferenceComponentName=side.inference_component)
     except ClientError as error:
-        if _code(error) == "ValidationException":
-            raise EvaluationError(error.response.get("Error", {}).get("Message", str(error))) from None
+        if code_of(error) == "ValidationException":
+            raise EvaluationError(message_of(error)) from None
         raise
     if endpoint["EndpointStatus"] not in ("InService", "Updating", "SystemUpdating"):
         reason = f": {endpoint['FailureReason']}" if endpoint.get("FailureReason") else ""
@@ -118,116 +102,92 @@ def describe_endpoint(sagemaker: Any, side: SideOptions, subject: Subject) -> tu
     return subject.model_copy(update=facts), model_data
 
 
-class _Preparation:
-    """Prepares one side."""
-
-    def __init__(
-        self, options: Options, side: SideOptions, prompts: Sequence[Prompt], session: Callable[[], Session]
-    ) -> None:
-        self._options, self._side, self._prompts = options, side, prompts
-        self._new_session = session
-        self._session = session() if side.url is None else None
-        self._notes = [RANDOM_PROMPTS_NOTE] if options.random_prompts else []
-        self._model_data: str | None = None
-        self._subject = Subject(
-            label=side.title,
-            endpoint_name=side.endpoint_name,
-            variant_name=side.variant,
-            inference_component_name=side.inference_component,
-            url=_without_credentials(side.url) if side.url else None,
-            model=side.model,
-        )
-        if self._session is not None:
-            self._describe(self._session)
-
-    async def side(self) -> Side:
-        """The side, once it has completed a prompt."""
-        side = self._side
-        sender = Sender(self._target(), CHAT, self._prompts, self._options.generation)
-        price, tokenizer = self._price(), self._tokenizer()
-        as_text = all(prompt.inputs is not None for prompt in self._prompts)
-        formats = candidate_formats(self._options.format, sagemaker=side.url is None, as_text=as_text)
+async def _prepared(
+    options: Options, side: SideOptions, prompts: Sequence[Prompt], new_session: Callable[[], Session]
+) -> Side:
+    """A side, once it has completed a prompt."""
+    notes = [RANDOM_PROMPTS_NOTE] if options.random_prompts else []
+    subject = Subject(
+        label=side.title,
+        endpoint_name=side.endpoint_name,
+        variant_name=side.variant,
+        inference_component_name=side.inference_component,
+        url=_without_credentials(side.url) if side.url else None,
+        model=side.model,
+    )
+    session, model_data = None, None
+    if side.url is not None:
+        target = UrlTarget(side.url, model=side.model, api_key=os.environ.get(options.api_key_variable))
+    else:
+        session = new_session()
         try:
-            await sender.choose_format(formats, self._options.loads[0].timeout_seconds)
-        except EvaluationError as error:
-            raise EvaluationError(f"{side.title}: {error}") from None
-        return Side(side.name, self._subject, sender, tokenizer, price, self._notes)
-
-    def _describe(self, session: Session) -> None:
-        try:
-            described = describe_endpoint(session.client("sagemaker"), self._side, self._subject)
-            self._subject, self._model_data = described
+            subject, model_data = describe_endpoint(session.client("sagemaker"), side, subject)
         except ClientError as error:
-            if _code(error) not in _DENIED:
+            if code_of(error) not in _DENIED:
                 raise
             # Who may invoke an endpoint need not be allowed to describe it.
-            reason = error.response.get("Error", {}).get("Message", error)
-            self._notes.append(f"The endpoint could not be described: {reason}")
-
-    def _target(self) -> UrlTarget | SageMakerTarget:
-        side = self._side
-        if side.url is not None:
-            return UrlTarget(side.url, model=side.model, api_key=os.environ.get(self._options.api_key_variable))
-        return SageMakerTarget(
-            self._session or self._new_session(),
+            notes.append(f"The endpoint could not be described: {message_of(error)}")
+        target = SageMakerTarget(
+            session,
             side.endpoint_name or "",
             variant_name=side.variant,
             inference_component_name=side.inference_component,
         )
-
-    def _price(self) -> Price | None:
-        count, discount = self._subject.instance_count or 1, self._side.discount
-        hourly, source = self._side.instance_price_per_hour, "stated"
-        if hourly is None:
-            try:
-                hourly, source = self._listed_price()
-            except EvaluationError as reason:
-                target = self._side.endpoint_name or self._side.url
-                state = f"state one with {target},instance-price-per-hour=DOLLARS"
-                self._notes.append(f"There are no prices: {reason}; {state}.")
-                return None
-        return Price(instance_price_per_hour=hourly * count, discount=discount, source=source)
-
-    def _listed_price(self) -> tuple[float, str]:
-        """The price of an instance on the AWS Price List, and its source."""
-        instance_type = self._subject.instance_type
-        if self._session is None:
-            raise EvaluationError("what a server at a URL costs is not known")
-        if instance_type is None:
-            raise EvaluationError("the type of the instances is not known")
-        region = self._session.region_name or ""
+    price, tokenizer = None, None
+    try:
+        price = _price(side, subject, session)
+    except EvaluationError as reason:
+        state = f"state one with {side.endpoint_name or side.url},instance-price-per-hour=DOLLARS"
+        notes.append(f"There are no prices: {reason}; {state}.")
+    read_s3 = partial(_read_s3, session or new_session)
+    if side.tokenizer is not None:
+        tokenizer = ModelTokenizer.load(side.tokenizer, read_s3=read_s3)
+    elif model_data is not None and model_data.startswith("s3://") and not model_data.endswith(".tar.gz"):
         try:
-            pricing = self._session.client("pricing", region_name=API_REGION)
-            price = hosting_price_per_hour(pricing, instance_type, region)
-        except (BotoCoreError, ClientError) as error:
-            raise EvaluationError(f"the AWS Price List could not be asked ({error})") from None
-        if price is None:
-            raise EvaluationError(f"the AWS Price List has none of {instance_type} in {region}")
-        return price, f"AWS Price List, {region}"
-
-    def _tokenizer(self) -> ModelTokenizer | None:
-        if self._side.tokenizer is not None:
-            return ModelTokenizer.load(self._side.tokenizer, read_s3=self._read_s3)
-        files = self._model_data or ""
-        if not files.startswith("s3://") or files.endswith(".tar.gz"):
-            return None
-        try:
-            return ModelTokenizer.load(files, read_s3=self._read_s3)
+            tokenizer = ModelTokenizer.load(model_data, read_s3=read_s3)
         except EvaluationError as error:
-            self._notes.append(f"The model's own tokenizer could not be used: {error}.")
-            return None
+            notes.append(f"The model's own tokenizer could not be used: {error}.")
+    sender = Sender(target, CHAT, prompts, options.generation)
+    as_text = all(prompt.inputs is not None for prompt in prompts)
+    formats = candidate_formats(options.format, sagemaker=side.url is None, as_text=as_text)
+    try:
+        await sender.choose_format(formats, options.loads[0].timeout_seconds)
+    except EvaluationError as error:
+        raise EvaluationError(f"{side.title}: {error}") from None
+    return Side(side.name, subject, sender, tokenizer, price, notes)
 
-    def _read_s3(self, uri: str) -> bytes | None:
-        """An S3 object, None where there is none."""
-        s3: Any = (self._session or self._new_session()).client("s3")
-        bucket, _, key = uri.removeprefix("s3://").partition("/")
+
+def _price(side: SideOptions, subject: Subject, session: Session | None) -> Price:
+    """The price of all instances: stated, or that of the AWS Price List."""
+    hourly, source = side.instance_price_per_hour, "stated"
+    if hourly is None:
+        if session is None:
+            raise EvaluationError("the cost of a server at a URL is not known")
+        if subject.instance_type is None:
+            raise EvaluationError("the type of the instances is not known")
+        region = session.region_name or ""
         try:
-            return s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-        except ClientError as error:
-            # Without the permission to list, S3 denies access to an object that does not exist.
-            if _code(error) in ("NoSuchKey", "404", *_DENIED):
-                return None
-            raise EvaluationError(str(error)) from None
+            pricing = session.client("pricing", region_name=API_REGION)
+            hourly = hosting_price_per_hour(pricing, subject.instance_type, region)
+        except (BotoCoreError, ClientError) as error:
+            raise EvaluationError(f"the AWS Price List could not be read ({error})") from None
+        if hourly is None:
+            raise EvaluationError(f"the AWS Price List has none of {subject.instance_type} in {region}")
+        source = f"AWS Price List, {region}"
+    return Price(instance_price_per_hour=hourly * (subject.instance_count or 1), discount=side.discount, source=source)
+
+
+def _read_s3(session: Session | Callable[[], Session], uri: str) -> bytes | None:
+    """An S3 object; None where it does not exist."""
+    s3: Any = (session() if callable(session) else session).client("s3")
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    try:
+        return s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    except ClientError as error:
+        # Without the permission to list, S3 denies access to an object that does not exist.
+        if code_of(error) in ("NoSuchKey", "404", *_DENIED):
+            return None
+        raise EvaluationError(str(error)) from None
 
 
 def _model_data(sagemaker: Any, variant: dict[str, Any], component: dict[str, Any]) -> str | None:
@@ -247,7 +207,3 @@ def _model_data(sagemaker: Any, variant: dict[str, Any], component: dict[str, An
 def _without_credentials(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
-
-
-def _code(error: ClientError) -> str | None:
-    return error.response.get("Error", {}).get("Code")

@@ -30,10 +30,9 @@ class Completion:
         reasoning: that came before it, where the server keeps it apart.
         first_token: when the first token arrived, seconds of ``time.perf_counter``; None where none did.
         last_token: when the last one did.
-        input_tokens: as the server counted them; None where it does not say.
-        output_tokens: likewise.
-        finished: whether the server said that the completion is whole.
-        error: None where there was none.
+        server_input_tokens: the server's count; None where it sends none.
+        server_output_tokens: likewise.
+        error: the kind of error; None where there was none.
         message: of the error.
         first_tokens: how many tokens, at least, arrived with the first.
         first_length: how many characters did.
@@ -43,9 +42,8 @@ class Completion:
     reasoning: str = ""
     first_token: float | None = None
     last_token: float | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    finished: bool = False
+    server_input_tokens: int | None = None
+    server_output_tokens: int | None = None
     error: ErrorKind | None = None
     message: str = ""
     first_tokens: int = 0
@@ -80,6 +78,7 @@ class Decoder:
         self._rest = self._data = b""
         self._frames: Any = None
         self._event = self._unknown = ""
+        self._finished = False
 
     def start(self, headers: dict[str, str]) -> None:
         """Take the response's headers, names in lower case."""
@@ -105,7 +104,7 @@ class Decoder:
         self._line(exchange.end, b"")
         if self._unknown and self.completion.first_token is None:
             self.completion.fail(ErrorKind.MALFORMED_RESPONSE, f"not of this format: {self._unknown}")
-        elif not self.completion.finished and exchange.pieces:
+        elif not self._finished and exchange.pieces:
             self.completion.fail(ErrorKind.CUT_STREAM, "the answer ended without saying that it was finished")
         return self.completion
 
@@ -150,7 +149,7 @@ class Decoder:
     def _read_json(self, at: float, line: bytes) -> bool:
         """Read a JSON object, and return whether the line is one."""
         if line == b"[DONE]":
-            self.completion.finished = True
+            self._finished = True
             return True
         try:
             data = json.loads(line)
@@ -189,11 +188,11 @@ class ChatDecoder(Decoder):
             if choice.get("finish_reason") == "error":
                 self.completion.fail(ErrorKind.MODEL_ERROR, _error_message(data))
             elif choice.get("finish_reason"):
-                self.completion.finished = True
+                self._finished = True
         usage = data.get("usage")
         if usage:
-            self.completion.input_tokens = _token_count(usage.get("prompt_tokens"))
-            self.completion.output_tokens = _token_count(usage.get("completion_tokens"))
+            self.completion.server_input_tokens = _token_count(usage.get("prompt_tokens"))
+            self.completion.server_output_tokens = _token_count(usage.get("completion_tokens"))
         return bool(choices or usage)
 
 
@@ -218,12 +217,12 @@ class TokenDecoder(Decoder):
             self._tokens += 1
             # A special token, such as the end of the text, is generated but is no text.
             self.completion.add(at, "" if token.get("special") or token.get("special_token") else token["text"])
-            self.completion.output_tokens = self._tokens
+            self.completion.server_output_tokens = self._tokens
         finished = bool(details) or data.get("generated_text") is not None
         if finished:
-            self.completion.finished = True
+            self._finished = True
             counted = _token_count(details.get("generated_tokens"))
-            self.completion.output_tokens = counted or self.completion.output_tokens
+            self.completion.server_output_tokens = counted or self.completion.server_output_tokens
         return token is not None or finished
 
 
@@ -252,15 +251,7 @@ def _token_body(prompt: Prompt, generation: Generation) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Format:
-    """A schema of requests and completions.
-
-    Attributes:
-        name: of the format.
-        path: below the URL of a server.
-        decoder: reads one completion.
-        write: makes the body of a request.
-        takes_model: whether a request names the model.
-    """
+    """A schema of requests and completions; ``path`` is below the URL of a server."""
 
     name: FormatName
     path: str
@@ -283,13 +274,7 @@ TGI = Format(FormatName.TGI, "/invocations", TokenDecoder, _token_body)
 
 
 def candidate_formats(name: FormatName, *, sagemaker: bool, as_text: bool) -> tuple[Format, ...]:
-    """The formats among which the one is found that the server understands.
-
-    Args:
-        name: chosen by the user.
-        sagemaker: whether the target is a SageMaker endpoint, whose containers understand several.
-        as_text: whether prompts are ``inputs``, which a chat would wrap in its template.
-    """
+    """The formats to try: containers of SageMaker endpoints understand several, and a chat wraps ``inputs``."""
     if name is not FormatName.AUTO:
         return tuple(known for known in (CHAT, LMI, TGI) if known.name is name)
     if not sagemaker:

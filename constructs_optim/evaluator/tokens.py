@@ -80,14 +80,7 @@ class ModelTokenizer:
 def count_tokens(
     records: Sequence[Record], prompts: Sequence[Prompt], tokenizer: ModelTokenizer | None, *, chat: bool
 ) -> None:
-    """Fill in the tokens of prompts and completions: the tokenizer's count, or the server's where there is none.
-
-    Args:
-        records: of requests; they are changed.
-        prompts: that they sent.
-        tokenizer: the model's own. Default: there is none.
-        chat: whether prompts were sent as chats.
-    """
+    """Set the records' tokens of prompts and completions: the tokenizer's count, or else the server's."""
     if tokenizer is None:
         for record in records:
             record.input_tokens, record.output_tokens = record.server_input_tokens, record.server_output_tokens

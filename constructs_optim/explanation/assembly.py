@@ -26,15 +26,12 @@ class ExplanationError(ValueError):
 
 @dataclass(frozen=True)
 class StackTemplate:
-    """A stack of an app.
+    """A stack of an app. Account and region are None where the deployment decides.
 
     Attributes:
         path: its path in the app, ``Prod/Chat`` for a stack of a stage; a nested stack's ends with its logical id.
-        stack_name: CloudFormation's name for it; of a nested stack, which has none before it is there, its parent's.
-        template: its template.
-        account: the account it is deployed to, 12 digits; None where the deployment decides.
-        region: the region, for instance ``us-west-2``; None where the deployment decides.
-        parents: for a nested stack, its logical id in its parent, and so on from the outermost inwards.
+        stack_name: CloudFormation's name for it; of a nested stack, its outermost parent's.
+        parents: the logical ids of a nested stack and those it is in, from the outermost inwards.
     """
 
     path: str

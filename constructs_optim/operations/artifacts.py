@@ -6,7 +6,7 @@ import datetime as dt
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -15,12 +15,12 @@ from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.errors import DeploymentError, code_of
 from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
-from constructs_optim.runtime.store.artifact_integrity import attempt_of, differences
+from constructs_optim.runtime.store.artifact_integrity import Damage, Finding, attempt_of, differences, misplaced
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim, Owner
 from constructs_optim.runtime.store.json_records import NewerRecord, in_threads
 from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecords, UnreadableRecord
 
-from .jobs import Job, JobName, JobStatus, describe_job, owner_to_json
+from .jobs import Job, JobName, JobStatus, describe_job
 
 _KEY = re.compile(r"artifacts/([0-9a-f]{64})/(.+)")
 _MODEL_FILE = re.compile(r"model/(\d+)/(.+)")
@@ -50,10 +50,6 @@ class StoredFile:
     size: int
     etag: str
     modified_at: dt.datetime
-
-    def to_json(self) -> dict[str, Any]:
-        """The file as ``artifacts show --format json`` prints it."""
-        return {**asdict(self), "modified_at": self.modified_at.isoformat()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +99,12 @@ class Artifact:
         """The artifact as ``artifacts list --format json`` prints it."""
         return {
             "artifact_key": self.key,
-            "state": self.state.value,
+            "state": self.state,
             "detail": self.detail,
             "description": self.description,
             "size_bytes": self.size_bytes,
             "made_at": self.made_at,
-            "changed_at": self.changed_at.isoformat(),
+            "changed_at": self.changed_at,
             "owner_count": len(self.owners),
         }
 
@@ -116,11 +112,11 @@ class Artifact:
         """The artifact as ``artifacts show --format json`` prints it."""
         return {
             **self.summary(),
-            "owners": [owner_to_json(owner) for owner in self.owners],
+            "owners": self.owners,
             "job": {"name": self.job.name, "status": self.job.status} if self.job else None,
             "claim": self.claim.to_record() if self.claim else None,
             "manifest": self.manifest,
-            "files": [file.to_json() for file in self.files],
+            "files": self.files,
         }
 
 
@@ -142,14 +138,7 @@ class ArtifactInventory:
     """
 
     def __init__(self, s3: Any, sagemaker: Any, bucket: str, *, account: str) -> None:
-        """Create an inventory.
-
-        Args:
-            s3: an S3 client.
-            sagemaker: a SageMaker client of the region in which the store's jobs run.
-            bucket: the store's bucket.
-            account: the account of the credentials: jobs of other accounts cannot be described.
-        """
+        """Create an inventory with a client of the region of the store's jobs, for the account of the credentials."""
         self.bucket = bucket
         self.account = account
         self.store: ArtifactStore = ArtifactStore(s3, bucket)
@@ -358,3 +347,36 @@ def _files(key: str, objects: list[dict[str, Any]]) -> Iterator[StoredFile]:
     for item in objects:
         if match := _MODEL_FILE.fullmatch(item["Key"].removeprefix(f"artifacts/{key}/")):
             yield StoredFile(int(match[1]), match[2], item["Size"], item["ETag"].strip('"'), item["LastModified"])
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Whether an artifact is sound; ``not_checked`` is the reason where there was nothing to check."""
+
+    artifact_key: str
+    file_count: int = 0
+    findings: tuple[Finding, ...] = ()
+    not_checked: str | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it was checked and has no damage."""
+        return self.not_checked is None and not self.findings
+
+
+def verify(store: ArtifactStore, artifact: Artifact) -> Verification:
+    """Compare an artifact's files with its manifest: names, sizes, ETags and the checksums that S3 keeps.
+
+    No bytes are read. Source: Amazon S3 user guide, "Checking object integrity": S3 keeps a checksum of every object
+    (CRC64NVME unless the writer chose another algorithm), and checks what it stores against it.
+    """
+    if artifact.unreadable:
+        findings = [Finding(name, Damage.unreadable, "it is no JSON of its kind") for name in artifact.unreadable]
+        return Verification(artifact.key, findings=tuple(findings))
+    if artifact.manifest is None or artifact.state not in (State.ready, State.damaged):
+        return Verification(artifact.key, not_checked=f"{artifact.state}: {artifact.detail}")
+    if strays := misplaced(store, artifact.key, artifact.manifest):
+        return Verification(artifact.key, findings=tuple(strays))
+    expected = artifact.manifest["files"]
+    findings = differences(expected, store.files(artifact.manifest["model_data_uri"], checksums=True))
+    return Verification(artifact.key, len(expected), tuple(findings))

@@ -128,14 +128,7 @@ class EndpointCapacity:
         poll_seconds: float = 2.0,
         on_wait: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Store the clients.
-
-        Args:
-            sagemaker: a SageMaker client.
-            autoscaling: an Application Auto Scaling client.
-            poll_seconds: the interval of polls of a change in progress.
-            on_wait: called with the name of a component whose change in progress is waited for.
-        """
+        """Store the clients; ``on_wait`` is called with the name of a component whose change in progress is awaited."""
         self._sagemaker, self._autoscaling = sagemaker, autoscaling
         self._poll_seconds, self._on_wait = poll_seconds, on_wait
 
@@ -207,11 +200,8 @@ class EndpointCapacity:
     def start(self, endpoint: Endpoint, *, copies: int | None = None) -> dict[str, int]:
         """Bring copies back and let scaling go on; the copies that each component has been given, by its name.
 
-        May be repeated: a component with as many copies is left alone.
-
-        Args:
-            endpoint: its current description.
-            copies: how many for each component. Default: the fewest that its scaling range allows, and at least 1.
+        May be repeated: a component with as many copies is left alone. By default each component gets the fewest copies
+        that its scaling range allows, and at least 1.
 
         Raises:
             DeploymentError: for an endpoint whose variants serve the model themselves, or copies that no range allows.

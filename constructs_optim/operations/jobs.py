@@ -35,14 +35,6 @@ class JobStatus(StrEnum):
     stopped = "STOPPED"
 
 
-_TRAINING_STATUSES = {
-    JobStatus.in_progress: "InProgress",
-    JobStatus.stopping: "Stopping",
-    JobStatus.completed: "Completed",
-    JobStatus.failed: "Failed",
-    JobStatus.stopped: "Stopped",
-}
-
 ENDED = frozenset({JobStatus.completed, JobStatus.failed, JobStatus.stopped})
 """The statuses of jobs that have ended."""
 
@@ -105,56 +97,28 @@ class Job:
         return max(0.0, ((self.ended_at or now) - self.started_at).total_seconds())
 
     def to_json(self, now: dt.datetime) -> dict[str, Any]:
-        """The job as ``jobs list --format json`` prints it; times in ISO 8601, durations in seconds."""
-        names = ("name", "kind", "status", "instance_type", "attempt", "artifact_key", "orphaned")
-        times = {"created_at": self.created_at, "started_at": self.started_at, "ended_at": self.ended_at}
+        """The job as ``jobs list --format json`` prints it."""
         return {
-            **{name: getattr(self, name) for name in names},
-            **{name: at.isoformat() if at is not None else None for name, at in times.items()},
+            **vars(self),
+            "attempt": self.attempt,
             "age_seconds": round((now - self.created_at).total_seconds()),
             "running_seconds": round(self.running_seconds(now)),
-            "owners": None if self.owners is None else [owner_to_json(owner) for owner in self.owners],
         }
 
 
-def owner_to_json(owner: Owner) -> dict[str, str]:
-    """An owner as every command prints it."""
-    return {"stack_id": owner.stack_id, "logical_id": owner.logical_id}
-
-
 def list_jobs(sagemaker: Any, *, statuses: Sequence[JobStatus] = ()) -> list[Job]:
-    """The jobs of this library in the client's account and region, newest first.
-
-    Args:
-        sagemaker: a SageMaker client.
-        statuses: only jobs in one of these. Default: all.
-    """
+    """The jobs of this library in the client's account and region, newest first; all by default."""
     jobs = [
         job
         for kind, pages in (
             (OPTIMIZATION, sagemaker.get_paginator("list_optimization_jobs")),
             (TRAINING, sagemaker.get_paginator("list_training_jobs")),
         )
-        for page in pages.paginate(**_parameters(kind, statuses))
+        for page in pages.paginate(NameContains="optim-", PaginationConfig={"PageSize": _PAGE})
         for summary in page[f"{kind.name}Summaries"]
         if (job := _job(summary, kind)).attempt is not None and (not statuses or job.status in statuses)
     ]
     return sorted(jobs, key=lambda job: job.created_at, reverse=True)
-
-
-def _parameters(kind: JobKind, statuses: Sequence[JobStatus]) -> dict[str, Any]:
-    """The parameters of a list's request; the service filters by one status at a time."""
-    parameters = {
-        "NameContains": "optim-",
-        "SortBy": "CreationTime",
-        "SortOrder": "Descending",
-        "PaginationConfig": {"PageSize": _PAGE},
-    }
-    if len(statuses) == 1:
-        # An optimization job begins as STARTING, which a training job never is.
-        status = _TRAINING_STATUSES.get(statuses[0]) if kind is TRAINING else statuses[0].value
-        parameters |= {"StatusEquals": status} if status is not None else {}
-    return parameters
 
 
 def describe_job(sagemaker: Any, name: str) -> Job | None:

@@ -24,13 +24,7 @@ _cache: dict[tuple[str, str, str], Mapping[str, float]] = {}
 def prices_per_hour(pricing: PricingClient, region: str, component: str = "Hosting") -> Mapping[str, float]:
     """The prices of one instance by its type, in US dollars an hour; empty for a region without prices.
 
-    Args:
-        pricing: a ``pricing`` client of :data:`API_REGION`.
-        region: where the instance runs, for instance ``us-west-2``.
-        component: ``Hosting`` or ``Training``. Default: real-time inference.
-
-    Raises:
-        botocore.exceptions.ClientError: where the account lacks the permission.
+    ``component`` is ``Hosting`` or ``Training``; ``pricing`` is a client of :data:`API_REGION`.
     """
     key = (str(pricing.meta.endpoint_url), region, component)
     if key not in _cache:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
@@ -29,7 +29,6 @@ from constructs_optim.runtime.store.json_records import in_threads
 from constructs_optim.runtime.store.owner_records import OwnerRecords, UnreadableRecord
 
 from .artifacts import REQUESTS_AT_ONCE, Artifact, ArtifactInventory
-from .jobs import owner_to_json
 from .stacks import Stacks
 
 # Lambda repeats an asynchronous event for 6 hours at most; an owner's record must be there to tell it is stale.
@@ -56,7 +55,7 @@ class Removal:
         return {
             **self.artifact.summary(),
             "file_count": len(self.artifact.files),
-            "unused_since": self.unused_since.isoformat(),
+            "unused_since": self.unused_since,
             "removed": self.removed,
             "skipped": self.skipped,
         }
@@ -72,14 +71,6 @@ class GoneOwner:
     owner: Owner
     keys: tuple[str, ...]
     record: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        """The owner as ``artifacts prune --format json`` prints it."""
-        return {
-            **owner_to_json(self.owner),
-            "artifact_keys": list(self.keys),
-            "record_removed": self.record is not None,
-        }
 
 
 @dataclass(frozen=True)
@@ -107,10 +98,13 @@ class Pruning:
         return {
             "artifacts": [removal.to_json() for removal in self.removals],
             "freed_bytes": self.freed_bytes,
-            "gone_owners": [owner.to_json() for owner in self.gone_owners],
+            "gone_owners": [
+                {**asdict(gone.owner), "artifact_keys": gone.keys, "record_removed": gone.record is not None}
+                for gone in self.gone_owners
+            ],
             "kept": [{"artifact_key": key, "reason": reason} for key, reason in self.kept.items()],
-            "notes": list(self.notes),
-            "warnings": list(self.warnings),
+            "notes": self.notes,
+            "warnings": self.warnings,
         }
 
 
@@ -120,15 +114,7 @@ class Pruner:
     def __init__(
         self, s3: Any, inventory: ArtifactInventory, stacks: Stacks, *, older_than: dt.timedelta, now: dt.datetime
     ) -> None:
-        """Create a pruner.
-
-        Args:
-            s3: an S3 client.
-            inventory: the store.
-            stacks: the stacks that may own its artifacts.
-            older_than: how long nothing must have referred to what is removed.
-            now: the time, with a time zone.
-        """
+        """Create a pruner of what nothing has referred to for ``older_than`` at the time ``now``."""
         self._s3, self._inventory, self._stacks = s3, inventory, stacks
         self._older_than, self._now = older_than, now
 

@@ -39,12 +39,7 @@ class Stacks:
     """The stacks of one account, in all regions."""
 
     def __init__(self, account: str, cloudformation: Callable[[str], CloudFormationClient]) -> None:
-        """Create a look-up.
-
-        Args:
-            account: whose stacks can be looked up.
-            cloudformation: creates a CloudFormation client of a region.
-        """
+        """Store the account whose stacks can be described, and what creates a client of a region."""
         self._account, self._client = account, cache(cloudformation)
         self._states: dict[str, StackState] = {}
 
@@ -90,23 +85,15 @@ class DeployedTemplates:
     """
 
     def __init__(self, cloudformation: Callable[[str | None], CloudFormationClient]) -> None:
-        """Create a look-up.
-
-        Args:
-            cloudformation: creates a CloudFormation client of a region; None for the region that is configured.
-        """
+        """Store what creates a CloudFormation client of a region; None for the region that is configured."""
         self._client = cache(cloudformation)
         self._exports: dict[str | None, dict[str, str]] = {}
 
     def template(self, stack_name: str, region: str | None, parents: Sequence[str] = ()) -> Mapping[str, Any] | None:
         """The template of a stack, or of one nested in it; None where it does not exist.
 
-        Non-ASCII characters come back as question marks (AWS CDK issue 10523).
-
-        Args:
-            stack_name: the stack, or the outermost of those that the nested stack is in.
-            region: its region.
-            parents: a nested stack's logical id, after those of the nested stacks that it is in.
+        Non-ASCII characters come back as question marks (AWS CDK issue 10523). ``parents`` are a nested stack's logical
+        id in the outermost stack, and so on inwards.
 
         Raises:
             DeploymentError: for a template that is not JSON, which the CDK's are.

@@ -5,10 +5,9 @@ Nothing here knows the AWS CDK or calls AWS. Planning takes microseconds and alw
 
 from .errors import RecipeError, Violation
 from .keys import artifact_key
-from .model import Model
-from .planning.plan import plan
-from .planning.plan_data import Plan
-from .recipe import Recipe
+from .plan_data import Plan
+from .planning import plan
+from .recipe import Model, Recipe
 from .techniques import (
     Compilation,
     FineTune,

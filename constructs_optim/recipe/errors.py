@@ -95,3 +95,9 @@ class Advice:
 def close_matches(name: object, names: Iterable[str]) -> list[str]:
     """Up to four of ``names`` that look like ``name``, the closest first."""
     return difflib.get_close_matches(str(name).strip().lower()[:128], list(names), n=4, cutoff=0.6)
+
+
+def did_you_mean(name: object, names: Iterable[str], otherwise: str) -> str:
+    """A question with the names that look like ``name``, or ``otherwise`` where none does."""
+    near = close_matches(name, names)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise

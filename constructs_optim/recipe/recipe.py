@@ -1,36 +1,106 @@
-"""A recipe as it was given, with what the catalog knows of its parts; this is what rules look at."""
+"""A recipe: what to do with which model, and what the catalog says of its parts."""
 
+# The types are promises, which rules hold users to.
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeGuard
+from typing import Literal, TypeVar
 
 from .catalog import images, instances, models
-from .given import as_given, is_mapping, is_sequence
-from .model import Model
+from .settings import Settings
 from .techniques import Technique, TrainedTechnique, TrainingCompute
+from .tokens import is_token
+
+_Technique = TypeVar("_Technique", bound=Technique)
+
+
+class Model(Settings):
+    """A model to optimize. Made by :meth:`jumpstart` or :meth:`s3`."""
+
+    kind: Literal["hub", "s3"]
+    model_id: str = ""
+    version: str | None = None
+    uri: str = ""
+    accept_eula: bool = False
+    encryption_key_arn: str | None = None
+
+    @staticmethod
+    def jumpstart(model_id: str, *, version: str | None = None, accept_eula: bool = False) -> Model:
+        """A model of SageMaker JumpStart, looked up in the public hub when the stack is deployed.
+
+        Args:
+            model_id: for instance ``meta-textgeneration-llama-3-70b-instruct``.
+            version: for instance ``2.25.0``. Default: the newest when the stack is first deployed; pin it, so
+                that the next deployment elsewhere makes the same artifact.
+            accept_eula: whether you have read and accept the model's licence. Default: you do not.
+
+        Raises:
+            RecipeError: for an argument of another type.
+        """
+        return Model(kind="hub", model_id=model_id, version=version, accept_eula=accept_eula)
+
+    @staticmethod
+    def s3(uri: str, *, accept_eula: bool = False, encryption_key_arn: str | None = None) -> Model:
+        """Uncompressed model files (Hugging Face layout) under an S3 prefix.
+
+        Args:
+            uri: for instance ``s3://bucket/models/llama/``; may be or contain a token.
+            accept_eula: passed on for sources that demand it. Default: it is not.
+            encryption_key_arn: the KMS key that the files are encrypted with, where it is a customer's own; may be a
+                token. Default: S3's own keys.
+
+        Raises:
+            RecipeError: for an argument of another type.
+        """
+        return Model(kind="s3", uri=uri, accept_eula=accept_eula, encryption_key_arn=encryption_key_arn)
+
+    def __str__(self) -> str:
+        if self.kind == "s3":
+            return "a model in S3" if is_token(self.uri) else str(self.uri)
+        return f"{self.model_id} {self.version}" if self.version else f"{self.model_id} (newest version)"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Nothing in it is checked yet. A looked-up part is None where the given one is wrong or unknown."""
+    """What to do with which model. Rules check it; properties are None where a part is wrong or unknown.
 
-    model: Any
-    techniques: Any
-    instance_type: Any
-    region: Any = None
-    environment: Any = None
-    max_runtime_seconds: Any = None
+    Attributes:
+        model: where the weights come from.
+        techniques: what to do with them, in order.
+        instance_type: what the endpoint runs on, for instance ``ml.g5.12xlarge``.
+        region: where; chooses the registry of the container images. None: known only at deployment.
+        environment: more variables for the model's container; they win over the plan's own. Default: none.
+        max_runtime_seconds: how long each job may run, 28 days at most. Default: 36,000 (10 hours, as in the SageMaker
+            SDK), and 432,000 for EAGLE heads; 86,400 for training jobs.
+        containers: the recorded images, by requirement (:class:`constructs_optim.recipe.lock.Lock`). Default: none,
+            so that each is the one that the catalog prefers.
+    """
+
+    model: Model
+    techniques: Sequence[Technique]
+    instance_type: str
+    region: str | None = None
+    environment: Mapping[str, str] | None = None
+    max_runtime_seconds: int | None = None
     containers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The recorded images, by requirement (:class:`constructs_optim.recipe.lock.Lock`)."""
+
+    @property
+    def hub_model(self) -> Model | None:
+        """The model, where it is one of JumpStart."""
+        return self.model if isinstance(self.model, Model) and self.model.kind == "hub" else None
+
+    @property
+    def s3_model(self) -> Model | None:
+        """The model, where it is in S3."""
+        return self.model if isinstance(self.model, Model) and self.model.kind == "s3" else None
 
     @cached_property
     def model_row(self) -> models.ModelRow | None:
         """The catalog's row of a JumpStart model."""
-        model = self.model
-        return models.find(model.model_id) if isinstance(model, Model) and model.kind == "hub" else None
+        return models.find(self.hub_model.model_id) if self.hub_model is not None else None
 
     @cached_property
     def instance(self) -> instances.InstanceRow | None:
@@ -38,35 +108,37 @@ class Recipe:
         return instances.find(self.instance_type)
 
     @cached_property
-    def known_techniques(self) -> list[tuple[str, Technique]]:
-        """The techniques among what was given, with their places, such as ``techniques[0]``.
+    def located_techniques(self) -> list[tuple[str, Technique]]:
+        """The techniques with their locations, such as ``techniques[0]``.
 
-        One that was declared within another stands before it, as ``techniques[0].base``.
+        One that is declared within another stands before it, as ``techniques[0].base``.
         """
-        given = self.techniques if is_sequence(self.techniques) else ()
-        found: list[tuple[str, Technique]] = []
-        for place, technique in enumerate(given):
+        located: list[tuple[str, Technique]] = []
+        for index, technique in enumerate(self.techniques if isinstance(self.techniques, Sequence) else ()):
             if isinstance(technique, Technique):
-                within = (part for part in map(as_given, technique.before()) if isinstance(part, Technique))
-                found += [(f"techniques[{place}].base", part) for part in within]
-                found.append((f"techniques[{place}]", technique))
-        return found
+                located += [(f"techniques[{index}].base", part) for part in technique.before()]
+                located.append((f"techniques[{index}]", technique))
+        return located
 
     @cached_property
-    def all_techniques_are_known(self) -> bool:
+    def has_only_techniques(self) -> bool:
         """Whether there is nothing but techniques where techniques belong."""
-        return is_sequence(self.techniques) and all(isinstance(technique, Technique) for technique in self.techniques)
+        return isinstance(self.techniques, Sequence) and all(isinstance(each, Technique) for each in self.techniques)
+
+    def techniques_of(self, kind: type[_Technique]) -> list[tuple[str, _Technique]]:
+        """The techniques of a class, with their locations."""
+        return [(location, technique) for location, technique in self.located_techniques if isinstance(technique, kind)]
 
     @cached_property
     def tensor_parallel_degree(self) -> int | None:
         """GPUs or NeuronCores that one copy of the model takes; None without an instance."""
-        asked = (technique.tensor_parallel_degree for _, technique in self.known_techniques)
-        return next(filter(None, asked), self.instance.parallel_units if self.instance else None)
+        chosen = (technique.tensor_parallel_degree for _, technique in self.located_techniques)
+        return next(filter(None, chosen), self.instance.parallel_units if self.instance else None)
 
     @cached_property
     def trained_techniques(self) -> list[tuple[str, TrainedTechnique]]:
-        """Those that a training job carries out, with their places."""
-        return [(place, found) for place, found in self.known_techniques if isinstance(found, TrainedTechnique)]
+        """The techniques that need a training job, with their locations."""
+        return self.techniques_of(TrainedTechnique)
 
     def training_instance(self, compute: TrainingCompute) -> instances.InstanceRow | None:
         """The catalog's row of what a training runs on: the endpoint's instance type where it names none."""
@@ -77,13 +149,13 @@ class Recipe:
         if row.kind != technique.accelerators or not row.runs_optimization:
             return False
         lowest, highest = technique.compute_capability
-        built = row.compute_capability is None or lowest <= row.compute_capability <= highest
-        return built and (row.sdk_lists or not technique.sdk_lists_only)
+        has_kernels = row.compute_capability is None or lowest <= row.compute_capability <= highest
+        return has_kernels and (row.sdk_lists or not technique.sdk_lists_only)
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
         """What the techniques need of an image."""
-        return frozenset(need for _, technique in self.known_techniques for need in technique.capabilities)
+        return frozenset(need for _, technique in self.located_techniques for need in technique.capabilities)
 
     @cached_property
     def image(self) -> images.ImageRow | None:
@@ -96,15 +168,14 @@ class Recipe:
 
     @cached_property
     def tensor_parallel_variable(self) -> str:
-        """The variable by which the container is told how many accelerators a copy takes."""
+        """The container's variable for how many accelerators a copy takes."""
         server = self.image.server if self.image is not None else None
         return server.tensor_parallel_degree if server is not None else "OPTION_TENSOR_PARALLEL_DEGREE"
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
-        """The given environment, where it is one."""
-        return self.environment if _is_environment(self.environment) else {}
-
-
-def _is_environment(given: object) -> TypeGuard[Mapping[str, str]]:
-    return is_mapping(given) and all(isinstance(item, str) for pair in given.items() for item in pair)
+        """The environment, where it maps text to text."""
+        environment = self.environment
+        if not isinstance(environment, Mapping):
+            return {}
+        return environment if all(isinstance(text, str) for pair in environment.items() for text in pair) else {}

@@ -7,16 +7,16 @@ from typing import Any
 
 from .catalog import images, instances, models
 from .errors import Violation
+from .memory import MemoryEstimate
 from .metrics import by_name as metrics_by_name
-from .planning.memory import MemoryEstimate
-from .planning.plan_data import (
+from .plan_data import (
     ArtifactSource,
     HubDraftSource,
     HubSource,
     Plan,
     Source,
 )
-from .planning.training_plan import channel
+from .planning import channel
 from .rules import all_rules
 
 # What is known only when a stack is deployed stands for itself below these hosts.

@@ -100,11 +100,13 @@ class Settings(BaseModel):
                 fix = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(cls.model_fields)}"
             case "missing":
                 value, reason, fix = None, f"{cls.called()} needs it", f"{path}=..."
+            case "kind":
+                reason, fix = problem["ctx"]["reason"], problem["ctx"]["fix"]
             case "value_error":
                 reason, fix = str(problem["ctx"]["error"]), "see the class's documentation"
             case _:
                 fix = _expected(problem)
-        return cls._mistake(f".{path}", value, reason, fix)
+        return cls._mistake(f".{path}" if path else "", value, reason, fix)
 
     @classmethod
     def _mistake(cls, path: str, value: object, reason: str, fix: str) -> Violation:

@@ -1,7 +1,8 @@
-"""Tokens: values that the AWS CDK writes into strings and numbers, and that are known only at deployment."""
+"""Values as users set them: numbers, text, and the tokens of the AWS CDK, which are known only at deployment."""
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, TypeGuard
 
@@ -11,7 +12,7 @@ _NUMBER_TOKENS_BELOW = -1e280
 
 
 def without_tokens(text: str) -> str:
-    """A text in which one mark stands for every token: a token's own text changes from one synthesis to the next."""
+    """Text with one mark for every token: a token's own text changes from one synthesis to the next."""
     return _TOKEN.sub("${Token}", text)
 
 
@@ -25,8 +26,16 @@ def is_known(value: Any) -> TypeGuard[Any]:
     return value is not None and not (isinstance(value, float) and value < _NUMBER_TOKENS_BELOW)
 
 
-def too_late(subject: str) -> str:
-    """Why ``subject`` cannot be a token: the reason of a rule that needs the value now."""
-    return (
-        f"{subject} is a token, known only when the stack is deployed, and what follows from it is decided at synthesis"
-    )
+def matches(pattern: re.Pattern[str], value: object) -> bool:
+    """Whether text matches a pattern as a whole, or holds a token."""
+    return isinstance(value, str) and (is_token(value) or pattern.fullmatch(value) is not None)
+
+
+def is_whole(value: object, least: int, most: float = math.inf) -> TypeGuard[int]:
+    """Whether a value is a whole number of a range."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,19 +1,17 @@
 """CloudFormation's two call-backs: a custom resource's response and a wait condition's signal.
 
-Both are PUT requests to pre-signed URLs, which are secrets: they are never logged. A reason is read by whoever may look
-at the stack, so it goes through the same redaction as a log line.
+Both are PUT requests to pre-signed URLs, which are secrets: they are never logged. A reason is read by all readers of
+the stack, so it goes through the same redaction as a log line.
 Sources: AWS CloudFormation user guide, "Custom resource response objects" and "Create wait conditions".
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import json
 import time
 import urllib.error
 import urllib.request
-from bisect import bisect_right
 from collections.abc import Mapping
 from typing import NotRequired, TypedDict
 from urllib.parse import parse_qs, urlsplit
@@ -54,14 +52,16 @@ def issued_at(response_url: str) -> int:
     return int(date.replace(tzinfo=dt.UTC).timestamp())
 
 
+def account_and_region(event: Event) -> tuple[str, str]:
+    """The account and region of the stack."""
+    region, account = event["StackId"].split(":")[3:5]
+    return account, region
+
+
 def respond(
-    event: Event,
-    *,
-    physical_id: str,
-    failure: str | None = None,
-    data: Mapping[str, str] | None = None,
+    event: Event, *, physical_id: str, failure: str | None = None, data: Mapping[str, str] | None = None
 ) -> None:
-    """Answer a custom resource event: success, or FAILED with ``failure`` as the reason users see."""
+    """Respond to a custom resource event: success, or FAILED with ``failure`` as the reason users see."""
     _put(
         event["ResponseURL"],
         {
@@ -77,7 +77,7 @@ def respond(
 
 
 def signal(handle: str, *, failure: str | None = None, data: str = "") -> None:
-    """Signal a wait condition. A handle that is gone (its stack was deleted) is no error: nobody waits any more."""
+    """Signal a wait condition. A handle whose stack was deleted is no error."""
     body = {
         "Status": "SUCCESS" if failure is None else "FAILURE",
         "Reason": redacted(failure or "the artifact is ready"),
@@ -93,27 +93,23 @@ def signal(handle: str, *, failure: str | None = None, data: str = "") -> None:
         log("wait condition is gone", status=error.code)
 
 
-def _encoded(value: object) -> bytes:
-    # As UTF-8, not as \\uXXXX, which takes up to three times the bytes. Half a character has no UTF-8: a question mark.
-    return json.dumps(value, ensure_ascii=False).encode(errors="replace")
-
-
 def _fitting(body: Mapping[str, object]) -> bytes:
     """The body as JSON, with its reason cut to what the others leave of the limit."""
-    payload = _encoded(body)
-    if len(payload) <= _BODY_LIMIT:
-        return payload
-    # Each character takes a byte or more.
-    reason = str(body["Reason"])[:_BODY_LIMIT]
-    room = _BODY_LIMIT - len(_encoded({**body, "Reason": "..."}))
-    ends = list(itertools.accumulate(len(_encoded(character)) - len('""') for character in reason))
-    return _encoded({**body, "Reason": f"{reason[: bisect_right(ends, room)]}..."})
+    reason, end = str(body["Reason"]), ""
+    while True:
+        # As UTF-8, not as \\uXXXX, which takes up to three times the bytes. Half a character has none: a question mark.
+        payload = json.dumps({**body, "Reason": reason + end}, ensure_ascii=False).encode(errors="replace")
+        beyond = len(payload) - _BODY_LIMIT
+        if beyond <= 0 or not reason:
+            return payload
+        # A character takes six bytes at most.
+        reason, end = reason[: min(_BODY_LIMIT, len(reason) - max(1, beyond // 6))], "..."
 
 
 def _put(url: str, body: Mapping[str, object]) -> None:
     payload = _fitting(body)
-    # S3's pre-signed URLs are signed for an empty Content-Type. Handles are checked where they are read
-    # (properties.py); response URLs come from CloudFormation.
+    # S3's pre-signed URLs are signed for an empty Content-Type. Handles are checked in requests/fields.py; response
+    # URLs come from CloudFormation.
     request = urllib.request.Request(url, data=payload, method="PUT", headers={"Content-Type": ""})  # noqa: S310
     for attempt in range(1, _ATTEMPTS + 1):
         try:

@@ -6,68 +6,71 @@ import os
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .cloudformation import Event, respond
 from .documents import not_created
 from .errors import DeploymentError, Superseded, code_of, message_of
-from .telemetry import Counted, log
+from .telemetry import Counted, entry_point, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-T = TypeVar("T")
 
-
-def handle(
-    event: Event,
-    context: LambdaContext,
-    *,
-    ensure: Callable[[Event], tuple[str, dict[str, str]]],
-    delete: Callable[[Event], None],
-) -> None:
-    """Run the handler of a request and send its response to CloudFormation, whatever happens.
+def custom_resource(
+    *, ensure: Callable[[Event], tuple[str, dict[str, str]]], delete: Callable[[Event], None]
+) -> Callable[[Event, LambdaContext], None]:
+    """The entry point of a custom resource's function. Whatever happens, CloudFormation gets a response.
 
     Args:
-        event: the custom resource event.
-        context: Lambda's, which says how much time there is.
-        ensure: for Create and Update; gives the physical id and the attributes. It may be repeated.
+        ensure: for Create and Update; returns the physical id and the attributes. It may be repeated.
         delete: for Delete.
     """
-    physical_id = event.get("PhysicalResourceId") or not_created(event["RequestId"])
-    log("received", request_type=event["RequestType"], stack_id=event["StackId"], logical_id=event["LogicalResourceId"])
-    try:
-        if event["RequestType"] == "Delete":
-            delete(event)
-            respond(event, physical_id=physical_id)
-            return
-        created, data = _patiently(lambda: ensure(event), context)
-        respond(event, physical_id=created, data=data)
-    except Superseded as superseded:
-        # CloudFormation does not wait for this response any more, and the later request has its own.
-        log("superseded", reason=str(superseded))
-    except DeploymentError as error:
-        log(Counted.deployment_failed, reason=str(error))
-        respond(event, physical_id=physical_id, failure=f"{event['LogicalResourceId']}: {error}")
-    except (ClientError, BotoCoreError) as error:
-        log(Counted.deployment_failed, reason=str(error))
-        respond(event, physical_id=physical_id, failure=f"{event['LogicalResourceId']}: {_explained(error, event)}")
-    except Exception as error:
-        log(Counted.deployment_failed, reason=repr(error), traceback=traceback.format_exc())
-        # Answered, not raised: CloudFormation invokes asynchronously, and Lambda would repeat a failed invocation
-        # after the stack has rolled back.
-        respond(
-            event,
-            physical_id=physical_id,
-            failure=f"{event['LogicalResourceId']}: unexpected {type(error).__name__}: {error}. "
-            f"The function's log {os.environ.get('AWS_LAMBDA_LOG_GROUP_NAME', '')} has the details",
+
+    @entry_point
+    def handler(event: Event, context: LambdaContext) -> None:
+        physical_id = event.get("PhysicalResourceId") or not_created(event["RequestId"])
+        data: dict[str, str] = {}
+        failure = None
+        log(
+            "received",
+            request_type=event["RequestType"],
+            stack_id=event["StackId"],
+            logical_id=event["LogicalResourceId"],
         )
+        try:
+            if event["RequestType"] == "Delete":
+                delete(event)
+            else:
+                physical_id, data = _patiently(ensure, event, context)
+        except Superseded as superseded:
+            # CloudFormation does not wait for this response any more, and the later request has its own.
+            log("superseded", reason=str(superseded))
+            return
+        except DeploymentError as error:
+            failure = str(error)
+            log(Counted.deployment_failed, reason=failure)
+        except (ClientError, BotoCoreError) as error:
+            failure = _explained(error, event)
+            log(Counted.deployment_failed, reason=str(error))
+        except Exception as error:
+            # Not raised: CloudFormation invokes asynchronously, and Lambda would repeat a failed invocation after the
+            # stack has rolled back.
+            log(Counted.deployment_failed, reason=repr(error), traceback=traceback.format_exc())
+            log_group = os.environ.get("AWS_LAMBDA_LOG_GROUP_NAME", "")
+            failure = f"unexpected {type(error).__name__}: {error}. The function's log {log_group} has the details"
+        reason = f"{event['LogicalResourceId']}: {failure}" if failure is not None else None
+        respond(event, physical_id=physical_id, failure=reason, data=data)
+
+    return handler
 
 
-def _patiently(carry_out: Callable[[], T], context: LambdaContext) -> T:
-    """Carry out, and again while permissions may still be on their way: half of the function's time at most.
+def _patiently(
+    ensure: Callable[[Event], tuple[str, dict[str, str]]], event: Event, context: LambdaContext
+) -> tuple[str, dict[str, str]]:
+    """Ensure, and again while permissions may still be on their way: half of the function's time at most.
 
     A role and its policies are there a while before every service knows of them. Source: IAM user guide, "Changes
     that I make are not always immediately visible".
@@ -76,7 +79,7 @@ def _patiently(carry_out: Callable[[], T], context: LambdaContext) -> T:
     pause = 1.0
     while True:
         try:
-            return carry_out()
+            return ensure(event)
         except ClientError as error:
             if not _may_be_too_early(error) or time.monotonic() + pause > deadline:
                 raise

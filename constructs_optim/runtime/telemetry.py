@@ -111,11 +111,8 @@ def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
     @functools.wraps(handler)
     def invoked(event: E, context: LambdaContext) -> T:
         _redactor.learn(event)
-        is_lambda = hasattr(context, "aws_request_id")
-        if not is_lambda:
-            _logger.clear_state()
         try:
-            return (in_lambda if is_lambda else identified)(event, context)
+            return in_lambda(event, context)
         except Exception as error:
             text = "".join(traceback.format_exception(error))
             log(Counted.crashed, exception_name=type(error).__name__, reason=str(error), traceback=text)

@@ -11,7 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner, Result
 
-from constructs_optim.cli.explanation import command as explain_module
+from constructs_optim.cli import explain as explain_module
 from constructs_optim.cli.main import app
 from constructs_optim.explanation.report import Report
 from constructs_optim_local.cloud import LocalCloud

@@ -34,6 +34,8 @@ MEMBERS = {
     "artifact_key",
     "owners",
     "orphaned",
+    "max_runtime_seconds",
+    "failure_reason",
 }
 
 

@@ -331,7 +331,7 @@ def _captured_and_reserved(scope: Stack) -> None:
             model_data_download_timeout=Duration.minutes(30),
             routing=Routing.prefix_aware(),
         ),
-        data_capture=DataCapture(bucket, sampling_percentage=10),
+        data_capture=DataCapture(bucket=bucket, sampling_percentage=10),
         endpoint_name="chat-llama-70b",
         network=NetworkOptions(isolation=False),
         removal_policy=RemovalPolicy.RETAIN,
@@ -348,7 +348,7 @@ def _queued(scope: Stack) -> None:
     endpoint(
         scope,
         async_inference=AsyncInference(
-            bucket, max_concurrent_invocations_per_instance=4, error_topic=topic, encryption_key=key
+            bucket=bucket, max_concurrent_invocations_per_instance=4, error_topic=topic, encryption_key=key
         ),
         update_policy=UpdatePolicy.rolling(instances=1),
         variant=VariantOptions(initial_instance_count=2),

@@ -14,7 +14,7 @@ from constructs_optim.constructs.endpoint.component_capacity import ComponentCap
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.scaling.scaling_target import ComponentTarget
+from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings
 from constructs_optim.recipe.hosting.scaling import ScalingDefaults, ScalingStep
 
@@ -85,7 +85,7 @@ def everything(scope: Stack) -> None:
     scaling = EndpointScaling(
         scope,
         "Scaling",
-        target=ComponentTarget("chat-llama"),
+        target=ScalingTarget.component("chat-llama"),
         min_capacity=0,
         max_capacity=4,
         defaults=ScalingDefaults(capacity=8, concurrency=5.6),

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.constructs.monitoring.dashboard_widget import short_rows
+from constructs_optim.constructs.monitoring.widgets import short_rows
 
 from .dashboards import at_length
 

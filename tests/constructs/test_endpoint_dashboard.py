@@ -19,7 +19,7 @@ from constructs_optim import (
     ServedModel,
     Sharding,
 )
-from constructs_optim.constructs.monitoring.dashboard_widget import (
+from constructs_optim.constructs.monitoring.widgets import (
     Segment,
     Widget,
     arranged,

@@ -194,7 +194,7 @@ def test_an_endpoint_that_queues_requests_is_not_benchmarked() -> None:
     scope = stack()
     bucket = s3.Bucket.from_bucket_name(scope, "Answers", "answers-of-mine")
     with pytest.raises(RecipeError, match="OPT145"):
-        endpoint(scope, async_inference=AsyncInference(bucket)).evaluate()
+        endpoint(scope, async_inference=AsyncInference(bucket=bucket)).evaluate()
 
 
 def test_an_endpoint_without_a_model_of_its_own_has_its_components_evaluated() -> None:

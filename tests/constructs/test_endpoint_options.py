@@ -4,7 +4,6 @@ a violation with a rule's id.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import json
@@ -137,7 +136,7 @@ def _refused_by_cfn_lint(found: Iterable[dict[str, Any]]) -> list[str]:
 
 def test_the_table_has_every_prop() -> None:
     props = set(OptimizedEndpoint.__init__.__annotations__) - {"return"}
-    fields = {f"{group}.{field.name}" for group, options in GROUPS.items() for field in dataclasses.fields(options)}
+    fields = {f"{group}.{name}" for group, options in GROUPS.items() for name in options.model_fields}
     assert (props - set(GROUPS)) | fields == set(ON) | _ALWAYS_OR_WITH_OTHERS
     assert len(props - {"scope", "id"}) <= 20
 
@@ -178,7 +177,7 @@ def test_what_the_test_of_all_props_stands_on_would_find_something() -> None:
 
 def test_capture_lets_the_execution_role_write_below_its_prefix_only() -> None:
     scope = stack()
-    endpoint(scope, data_capture=DataCapture(bucket(scope), prefix="chat", requests=False))
+    endpoint(scope, data_capture=DataCapture(bucket=bucket(scope), prefix="chat", requests=False))
     template = template_of(scope)
     capture = resource(template, "AWS::SageMaker::EndpointConfig")["DataCaptureConfig"]
     assert capture["CaptureOptions"] == [{"CaptureMode": "Output"}]
@@ -195,7 +194,7 @@ def test_statements_for_a_role_of_the_users_own_have_ids_of_their_own() -> None:
         scope,
         role=role,
         update_policy=UpdatePolicy.all_at_once(rollback_alarms=[alarm(scope)]),
-        data_capture=DataCapture(bucket(scope)),
+        data_capture=DataCapture(bucket=bucket(scope)),
     )
     policies = resources(template_of(scope), "AWS::IAM::Policy")
     ids = [[statement["Sid"] for statement in policy["PolicyDocument"]["Statement"]] for policy in policies]
@@ -207,12 +206,12 @@ def test_statements_for_a_role_of_the_users_own_have_ids_of_their_own() -> None:
 
 def test_capturing_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="captures nothing"):
-        DataCapture(bucket(stack()), requests=False, responses=False)
+        DataCapture(bucket=bucket(stack()), requests=False, responses=False)
 
 
 def test_an_asynchronous_endpoint_scales_to_zero_and_is_alarmed_by_what_sagemaker_publishes_of_it() -> None:
     scope = stack()
-    endpoint(scope, async_inference=AsyncInference(bucket(scope))).auto_scale(min_capacity=0, max_capacity=2)
+    endpoint(scope, async_inference=AsyncInference(bucket=bucket(scope))).auto_scale(min_capacity=0, max_capacity=2)
     template = template_of(scope)
     assert resource(template, "AWS::ApplicationAutoScaling::ScalableTarget")["MinCapacity"] == 0
     alarms = resources(template, "AWS::CloudWatch::Alarm")

@@ -10,7 +10,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from constructs_optim import Quantization, RecipeError, Sharding
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.scaling.scaling_target import AsyncVariantTarget, ComponentTarget, VariantTarget
+from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.recipe.hosting.scaling import ScalingDefaults, ScalingStep
 
 from .stacks import endpoint, resource, resources, stack, template_of
@@ -24,7 +24,7 @@ def scaled(scope: Stack, target: Any = None, *, least: int = 1, most: int = 4, *
     return EndpointScaling(
         scope,
         "Scaling",
-        target=target or ComponentTarget("chat"),
+        target=target or ScalingTarget.component("chat"),
         min_capacity=least,
         max_capacity=most,
         **{"defaults": ScalingDefaults(capacity=8, concurrency=5.6), **given},
@@ -275,7 +275,7 @@ def test_a_schedule_that_allows_for_no_copy_wakes_as_well_and_once() -> None:
 
 def test_an_asynchronous_endpoint_wakes_for_its_queue() -> None:
     scope = stack()
-    scaled(scope, AsyncVariantTarget("chat", "AllTraffic"), least=0).on_backlog()
+    scaled(scope, ScalingTarget.variant("chat", "AllTraffic", is_asynchronous=True), least=0).on_backlog()
     template = template_of(scope)
     alarm = resource(template, ALARM)
     assert (alarm["MetricName"], alarm["Dimensions"]) == (
@@ -358,7 +358,7 @@ def test_what_was_refused_has_added_nothing() -> None:
 
 def test_a_variant_cannot_be_stopped() -> None:
     with pytest.raises(RecipeError, match="inference component"):
-        scaled(stack(), VariantTarget("chat", "AllTraffic")).stop_on(schedule="rate(1 day)")
+        scaled(stack(), ScalingTarget.variant("chat", "AllTraffic")).stop_on(schedule="rate(1 day)")
 
 
 def test_an_endpoint_is_scaled_once() -> None:

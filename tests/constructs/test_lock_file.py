@@ -11,9 +11,9 @@ import pytest
 from aws_cdk import App, Stack
 
 from constructs_optim.constructs.stack.lock_file import LOCK_FILE_CONTEXT
+from constructs_optim.recipe import planning
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.lock import LOCK_FILE, Lock
-from constructs_optim.recipe.planning import plan as planning
 
 from .stacks import endpoint, stack, template_of
 

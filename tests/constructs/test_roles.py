@@ -92,8 +92,8 @@ def test_what_serves_a_model_writes_nothing() -> None:
 def test_what_serves_a_model_writes_captures_and_answers_where_it_is_told_to() -> None:
     scope = stack()
     bucket = s3.Bucket.from_bucket_name(scope, "Bucket", "of-mine")
-    endpoint(scope, data_capture=DataCapture(bucket))
-    endpoint(scope, "Queued", async_inference=AsyncInference(bucket))
+    endpoint(scope, data_capture=DataCapture(bucket=bucket))
+    endpoint(scope, "Queued", async_inference=AsyncInference(bucket=bucket))
     assert _writes(template_of(scope), "ExecutionRole") == ["async-failures/*", "async/*", "captures/*"]
 
 
@@ -370,7 +370,7 @@ def test_state_machines_log_where_step_functions_needs_no_policy_for_each_group(
 def test_queued_requests_and_answers_can_be_listed_and_uploads_given_up() -> None:
     scope = stack()
     answers, requests = (s3.Bucket.from_bucket_name(scope, name, name.lower()) for name in ("Answers", "Requests"))
-    endpoint(scope, async_inference=AsyncInference(answers, prefix="chat", input_bucket=requests))
+    endpoint(scope, async_inference=AsyncInference(bucket=answers, prefix="chat", input_bucket=requests))
     statements = {s["Sid"]: s for s in _statements(template_of(scope), "ExecutionRole")}
     assert "s3:AbortMultipartUpload" in statements["WriteAnswers"]["Action"]
     assert statements["ListAnswers"]["Condition"] == {"StringLike": {"s3:prefix": ["chat/*", "chat-failures/*"]}}
@@ -382,7 +382,7 @@ def test_queues_in_different_buckets_are_listed_by_their_own_prefixes_only() -> 
     requests = s3.Bucket.from_bucket_name(scope, "Requests", "requests")
     for name in ("One", "Two"):
         bucket = s3.Bucket.from_bucket_name(scope, f"Answers{name}", f"answers-{name.lower()}")
-        queue = AsyncInference(bucket, prefix=name.lower(), input_bucket=requests)
+        queue = AsyncInference(bucket=bucket, prefix=name.lower(), input_bucket=requests)
         endpoint(scope, name, async_inference=queue)
     listed = [s for s in _statements(template_of(scope), "ExecutionRole") if s["Sid"].startswith("ListAnswers")]
     assert [s["Condition"]["StringLike"]["s3:prefix"][0] for s in listed] == ["one/*", "two/*"]

@@ -15,7 +15,7 @@ from constructs_optim.constructs.endpoint.component_capacity import ComponentCap
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.scaling.scaling_target import ComponentTarget
+from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.operations.capacity import EndpointCapacity
 from constructs_optim.recipe.hosting.scaling import ScalingDefaults
 from constructs_optim_local.cloud import LocalCloud
@@ -81,7 +81,7 @@ def declare(scope: Stack) -> None:
     component.runtime_config = {"copyCount": capacity.copies}  # type: ignore[assignment]
     name = Fn.select(1, Fn.split("/", component.ref))
     EndpointScaling(
-        scope, "Scaling", target=ComponentTarget(name), min_capacity=0, max_capacity=4,
+        scope, "Scaling", target=ScalingTarget.component(name), min_capacity=0, max_capacity=4,
         defaults=ScalingDefaults(capacity=8, concurrency=5.6),
     ).on_concurrency()  # fmt: skip
     served = ServedModel(endpoint.attr_endpoint_name, "AllTraffic", name)

@@ -116,7 +116,7 @@ class TestGate:
         cloud.set_performance(answers_differently=0.5)
         changed = made(cloud, tmp_path, "Gated", gated(64))
         assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
-        assert "answers differ from those of what it replaces by" in changed.reasons
+        assert "completions differ from those of what it replaces by" in changed.reasons
 
     def test_a_good_one_is_let_through(self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path) -> None:
         before = endpoint_of(stack)

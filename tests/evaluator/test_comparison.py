@@ -26,7 +26,20 @@ def result(label: str, **levels: dict[str, float]) -> EvaluationResult:
 
 
 def said(*texts: tuple[int, str], error: ErrorKind | None = None) -> list[Record]:
-    return [Record(prompt, 0, 0, 1, 0.5, 1, output_tokens=3, text=text, error=error) for prompt, text in texts]
+    return [
+        Record(
+            prompt=prompt,
+            segment=0,
+            start=0,
+            end=1,
+            first_token=0.5,
+            last_token=1,
+            output_tokens=3,
+            text=text,
+            error=error,
+        )
+        for prompt, text in texts
+    ]
 
 
 def test_each_metric_is_better_worse_or_the_same() -> None:

@@ -85,7 +85,17 @@ def made(
             last = first + tokens * 0.03 * (1 + users / 120) * chance.lognormvariate(0, 0.08) / speed
             prompt = number % len(PROMPTS)
             text = f"Answer {prompt} of <b>{name}</b>" if prompt == 2 else f"Answer {prompt}"
-            record = Record(prompt, 0, start, last, first, last, None, None, 600, tokens, text=text)
+            record = Record(
+                prompt=prompt,
+                segment=0,
+                start=start,
+                end=last,
+                first_token=first,
+                last_token=last,
+                input_tokens=600,
+                output_tokens=tokens,
+                text=text,
+            )
             if chance.random() < 0.004 * users / 8:
                 record.error = ErrorKind.SERVER_ERROR
             measured.records.append(record)

@@ -51,7 +51,7 @@ USAGE = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
 def test_a_chat_has_its_first_token_with_the_first_content() -> None:
     role = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}
     answer = decoded(ChatDecoder(), events(role), events(chunk("Hel")), events(chunk("lo", "stop"), USAGE, "[DONE]"))
-    assert answer == Completion("Hello", "", 2, 3, 7, 2, finished=True, first_tokens=1, first_length=3)
+    assert answer == Completion("Hello", "", 2, 3, 7, 2, first_tokens=1, first_length=3)
 
 
 def test_what_a_model_thinks_before_it_answers_is_generated_too() -> None:
@@ -68,7 +68,7 @@ def test_lmi_containers_stream_chats_as_json_lines() -> None:
 def test_a_server_that_does_not_stream_says_all_at_once() -> None:
     whole = {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}], "usage": USAGE["usage"]}
     answer = decoded(ChatDecoder(), json.dumps(whole).encode())
-    assert (answer.text, answer.output_tokens, answer.error) == ("Hello", 2, None)
+    assert (answer.text, answer.server_output_tokens, answer.error) == ("Hello", 2, None)
 
 
 @pytest.mark.parametrize("written", [lines, events])
@@ -76,7 +76,7 @@ def test_tokens_of_lmi_and_of_text_generation_inference_are_read_alike(written: 
     last = token("</s>", generated_text="Deep", details={"finish_reason": "length", "generated_tokens": 3})
     last["token"]["special"] = True
     answer = decoded(TokenDecoder(), written(token("De")), written(token("ep")), written(last))
-    assert answer == Completion("Deep", "", 1, 3, None, 3, finished=True, first_tokens=1, first_length=2)
+    assert answer == Completion("Deep", "", 1, 3, None, 3, first_tokens=1, first_length=2)
 
 
 WHOLE = b": a comment\nevent: message\nid: 1\nretry: 5\n" + events(
@@ -93,7 +93,7 @@ def test_where_the_network_cuts_a_stream_does_not_matter(cuts: list[int], framed
         stream = b"".join(frame(PART, piece) for piece in pieces)
         pieces = [stream[start : start + 7] for start in range(0, len(stream), 7)]
     answer = decoded(ChatDecoder(), *pieces, headers=EVENT_STREAM if framed else None)
-    assert (answer.text, answer.output_tokens, answer.error) == ("Grüße und😀", 2, None)
+    assert (answer.text, answer.server_output_tokens, answer.error) == ("Grüße und😀", 2, None)
 
 
 @pytest.mark.parametrize("decoder", [ChatDecoder, TokenDecoder])
@@ -162,7 +162,12 @@ def test_what_says_nothing_of_the_answer_is_passed_over(decoder: type[Decoder], 
 def test_a_count_of_tokens_that_is_none_is_passed_over(count: object) -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": count, "completion_tokens": count}}
     answer = decoded(ChatDecoder(), events(chunk("Hi", "stop")), events(usage))
-    assert (answer.text, answer.error, answer.input_tokens, answer.output_tokens) == ("Hi", None, None, None)
+    assert (answer.text, answer.error, answer.server_input_tokens, answer.server_output_tokens) == (
+        "Hi",
+        None,
+        None,
+        None,
+    )
 
 
 def test_a_line_that_is_nested_too_deeply_is_malformed() -> None:

@@ -15,7 +15,18 @@ from .conftest import asked
 
 
 def record(prompt: int, text: str, reasoning: str = "") -> Record:
-    return Record(prompt, 0, 0, 1, 0.5, 1, 70, 80, text=text, reasoning=reasoning)
+    return Record(
+        prompt=prompt,
+        segment=0,
+        start=0,
+        end=1,
+        first_token=0.5,
+        last_token=1,
+        server_input_tokens=70,
+        server_output_tokens=80,
+        text=text,
+        reasoning=reasoning,
+    )
 
 
 @pytest.mark.parametrize("file", [False, True])

@@ -302,7 +302,7 @@ def test_an_artifact_of_unknown_origin_is_refused_unless_no_recipe_is_asked_for(
     answers: Answers, artifact: Artifact
 ) -> None:
     artifact.make(source={})
-    assert "made of a source not written down" in failed(answers, artifact)
+    assert "made of an unknown source" in failed(answers, artifact)
     assert send(answers, "Create", artifact.key, RecipeKey="", Source="")["Status"] == "SUCCESS"
 
 

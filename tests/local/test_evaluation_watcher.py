@@ -17,9 +17,9 @@ import pytest
 from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.handlers import evaluation_handler, evaluation_watcher
-from constructs_optim.runtime.requests.evaluation_properties import EvaluationRequest
 from constructs_optim.runtime.requests.fields import validate
-from constructs_optim.runtime.store.run_records import EvaluationRecords, run_job_name
+from constructs_optim.runtime.requests.run_properties import EvaluationRequest
+from constructs_optim.runtime.store.run_records import CURRENT, RESULT, RunRecords, run_job_name
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.endpoint_updates import serving
@@ -59,9 +59,9 @@ class Evaluation:
         self.run = f"run{next(_numbers)}"
 
     @property
-    def records(self) -> EvaluationRecords:
+    def records(self) -> RunRecords:
         key = validate(EvaluationRequest, self.request).key(ACCOUNT, REGION)
-        return EvaluationRecords(self.cloud.client("s3"), BUCKET, None, key)
+        return RunRecords(self.cloud.client("s3"), "evaluations", BUCKET, None, key)
 
     @property
     def job(self) -> dict[str, Any]:
@@ -146,10 +146,10 @@ def die() -> None:
 def test_an_evaluation_ends_with_a_result_a_report_and_a_decision(evaluation: Evaluation) -> None:
     signal = evaluation.looked_to_the_end()
     assert signal["Status"] == "SUCCESS"
-    result = evaluation.records.result()
+    result = evaluation.records.read(RESULT)
     assert result is not None
     assert result["subject"]["endpoint_name"] == evaluation.name
-    decision = evaluation.records.current()
+    decision = evaluation.records.read(CURRENT)
     assert decision is not None
     assert (decision["accepted"], decision["run"]) == (True, evaluation.run)
 
@@ -225,7 +225,7 @@ def test_without_the_price_list_prices_are_left_out_and_the_report_says_so(
 ) -> None:
     evaluation.request["Subjects"][0]["InstanceType"] = "ml.g5.unheard"
     assert evaluation.looked_to_the_end()["Status"] == "SUCCESS"
-    result = evaluation.records.result()
+    result = evaluation.records.read(RESULT)
     assert result is not None
     assert "price" not in result
     assert "price_per_million_output_tokens" not in result["levels"][0]["metrics"]
@@ -250,7 +250,7 @@ def test_what_misses_its_target_is_refused_without_anything_to_compare_with(
     assert signal["Status"] == "FAILURE"
     assert "TTFT, p99 at 2 users is" in signal["Reason"]
     assert "at most 2000 ms is required" in signal["Reason"]
-    decision = evaluation.records.current()
+    decision = evaluation.records.read(CURRENT)
     assert decision is not None
     assert not decision["accepted"]
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.handlers import job_handler, job_watcher
+from constructs_optim.runtime.jobs import watching
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.handler_clients import ACCOUNT, OTHER_ACCOUNT, Clients, Died, Requests
@@ -39,7 +40,8 @@ def a_resource(
 ) -> Callable[..., Requests]:
     # The pauses are for permissions on their way, of which there are none here.
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
-    monkeypatch.setattr(job_handler, "client", clients.get)
+    for module in (job_handler, watching):
+        monkeypatch.setattr(module, "client", clients.get)
     # Whether a deletion waits is told by one test; the others make hundreds.
     monkeypatch.setattr(job_handler, "_STOPPING_SECONDS", 0.0)
     clients.arm({})

@@ -119,7 +119,8 @@ def asked(
     # The pauses are for permissions on their way, and for a job that another process is about to create: none here.
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
     monkeypatch.setattr(watching, "_COMING_SECONDS", 0)
-    monkeypatch.setattr(recommendation_handler, "client", clients.get)
+    for module in (recommendation_handler, watching):
+        monkeypatch.setattr(module, "client", clients.get)
     cloud.inject("recommendation_never_finishes")
     clients.arm({})
     yield Asked(cloud, answers, machine, config)

@@ -313,6 +313,6 @@ def test_a_deployed_handler_has_powertools_and_its_lines_reach_its_log_group(clo
     assert (line["level"], line["message"], line["service"]) == ("ERROR", "crashed", "job_watcher")
     assert (line["cold_start"], line["function_name"], line["artifact_key"]) == (True, "watcher", "f" * 64)
     assert line["xray_trace_id"], "tracing is active, though there is nowhere to send to"
-    assert line["reason"] == "the execution's input needs Bucket, ArtifactKey and Attempt"
+    assert line["reason"] == "these properties are missing or malformed: Attempt"
     assert metrics["InvocationFailed"] == [1.0]
     assert metrics["service"] == "job_watcher"

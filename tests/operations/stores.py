@@ -120,7 +120,7 @@ class Store:
         claim = self.records.claim(key)
         account = claim.maker if claim else ACCOUNT
         event = {"Bucket": self.bucket, "ArtifactKey": key, "Attempt": attempt, "Account": account}
-        assert job_watcher.handler(event, None) == {"Done": True}
+        assert job_watcher.handler.__wrapped__(event, None) == {"Done": True}
         return job
 
     def made(self, key: str, by: Owner | None = None) -> str:

@@ -318,7 +318,7 @@ def test_what_another_account_writes_stops_no_listing_and_nothing_it_might_refer
     (warning,) = result.warnings
     assert name in warning
     assert "444455556666" in warning
-    assert result.to_json()["warnings"] == [warning]
+    assert result.to_json()["warnings"] == (warning,)
     store.delete(name)
     assert removed(pruned(store)) == sorted((KEY, OTHER))
 

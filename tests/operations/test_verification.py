@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.operations.artifacts import ArtifactInventory
-from constructs_optim.operations.verification import Verification, verify
+from constructs_optim.operations.artifacts import ArtifactInventory, Verification, verify
 from constructs_optim.runtime.store.artifact_integrity import Damage, differences
 
 from .stores import Store, artifact_key, owner

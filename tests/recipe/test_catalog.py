@@ -20,8 +20,8 @@ from constructs_optim.recipe import (
     Technique,
 )
 from constructs_optim.recipe.catalog import images, instances, layers, models
+from constructs_optim.recipe.catalog.availability import WORKLOAD_CONFIG, is_missing
 from constructs_optim.recipe.catalog.files import load
-from constructs_optim.recipe.catalog.resource_types import WORKLOAD_CONFIG, is_missing
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import REGISTRY
@@ -36,7 +36,7 @@ def enum(operation: str, *path: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["models", "instances", "images", "jumpstart", "layers", "recommendations", "resource_types"]
+    "name", ["models", "instances", "images", "jumpstart", "layers", "recommendations", "resource_types", "workload"]
 )
 def test_every_file_says_where_it_comes_from_and_from_when(name: str) -> None:
     assert load(name)["source"]
@@ -73,6 +73,7 @@ TECHNIQUES = [
     SpeculativeDecoding.jumpstart_draft(model_id="meta-textgeneration-llama-3-2-1b"),
     SpeculativeDecoding.custom_draft(uri="s3://drafts/one/"),
     SpeculativeDecoding.eagle(),
+    SpeculativeDecoding.ngram(),
     Compilation.neuron(),
     Compilation.tensorrt_llm(),
     Sharding.fast_load(),

@@ -6,7 +6,7 @@ import pytest
 
 from constructs_optim.recipe import Model, Quantization, Recipe, Sharding, plan
 from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.planning.memory import MAX_MODEL_LEN, context, weights_gb
+from constructs_optim.recipe.memory import MAX_MODEL_LEN, context, weights_gb
 from constructs_optim.recipe.techniques import Technique
 
 from .recipes import broken_rules, recipe

@@ -8,9 +8,9 @@ import botocore.session
 import pytest
 
 from constructs_optim.recipe import Model
-from constructs_optim.recipe.catalog import recommendations
+from constructs_optim.recipe.catalog.availability import recommendations
+from constructs_optim.recipe.evaluation.requests import RecommendationRequest
 from constructs_optim.recipe.hosting import CapacityReservation
-from constructs_optim.recipe.recommendation.request import RecommendationRequest
 from constructs_optim.recipe.rules import all_rules, check
 
 RESERVATION = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
@@ -90,11 +90,11 @@ def test_the_catalog_has_what_the_api_knows() -> None:
     shape: Any = model.operation_model("CreateAIRecommendationJob").input_shape
     types = shape.members["ComputeSpec"].members["InstanceTypes"]
     metric = shape.members["PerformanceTarget"].members["Constraints"].member.members["Metric"]
-    assert list(recommendations.instance_types()) == types.member.enum
-    assert recommendations.most_instance_types() == types.metadata["max"]
-    assert set(recommendations.metrics().values()) == set(metric.enum)
-    assert list(recommendations.frameworks()) == shape.members["InferenceSpecification"].members["Framework"].enum
-    assert set(recommendations.regions()) <= set(botocore.session.get_session().get_available_regions("sagemaker"))
+    assert list(recommendations().instance_types) == types.member.enum
+    assert recommendations().most_instance_types == types.metadata["max"]
+    assert set(recommendations().metrics.values()) == set(metric.enum)
+    assert list(recommendations().frameworks) == shape.members["InferenceSpecification"].members["Framework"].enum
+    assert set(recommendations().regions) <= set(botocore.session.get_session().get_available_regions("sagemaker"))
 
 
 def test_what_was_left_out_is_left_to_the_service() -> None:

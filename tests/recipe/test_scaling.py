@@ -18,7 +18,7 @@ from constructs_optim.recipe.hosting.scaling import (
     scaling_defaults,
     step_adjustments,
 )
-from constructs_optim.recipe.planning.memory import MemoryEstimate
+from constructs_optim.recipe.memory import MemoryEstimate
 from constructs_optim.recipe.tokens import is_known
 
 from .recipes import planned

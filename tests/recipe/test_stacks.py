@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -21,7 +22,7 @@ from constructs_optim.recipe import (
     plan,
 )
 from constructs_optim.recipe.catalog import instances, models
-from constructs_optim.recipe.planning.plan_data import (
+from constructs_optim.recipe.plan_data import (
     ArtifactSource,
     HubDraftSource,
     HubSource,
@@ -69,6 +70,17 @@ def test_a_draft_is_never_paired_with_an_image_that_would_ignore_it() -> None:
     assert "lmi17" in eagle.image
     assert "OPTION_SPECULATIVE_CONFIG" in eagle.environment
     assert "OPTION_SPECULATIVE_DRAFT_MODEL" not in eagle.environment
+
+
+def test_n_gram_speculation_needs_no_job_and_no_files_beside_the_model() -> None:
+    made = planned(techniques=[SpeculativeDecoding.ngram(speculative_tokens=3)], instance_type="ml.p4d.24xlarge")
+    assert made.jobs == ()
+    assert made.container.channels == ()
+    assert json.loads(made.container.environment["OPTION_SPECULATIVE_CONFIG"]) == {
+        "method": "ngram",
+        "num_speculative_tokens": 3,
+        "prompt_lookup_max": 4,
+    }
 
 
 def test_quantization_and_compilation_share_a_job() -> None:
@@ -171,6 +183,7 @@ STACKS = [
     [Quantization.fp8(), SpeculativeDecoding.custom_draft(uri="s3://drafts/one/")],
     [SpeculativeDecoding.jumpstart_draft(model_id="meta-textgeneration-llama-3-2-1b", accept_eula=True)],
     [SpeculativeDecoding.eagle()],
+    [Quantization.awq(), SpeculativeDecoding.ngram()],
     [Compilation.neuron()],
     [Compilation.tensorrt_llm()],
     [Quantization.smoothquant(), Compilation.tensorrt_llm()],

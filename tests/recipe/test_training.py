@@ -21,8 +21,8 @@ from constructs_optim.recipe import (
     TrainingCompute,
     plan,
 )
-from constructs_optim.recipe.planning.memory import estimate
-from constructs_optim.recipe.planning.plan_data import (
+from constructs_optim.recipe.memory import estimate
+from constructs_optim.recipe.plan_data import (
     ArtifactSource,
     HubSource,
     JobPlan,

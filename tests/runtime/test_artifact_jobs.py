@@ -123,7 +123,7 @@ TRAINED: dict[str, Any] = {
     ("more", "told"),
     [
         ({"FailureReason": "AlgorithmError: line 3"}, "AlgorithmError: line 3"),
-        ({"SecondaryStatus": "MaxRuntimeExceeded"}, "3600 s it was given"),
+        ({"SecondaryStatus": "MaxRuntimeExceeded"}, "3600 s of its max_runtime"),
         ({"SecondaryStatus": "MaxWaitTimeExceeded"}, "spot capacity"),
         ({"SecondaryStatus": "Stopped"}, "from outside"),
     ],

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import InvalidEvent
-from constructs_optim.runtime.requests.evaluation_properties import EvaluationProperties, EvaluationRequest, Quality
 from constructs_optim.runtime.requests.fields import validate
+from constructs_optim.runtime.requests.run_properties import EvaluationProperties, EvaluationRequest, Quality
 from tests.support.properties import JSON, NEAR, places, replaced
 
 REQUEST: dict[str, Any] = {
@@ -69,7 +69,6 @@ def test_a_request_is_read_with_its_types() -> None:
     assert gate.quality == Quality(
         prompts="s3://prompts/chat.jsonl", min_identical=0.9, max_difference=0.2, max_tokens=64, most_prompts=20
     )
-    assert (gate.quality.bucket, gate.quality.key) == ("prompts", "chat.jsonl")
 
 
 def test_a_schedules_input_is_the_same_evaluation_as_what_cloudformation_delivers() -> None:

@@ -11,7 +11,7 @@ from constructs_optim.recipe.evaluation.requirements import QualityRequirement
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.evaluation.completions import completion_text, read_prompts
 from constructs_optim.runtime.evaluation.gate import CompletionComparison, compare, misses
-from constructs_optim.runtime.requests.evaluation_properties import Comparison, Gate, Limit, Quality
+from constructs_optim.runtime.requests.run_properties import Comparison, Gate, Limit, Quality
 
 TTFT = Limit(formula="time_to_first_token_p99", title="Time to first token, p99", unit="ms", at_most=500.0)
 THROUGHPUT = Limit(formula="output_tokens_per_second", title="Output tokens/s", at_least=100.0)
@@ -78,7 +78,7 @@ def test_what_is_better_or_as_good_or_has_nothing_before_it_passes() -> None:
 def test_a_technique_that_leaves_the_weights_alone_has_to_answer_the_same() -> None:
     answers = compare(["yes", "no", "a"], ["yes", "nope", "a"], same_weights=True, with_what="those before")
     (told,) = misses(gate(quality=QUALITY), {}, {}, answers)
-    assert "66.7% of 3 answers are identical to those before" in told
+    assert "66.7% of 3 completions are identical to those before" in told
     assert "prompt 2 is the first" in told
 
 
@@ -94,7 +94,7 @@ def test_a_technique_that_changes_the_weights_may_answer_a_little_differently() 
 
 def test_prompts_that_were_not_answered_are_told_of() -> None:
     answers = compare([None, "yes"], ["no", "yes"], same_weights=True, with_what="those before")
-    assert misses(gate(quality=QUALITY), {}, {}, answers) == ["1 of 2 prompts were not answered"]
+    assert misses(gate(quality=QUALITY), {}, {}, answers) == ["1 of 2 prompts have no completion"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from constructs_optim.constructs.stack import job_runner
 from constructs_optim.runtime.jobs import watching
+from constructs_optim.runtime.jobs.sagemaker_jobs import TRAINING
 from constructs_optim.runtime.jobs.watching import wait_seconds
+from constructs_optim.runtime.requests.fields import Watch
 
 _MOST_EVENTS = 25_000
 _DAY = 86_400
@@ -34,9 +36,10 @@ def test_a_look_is_never_sooner_than_5_seconds_nor_later_than_an_hour(age: int, 
 
 def test_a_stack_that_waits_for_an_old_job_is_told_within_a_minute() -> None:
     began = dt.datetime.now(dt.UTC) - dt.timedelta(days=20)
-    event = {"WaitHandle": "https://handle", "Deadline": int(began.timestamp()) + 21 * _DAY}
-    assert watching.poll_later(event, "it", since=began, advice="")["WaitSeconds"] == 60
-    assert watching.poll_later({}, "it", since=began, advice="")["WaitSeconds"] == 3600
+    job = {"TrainingJobStatus": "InProgress", "CreationTime": began}
+    awaited = Watch(wait_handle="https://handle", deadline=int(began.timestamp()) + 21 * _DAY)
+    for watch, seconds in ((awaited, 60), (Watch(), 3600)):
+        assert watching.poll(watch, TRAINING, "it", job, advice="") == watching.again(seconds)
 
 
 def test_a_young_job_is_looked_at_often() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import InvalidEvent
 from constructs_optim.runtime.requests.fields import validate
-from constructs_optim.runtime.requests.recommendation_properties import RecommendationProperties, RecommendationRequest
+from constructs_optim.runtime.requests.run_properties import RecommendationProperties, RecommendationRequest
 from tests.support.properties import JSON, NEAR, places, replaced
 
 REQUEST: dict[str, Any] = {

@@ -11,6 +11,7 @@ import boto3
 import botocore
 import botocore.session
 import pytest
+from botocore import xform_name
 
 import constructs_optim.runtime as runtime
 from constructs_optim.runtime import aws
@@ -18,7 +19,6 @@ from constructs_optim.runtime.jobs.sagemaker_jobs import (
     BENCHMARK,
     OPTIMIZATION,
     RECOMMENDATION,
-    SageMakerJobs,
 )
 from tests.support.documents import CHECKOUT
 
@@ -53,7 +53,7 @@ def test_the_newest_operations_can_be_called_with_an_older_boto3(old_boto3: None
     sagemaker = aws.client("sagemaker")
     for kind in (BENCHMARK, RECOMMENDATION, OPTIMIZATION):
         for verb in ("create", "describe", "stop"):
-            assert callable(SageMakerJobs(sagemaker, kind)._operation(verb.title()))
+            assert callable(getattr(sagemaker, xform_name(f"{verb.title()}{kind.name}")))
     shape: Any = sagemaker.meta.service_model.operation_model("CreateOptimizationJob").input_shape
     assert "ModelSpeculativeDecodingConfig" in shape.members["OptimizationConfigs"].member.members
     # What an older boto3 knows stays.

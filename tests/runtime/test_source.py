@@ -72,7 +72,7 @@ def test_a_gated_model_is_refused_until_its_licence_is_accepted() -> None:
 
 
 def test_an_unknown_version_is_named_with_the_command_that_lists_them() -> None:
-    said = r"version 9\.9\.9.*list-hub-content-versions.*SageMaker said: "
+    said = r"version 9\.9\.9.*list-hub-content-versions.*SageMaker's error: "
     with pytest.raises(DeploymentError, match=said):
         resolve(hub_source("9.9.9"), sagemaker=Hub(PLAIN), s3=None)
 

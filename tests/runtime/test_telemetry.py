@@ -66,11 +66,6 @@ def test_a_look_s_lines_name_the_artifact_of_its_input(said: Said) -> None:
     assert said.line("polled")["artifact_key"] == KEY
 
 
-def test_a_handler_works_without_lambda_s_context(said: Said) -> None:
-    assert entry_point(lambda event, context: log("received") or "answer")({}, None) == "answer"
-    assert said.line("received")["message"] == "received"
-
-
 @pytest.mark.parametrize(
     ("event", "fields", "metric"),
     [

@@ -68,10 +68,10 @@ ON: dict[str, Callable[[Stack], Props]] = {
     "adapters": lambda _: {"adapters": Adapters()},
     "monitoring.alarm_actions": lambda _: {"monitoring.alarm_actions": ()},
     "monitoring.alarms": lambda _: {"monitoring.alarms": Alarms.none()},
-    "async_inference": lambda scope: {"async_inference": AsyncInference(bucket(scope, "Answers"))},
+    "async_inference": lambda scope: {"async_inference": AsyncInference(bucket=bucket(scope, "Answers"))},
     "variant.capacity_reservation": lambda _: {"variant.capacity_reservation": CapacityReservation(arn=RESERVATION)},
     "variant.container_startup_timeout": lambda _: {"variant.container_startup_timeout": Duration.minutes(20)},
-    "data_capture": lambda scope: {"data_capture": DataCapture(bucket(scope), sampling_percentage=10)},
+    "data_capture": lambda scope: {"data_capture": DataCapture(bucket=bucket(scope), sampling_percentage=10)},
     "monitoring.discount": lambda _: {"monitoring.discount": 0.2},
     "encryption_key": lambda scope: {"encryption_key": kms.Key.from_key_arn(scope, "Key", KEY)},
     # Filled in for each case: no two endpoints of a stack have one name.

@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 
 from constructs_optim.explanation.formatting import counted
-from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, State
+from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, State, verify
 from constructs_optim.operations.pruning import Pruner, Pruning
 from constructs_optim.operations.stacks import Stacks
-from constructs_optim.operations.verification import Verification, verify
 
 from ..aws import Account, Bucket, Profile, Region, errors_explained, failed
 from ..presentation import (
@@ -124,12 +123,19 @@ def verify_command(
             if artifact is not None and (chosen or not artifact.is_cleared)
         ]
     if format is Format.json:
-        print_json({"artifacts": [result.to_json() for result in results], "warnings": inventory.warnings})
+        checked = [{"sound": result.is_sound, **vars(result)} for result in results]
+        print_json({"artifacts": checked, "warnings": inventory.warnings})
     else:
         for result in results:
-            _print_verification(result)
+            key = result.artifact_key[:_SHORT]
+            if result.not_checked is not None:
+                say(f"{key} not checked, {result.not_checked}")
+            elif result.is_sound:
+                say(f"{key} sound, {counted(result.file_count, 'file')}")
+            for finding in result.findings:
+                say(f"{key} {finding.damage}: {finding.file} ({finding.detail})")
         _warn(inventory.warnings)
-    # One that was asked for by name must be there; of all, some may still be in the making.
+    # One that is named must be complete; of all, some may still be running.
     if any(result.findings or (chosen and not result.is_sound) for result in results):
         raise typer.Exit(_DAMAGED)
 
@@ -228,17 +234,6 @@ def _fields(artifact: Artifact) -> list[tuple[str, str]]:
         ("owners", "\n".join(owner_name(owner) for owner in artifact.owners) or "none"),
     ]
     return [(name, value) for name, value in rows if value]
-
-
-def _print_verification(result: Verification) -> None:
-    key = result.artifact_key[:_SHORT]
-    if result.not_checked is not None:
-        say(f"{key} not checked, {result.not_checked}")
-        return
-    if not result.findings:
-        say(f"{key} sound, {counted(result.file_count, 'file')}")
-    for finding in result.findings:
-        say(f"{key} {finding.damage}: {finding.file} ({finding.detail})")
 
 
 def _print_pruning(pruning: Pruning, *, versioned: bool | None) -> None:

@@ -1,115 +1,208 @@
-"""Looks up what recommendations build on besides the catalog: prices, published benchmarks, and a store."""
+"""What recommendations build on besides the catalog: prices, JumpStart's published benchmarks, and a store's contents.
+
+Source: JumpStart's documents (``DescribeHubContent``), in which ``inference_configs`` has ``benchmark_metrics`` by
+instance type: ``{"name", "unit", "value", "concurrency"}`` each, values and concurrency as text. By the SageMaker
+Python SDK's table of them, latency is the median time to first token and throughput the median tokens/s of one user.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime as dt
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
-from constructs_optim.operations.evaluations import StoredEvaluation, artifact_keys, evaluations
-from constructs_optim.operations.published_benchmarks import PublishedModel, published_model
 from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.evaluation.result import EvaluationResult
+from constructs_optim.recipe.evaluation.result import EvaluationResult, Subject
 from constructs_optim.recipe.recommendation.data import Benchmark
 from constructs_optim.runtime.errors import code_of
+from constructs_optim.runtime.jobs.hub_document import hub_content
 
 from ..aws import DENIED, Account
 
+PUBLIC_HUB = "SageMakerPublicHub"
+_MILLISECONDS = {"s": 1000.0, "sec": 1000.0, "seconds": 1000.0, "ms": 1.0, "milliseconds": 1.0}
+_RESULT = re.compile(r"evaluations/[0-9a-f]{64}/result\.json")
+_MANIFEST = re.compile(r"artifacts/([0-9a-f]{64})/manifest\.json")
+_ABSENT = ("ValidationException", "ResourceNotFound", "AccessDeniedException", "AccessDenied")
+
+
+@dataclass(frozen=True)
+class PublishedModel:
+    """A model of the public hub: the instance types of each configuration, none where the document has no list."""
+
+    version: str
+    configurations: Mapping[str, frozenset[str]]
+    benchmarks: tuple[Benchmark, ...]
+
 
 def listed_prices(account: Account | None, region: str, notes: list[str]) -> Mapping[str, float]:
-    """The prices of the AWS Price List; none, with a note, where it may not be asked."""
-    state = "state prices with --prices"
-    if account is None:
-        notes.append(f"There are no prices: nothing was asked (--offline); {state}.")
-        return {}
-    prices = account.prices(region)
-    if prices is None:
-        notes.append(f"There are no prices: AWS denies pricing:GetProducts; {state}.")
-    elif not prices:
-        notes.append(f"There are no prices: the AWS Price List has none of {region}; {state}.")
+    """The prices of the AWS Price List; none, with a note, where it cannot be read."""
+    prices = account.prices(region) if account is not None else None
+    if not prices:
+        reason = (
+            "--offline makes no call to AWS"
+            if account is None
+            else "AWS denies pricing:GetProducts"
+            if prices is None
+            else f"the AWS Price List has none of {region}"
+        )
+        notes.append(f"There are no prices: {reason}; state prices with --prices.")
     return prices or {}
 
 
-def published_of(account: Account | None, model: str, version: str | None, notes: list[str]) -> PublishedModel | None:
-    """What the hub says of a model; nothing for one that the catalog does not know, which is refused later."""
+def published_model(
+    account: Account | None, model: str, version: str | None, notes: list[str]
+) -> PublishedModel | None:
+    """What the hub publishes of a model; None for one that the catalog does not know, which is refused later."""
     if account is None:
-        notes.append("What JumpStart publishes was not asked for (--offline).")
+        notes.append("JumpStart's benchmarks are not known: --offline makes no call to AWS.")
         return None
     if models.find(model) is None:
         return None
     try:
-        return published_model(account.sagemaker(), model, version)
+        text, current = hub_content(account.sagemaker(), PUBLIC_HUB, model, version)
     except ClientError as error:
         if code_of(error) not in DENIED:
             raise
-        notes.append("What JumpStart publishes is not known: AWS denies sagemaker:DescribeHubContent.")
+        notes.append("JumpStart's benchmarks are not known: AWS denies sagemaker:DescribeHubContent.")
+        return None
+    return published(text, current)
+
+
+def published(text: str, version: str) -> PublishedModel:
+    """Configurations and benchmarks of a document, whose keys differ in case from one to the next."""
+    document = json.loads(text)
+    configurations = _member(document, "inferenceconfigs") or {}
+    components = _member(document, "inferenceconfigcomponents") or {}
+    benchmarks = [
+        benchmark
+        for name, config in configurations.items()
+        for instance_type, rows in (_member(config, "benchmarkmetrics") or {}).items()
+        for benchmark in _benchmarks(name, version, instance_type, rows)
+    ]
+    types = {name: _offered(config, components) for name, config in configurations.items()}
+    return PublishedModel(version, types, tuple(benchmarks))
+
+
+def _offered(config: Mapping[str, Any], components: Mapping[str, Any]) -> frozenset[str]:
+    """The instance types that a configuration's last component with a list of them names."""
+    listed: list[str] = []
+    for name in _member(config, "componentnames") or []:
+        listed = _member(components.get(name) or {}, "supportedinferenceinstancetypes") or listed
+    return frozenset(listed)
+
+
+def _benchmarks(
+    configuration: str, version: str, instance_type: str, rows: list[Mapping[str, Any]]
+) -> Iterator[Benchmark]:
+    by_users: dict[int, dict[str, float]] = {}
+    for row in rows:
+        users, value = _number(_member(row, "concurrency")), _number(_member(row, "value"))
+        name, unit = (str(_member(row, member) or "").lower() for member in ("name", "unit"))
+        if users is None or users < 1 or value is None or value <= 0:
+            continue
+        level = by_users.setdefault(int(users), {})
+        if name == "latency" and unit in _MILLISECONDS:
+            level["latency"] = value * _MILLISECONDS[unit]
+        elif name == "throughput" and unit.startswith("tokens/s"):
+            # Published of one user.
+            level["throughput"] = value * int(users)
+    for users, level in sorted(by_users.items()):
+        if level:
+            yield Benchmark(
+                source=f"published by JumpStart, {configuration} {version}",
+                instance_type=instance_type,
+                concurrency=users,
+                time_to_first_token_ms=level.get("latency"),
+                tokens_per_second=level.get("throughput"),
+                configuration=configuration,
+            )
+
+
+def _member(value: Mapping[str, Any], name: str) -> Any:
+    return next((item for key, item in value.items() if key.replace("_", "").lower() == name), None)
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
         return None
 
 
-def of_jumpstart(published: PublishedModel | None) -> list[Benchmark]:
-    """The published benchmarks: a user's tokens a second, times the users."""
-    if published is None:
-        return []
-    return [
-        Benchmark(
-            source=f"published by JumpStart, {benchmark.configuration} {published.version}",
-            instance_type=benchmark.instance_type,
-            concurrency=benchmark.concurrency,
-            time_to_first_token_ms=benchmark.time_to_first_token_ms,
-            tokens_per_second=(
-                benchmark.tokens_per_second_of_a_user * benchmark.concurrency
-                if benchmark.tokens_per_second_of_a_user is not None
-                else None
-            ),
-            configuration=benchmark.configuration,
-        )
-        for benchmark in published.benchmarks
-    ]
+def artifact_keys(s3: Any, bucket: str) -> frozenset[str]:
+    """The keys of the artifacts that are ready: those that have a manifest."""
+    names = _names(s3, bucket, "artifacts/", _MANIFEST)
+    return frozenset(match[1] for name in names if (match := _MANIFEST.fullmatch(name)))
 
 
-def artifacts_of(account: Account | None, bucket: str | None) -> frozenset[str]:
-    """The keys of a store's artifacts."""
-    if account is None or bucket is None:
-        return frozenset()
-    return artifact_keys(account.client("s3", account.region_of(bucket)), bucket)
-
-
-def of_store(account: Account | None, bucket: str | None, notes: list[str]) -> list[Benchmark]:
-    """What evaluations measured; of several of the same, the newest counts."""
-    if account is None or bucket is None:
-        return []
-    s3 = account.client("s3", account.region_of(bucket))
-    newest: dict[tuple[Any, ...], tuple[Any, Benchmark]] = {}
-    for stored in evaluations(s3, account.sagemaker(bucket), bucket):
+def evaluated(s3: Any, sagemaker: Any, bucket: str, notes: list[str]) -> list[Benchmark]:
+    """What the evaluations in a store measured; of several of the same, the newest counts."""
+    newest: dict[tuple[Any, ...], tuple[dt.datetime, Benchmark]] = {}
+    for name in _names(s3, bucket, "evaluations/", _RESULT):
         try:
-            result = EvaluationResult.model_validate(stored.document)
+            result = EvaluationResult.model_validate_json(s3.get_object(Bucket=bucket, Key=name)["Body"].read())
         except ValidationError:
-            notes.append("An evaluation in the store could not be read, and was passed over.")
+            notes.append("An evaluation in the store could not be read, and was skipped.")
             continue
-        for measured in _measured(result, stored):
-            subject = (measured.served, measured.instance_type, measured.concurrency, measured.with_channels)
-            if subject not in newest or newest[subject][0] < result.started:
-                newest[subject] = (result.started, measured)
-    return [measured for _, measured in newest.values()]
+        subject = result.subject
+        if subject.artifact_key is None or subject.instance_type is None:
+            continue
+        with_channels = _with_channels(sagemaker, subject, result.started)
+        for level in result.levels:
+            key = (subject.artifact_key, subject.instance_type, level.concurrency, with_channels)
+            if level.complete and (key not in newest or newest[key][0] < result.started):
+                newest[key] = (
+                    result.started,
+                    Benchmark(
+                        source=f"your evaluation of {subject.label}, {result.started:%Y-%m-%d}",
+                        instance_type=subject.instance_type,
+                        concurrency=level.concurrency,
+                        time_to_first_token_ms=level.metrics.get("time_to_first_token_p50"),
+                        tokens_per_second=level.metrics.get("total_throughput"),
+                        instance_count=subject.instance_count or 1,
+                        served=subject.artifact_key,
+                        with_channels=with_channels,
+                    ),
+                )
+    return [benchmark for _, benchmark in newest.values()]
 
 
-def _measured(result: EvaluationResult, stored: StoredEvaluation) -> list[Benchmark]:
-    subject = result.subject
-    if subject.artifact_key is None or subject.instance_type is None:
-        return []
-    return [
-        Benchmark(
-            source=f"your evaluation of {subject.label}, {result.started:%Y-%m-%d}",
-            instance_type=subject.instance_type,
-            concurrency=level.concurrency,
-            time_to_first_token_ms=level.metrics.get("time_to_first_token_p50"),
-            tokens_per_second=level.metrics.get("total_throughput"),
-            instance_count=subject.instance_count or 1,
-            served=subject.artifact_key,
-            with_channels=stored.with_channels,
-        )
-        for level in result.levels
-        if level.complete
-    ]
+def _names(s3: Any, bucket: str, prefix: str, wanted: re.Pattern[str]) -> Iterator[str]:
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        yield from (item["Key"] for item in page.get("Contents", []) if wanted.fullmatch(item["Key"]))
+
+
+def _with_channels(sagemaker: Any, subject: Subject, started: dt.datetime) -> bool | None:
+    """Whether a draft or heads were beside the model; None where the endpoint is gone or has changed since."""
+    if subject.endpoint_name is None:
+        return None
+    try:
+        served, changed = _served(sagemaker, subject)
+        if changed > started or not served:
+            return None
+        described = [sagemaker.describe_model(ModelName=name) for name in served]
+    except ClientError as error:
+        if code_of(error) not in _ABSENT:
+            raise
+        return None
+    return any(model.get("PrimaryContainer", {}).get("AdditionalModelDataSources") for model in described)
+
+
+def _served(sagemaker: Any, subject: Subject) -> tuple[list[str], dt.datetime]:
+    """The models that are served now, and since when."""
+    if subject.inference_component_name:
+        described = sagemaker.describe_inference_component(InferenceComponentName=subject.inference_component_name)
+        items = [*described.get("Specifications", []), described.get("Specification") or {}]
+        return [item["ModelName"] for item in items if item.get("ModelName")], described["LastModifiedTime"]
+    endpoint = sagemaker.describe_endpoint(EndpointName=subject.endpoint_name)
+    config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
+    variants = [item for item in config["ProductionVariants"] if subject.variant_name in (None, item["VariantName"])]
+    # The models of a configuration never change: it is the configuration's age that counts, not that of a scaling.
+    return [item["ModelName"] for item in variants if item.get("ModelName")], config["CreationTime"]

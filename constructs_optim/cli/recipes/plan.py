@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,20 +41,27 @@ def plan_command(
         if model_s3 is not None
         else Model.jumpstart(model or "", version=model_version, accept_eula=accept_eula)
     )
-    try:
+    with refusals_printed(format):
         techniques = [_parsed(text) for text in technique]
         containers = read_lock(Path(LOCK_FILE)).containers
         result = plan(Recipe(source, techniques, instance_type, region, containers=containers))
+    if format is Format.json:
+        print_json(plan_report(result))
+    else:
+        print_fields(_fields(result))
+
+
+@contextmanager
+def refusals_printed(format: Format) -> Iterator[None]:
+    """Print the rules that a recipe breaks, and end the command with status 2."""
+    try:
+        yield
     except RecipeError as error:
         if format is Format.json:
             print_json(refusal_report(list(error.violations)))
         else:
             typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
-    if format is Format.json:
-        print_json(plan_report(result))
-    else:
-        print_fields(_fields(result))
 
 
 def _parsed(text: str) -> Any:

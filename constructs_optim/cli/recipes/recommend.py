@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from constructs_optim.explanation.formatting import counted
-from constructs_optim.recipe import Model, RecipeError
+from constructs_optim.recipe import Model
 from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.planning.memory import MemoryEstimate
+from constructs_optim.recipe.memory import MemoryEstimate
 from constructs_optim.recipe.recommendation.data import (
     AtBest,
     Baseline,
-    Benchmark,
     Candidate,
     Evidence,
     Goal,
@@ -28,12 +23,12 @@ from constructs_optim.recipe.recommendation.data import (
     Wish,
 )
 from constructs_optim.recipe.recommendation.ranking import recommend
-from constructs_optim.recipe.report import refusal_report
 
 from ..aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
-from ..explanation.evidence import LISTED, stated_prices
-from ..presentation import Format, FormatOption, print_json, print_table, printable, say
-from .evidence import artifacts_of, listed_prices, of_jumpstart, of_store, published_of
+from ..explain import LISTED, stated_prices
+from ..presentation import Format, FormatOption, print_json, print_table, say
+from .evidence import artifact_keys, evaluated, listed_prices, published_model
+from .plan import refusals_printed
 
 _DEFAULT_REGION = "us-west-2"
 
@@ -68,7 +63,7 @@ def recommend_command(
             help='A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}, or `aws`, the default: the AWS Price List.',
         ),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Ask AWS nothing.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Make no call to AWS.")] = False,
     limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="How many to show.")] = 10,
     left_out: Annotated[bool, typer.Option("--left-out", help="Show what was left out as well, and why.")] = False,
     profile: Profile = None,
@@ -82,14 +77,20 @@ def recommend_command(
     stated = stated_prices(prices).hosting if prices is not None and str(prices) != LISTED else None
     with errors_explained():
         if offline and store is not None:
-            raise typer.BadParameter("--store is read from AWS, and --offline asks AWS nothing")
+            raise typer.BadParameter("--store is read from AWS, and --offline makes no call to AWS")
         account = None if offline else Account(profile, region)
         region = region or (account.region if account is not None else None) or _DEFAULT_REGION
-        published = published_of(account, model, version, notes)
+        published = published_model(account, model, version, notes)
+        benchmarks = [*published.benchmarks] if published is not None else []
+        artifacts = frozenset[str]()
+        if account is not None and store is not None:
+            s3 = account.client("s3", account.region_of(store))
+            benchmarks += evaluated(s3, account.sagemaker(store), store, notes)
+            artifacts = artifact_keys(s3, store)
         evidence = Evidence(
             prices=stated if stated is not None else listed_prices(account, region, notes),
-            benchmarks=[*of_jumpstart(published), *of_store(account, store, notes)],
-            artifacts=artifacts_of(account, store),
+            benchmarks=benchmarks,
+            artifacts=artifacts,
             configurations=published.configurations if published is not None else {},
         )
     chosen = version or (published.version if published is not None else None)
@@ -97,102 +98,51 @@ def recommend_command(
         notes.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
     jumpstart_model = Model.jumpstart(model, version=chosen, accept_eula=True)
     try:
-        wish = Wish(goal=optimize_for, concurrency=concurrency, max_price=max_price, discount=discount)
-        recommendation = recommend(
-            jumpstart_model, region=region, instance_types=instance_type or (), evidence=evidence, wish=wish
-        )
-    except RecipeError as error:
-        if format is Format.json:
-            print_json(refusal_report(list(error.violations)))
-        else:
-            typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+        with refusals_printed(format):
+            wish = Wish(goal=optimize_for, concurrency=concurrency, max_price=max_price, discount=discount)
+            recommendation = recommend(
+                jumpstart_model, region=region, instance_types=instance_type or (), evidence=evidence, wish=wish
+            )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if (row := models.find(model)) is not None and row.license is not None:
         licence = f"{row.license.name} ({row.license.url})"
         notes.append(f"The model is gated: read {licence} before you accept it (--accept-eula).")
     if format is Format.json:
-        print_json(_report(jumpstart_model, region, wish, recommendation, notes, limit))
+        print_json(
+            {
+                "model": model,
+                "version": chosen,
+                "region": region,
+                "optimize_for": wish.goal,
+                "concurrency": wish.concurrency,
+                "candidates": [
+                    _candidate(rank, candidate) for rank, candidate in enumerate(recommendation.candidates[:limit], 1)
+                ],
+                "candidate_count": len(recommendation.candidates),
+                "baseline": recommendation.baseline,
+                "left_out": recommendation.excluded,
+                "published_elsewhere": recommendation.elsewhere,
+                "notes": notes,
+            }
+        )
     else:
         _print(jumpstart_model, region, recommendation, notes, limit, left_out)
     if not recommendation.candidates:
         raise failed("No recipe is left: --left-out says why.")
 
 
-def _report(
-    model: Model, region: str, wish: Wish, recommendation: Recommendation, notes: Sequence[str], limit: int
-) -> dict[str, Any]:
-    """The recommendation as ``--format json`` prints it."""
-    return {
-        "model": model.model_id,
-        "version": model.version,
-        "region": region,
-        "optimize_for": wish.goal.value,
-        "concurrency": wish.concurrency,
-        "candidates": [
-            _candidate(rank, candidate) for rank, candidate in enumerate(recommendation.candidates[:limit], 1)
-        ],
-        "candidate_count": len(recommendation.candidates),
-        "baseline": _baseline(recommendation.baseline),
-        "left_out": [asdict(excluded) for excluded in recommendation.excluded],
-        "published_elsewhere": [
-            {
-                "configuration": benchmark.configuration,
-                "instance_type": benchmark.instance_type,
-                **_benchmark(benchmark),
-            }
-            for benchmark in recommendation.elsewhere
-        ],
-        "notes": list(notes),
-    }
-
-
 def _candidate(rank: int, candidate: Candidate) -> dict[str, Any]:
     plan = candidate.plan
     return {
         "rank": rank,
-        "techniques": list(candidate.techniques),
-        "labels": list(candidate.labels),
+        **{name: value for name, value in vars(candidate).items() if name not in ("plan", "remarks")},
+        "labels": candidate.labels,
         "instance_type": plan.instance_type,
-        "fit": candidate.fit.value,
-        "memory": plan.memory.model_dump() if plan.memory is not None else None,
-        "price_per_hour": candidate.price_per_hour,
-        "blended_price_per_million_tokens": candidate.blended_price,
-        "at_best": _bound(candidate.at_best),
-        "tested_by_vendor": candidate.tested,
-        "benchmark": _benchmark(candidate.benchmark) if candidate.benchmark is not None else None,
+        "memory": plan.memory,
         "artifact_key": plan.artifact_key,
-        "jobs": list(candidate.jobs),
-        "reasons": list(candidate.reasons),
         "warnings": [warning.id for warning in plan.warnings],
     }
-
-
-def _baseline(baseline: Baseline | None) -> dict[str, Any] | None:
-    if baseline is None:
-        return None
-    return {
-        "instance_type": baseline.instance_type,
-        "memory": baseline.memory.model_dump(),
-        "price_per_hour": baseline.price_per_hour,
-        "at_best": _bound(baseline.at_best),
-    }
-
-
-def _bound(bound: AtBest | None) -> dict[str, Any] | None:
-    if bound is None:
-        return None
-    return {
-        "milliseconds_a_pass": bound.milliseconds,
-        "users": bound.users,
-        "blended_price_per_million_tokens": bound.blended_price,
-    }
-
-
-def _benchmark(benchmark: Benchmark) -> dict[str, Any]:
-    names = ("source", "concurrency", "time_to_first_token_ms", "tokens_per_second", "instance_count")
-    return {name: getattr(benchmark, name) for name in names}
 
 
 def _print(
@@ -219,7 +169,7 @@ def _print(
             say(f"{counted(rest, 'recipe')} more; --limit shows them.")
     for remark, ranks in remarks.items():
         if len(ranks) < len(shown):
-            say(f"{_ranges(ranks)}: {remark}")
+            say(f"{', '.join(map(str, ranks))}: {remark}")
     if left_out:
         _print_left_out(recommendation)
     elif recommendation.excluded:
@@ -240,14 +190,8 @@ def _print(
 
 
 def _print_ranking(shown: Sequence[Candidate], baseline: Baseline | None) -> None:
-    """Print a line for each recipe, and one for the model as it is."""
-    table = Table("", "recipe", "instance type", "$/h", "GB", "at best", "$/M", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for column, heading in zip(
-        table.columns, ("", "recipe", "instance type", "$/h", "GB", "at best", "$/M"), strict=True
-    ):
-        column.overflow = "fold"
-        column.no_wrap = heading != "recipe"
-        column.justify = "left" if heading in ("recipe", "instance type") else "right"
+    """Print a line for each recipe, and one for the model without one."""
+    rows: list[list[str]] = []
     for rank, candidate in enumerate(shown, 1):
         names = [
             technique.label if technique.kind == "pre_optimized" else technique.name.replace("_", " ")
@@ -256,11 +200,11 @@ def _print_ranking(shown: Sequence[Candidate], baseline: Baseline | None) -> Non
         cells = _figures(candidate.price_per_hour, candidate.plan.memory, candidate.at_best)
         if candidate.blended_price is not None:
             cells[-1] = f"{candidate.blended_price:.2f}"
-        table.add_row(str(rank), printable(" + ".join(names)), candidate.plan.instance_type, *cells)
+        rows.append([str(rank), candidate.plan.instance_type, *cells, " + ".join(names)])
     if baseline is not None:
         cells = _figures(baseline.price_per_hour, baseline.memory, baseline.at_best)
-        table.add_row("–", "as it is (no recipe)", baseline.instance_type, *cells)
-    Console().print(table)
+        rows.append(["–", baseline.instance_type, *cells, "as it is (no recipe)"])
+    print_table(["", "instance type", "$/h", "GB", "at best", "$/M", "recipe"], rows)
 
 
 def _figures(price_per_hour: float | None, memory: MemoryEstimate | None, bound: AtBest | None) -> list[str]:
@@ -274,27 +218,14 @@ def _figures(price_per_hour: float | None, memory: MemoryEstimate | None, bound:
     ]
 
 
-def _ranges(ranks: Sequence[int]) -> str:
-    """Ranks in order as people list them: ``1-3, 5``."""
-    runs: list[list[int]] = []
-    for rank in ranks:
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
 def _print_left_out(recommendation: Recommendation) -> None:
-    table = Table(title="Left out", show_lines=True, title_justify="left")
-    for column in ("recipe", "rule", "why", "instance types"):
-        table.add_column(column, overflow="fold")
-    for excluded in recommendation.excluded:
-        cells = (", ".join(excluded.techniques), excluded.rule, excluded.reason, ", ".join(excluded.instance_types))
-        table.add_row(*map(printable, cells))
-    Console().print(table)
+    rows = [
+        [excluded.rule, ", ".join(excluded.techniques), excluded.reason, ", ".join(excluded.instance_types)]
+        for excluded in recommendation.excluded
+    ]
+    print_table(["rule", "recipe", "why it is left out", "instance types"], rows, long=2)
     if recommendation.elsewhere:
-        say("Published by JumpStart, of what is no candidate and is worth a look all the same:")
+        say("Published by JumpStart for configurations and instance types that are no candidates:")
         rows = [
             [
                 benchmark.configuration or "",

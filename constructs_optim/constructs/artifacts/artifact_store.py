@@ -11,9 +11,9 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from constructs_optim.constructs.stack.keywords import suggests_keywords
+from constructs_optim.constructs.stack.kinds import BUCKET, KEY
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
-from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring
 
 from .store_sharing import StoreSharing
@@ -85,11 +85,7 @@ class ArtifactStore(Construct):
             server_access_logs_bucket: where S3 delivers access logs. Default: none.
             server_access_logs_prefix: prefix of these logs. Default: none.
         """
-        refuse_wrong_kinds(
-            encryption_key=encryption_key,
-            removal_policy=removal_policy,
-            server_access_logs_bucket=server_access_logs_bucket,
-        )
+        KEY.check("encryption_key", encryption_key)
         with declaring(scope, id):
             super().__init__(scope, id)
         bucket = s3.Bucket(
@@ -175,7 +171,8 @@ class ArtifactStore(Construct):
             read_only: whether artifacts may only be referred to by their keys, as in another account's store that is
                 shared for reading. Default: they may be made as well.
         """
-        refuse_wrong_kinds(bucket=bucket, encryption_key=encryption_key)
+        BUCKET.check("bucket", bucket)
+        KEY.check("encryption_key", encryption_key)
         key = encryption_key if encryption_key is not None else bucket.encryption_key
         return _BucketStore(bucket.bucket_name, bucket.bucket_arn, key.key_arn if key is not None else None, read_only)
 

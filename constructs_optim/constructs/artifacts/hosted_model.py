@@ -6,13 +6,14 @@ The model is CloudFormation's own where that can express it, and a custom resour
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from aws_cdk import CfnResource
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
+from pydantic import Field
 
 from constructs_optim.constructs.stack.custom_resource import (
     RESPONSE_SECONDS,
@@ -20,9 +21,11 @@ from constructs_optim.constructs.stack.custom_resource import (
     TaggedResource,
     drop_none,
 )
+from constructs_optim.constructs.stack.kinds import ROLE, STORE
 from constructs_optim.constructs.stack.network import NetworkOptions
 from constructs_optim.recipe import Plan
-from constructs_optim.recipe.planning.plan_data import HubSource
+from constructs_optim.recipe.plan_data import HubSource
+from constructs_optim.recipe.settings import Settings
 from constructs_optim.templates.resource_types import METADATA_KEY
 
 from . import model_source
@@ -34,14 +37,18 @@ from .planned_recipe import ModelRecipe, add_recipe_metadata, recipe_metadata, s
 from .recipe_artifact import RecipeArtifact, StartupTimeouts
 
 
-@dataclass(frozen=True)
-class ModelOptions:
+class ModelOptions(Settings):
     """Options that all models of an endpoint share."""
 
-    artifact_store: IArtifactStore | None = None
-    role: iam.IRole | None = None
-    jobs: JobOptions = field(default_factory=JobOptions)
-    network: NetworkOptions = field(default_factory=NetworkOptions)
+    artifact_store: Annotated[IArtifactStore, STORE] | None = None
+    role: Annotated[iam.IRole, ROLE] | None = None
+    jobs: JobOptions = Field(default_factory=JobOptions)
+    network: NetworkOptions = Field(default_factory=NetworkOptions)
+
+    @classmethod
+    def called(cls) -> str:
+        """The construct that these are arguments of."""
+        return "OptimizedEndpoint"
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,7 @@ class HostedModel:
 def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -> HostedModel:
     """Declare the artifact, or a reference to it, and the model."""
     declared: Any = {name: getattr(recipe, name) for name in ("model", "techniques", "instance_type", "environment")}
-    declared |= {"network": replace(options.network, isolation=None), "role": options.role}
+    declared |= {"network": options.network.model_copy(update={"isolation": None}), "role": options.role}
     artifact: RecipeArtifact
     if recipe.artifact_key is None:
         store = options.artifact_store
@@ -145,7 +152,7 @@ def _native_model(scope: Construct, id: str, artifact: RecipeArtifact, *, isolat
         scope,
         id,
         enable_network_isolation=isolated,
-        execution_role_arn=artifact.execution_role.role_arn,
+        execution_role_arn=artifact.role_arn,
         primary_container={
             "environment": dict(artifact.plan.container.environment),
             "image": artifact.image_uri,
@@ -162,7 +169,7 @@ def _custom_model(scope: Construct, id: str, artifact: RecipeArtifact, *, isolat
     and so is a model whose files the hub names when the stack is deployed.
     """
     plan, container, network = artifact.plan, artifact.plan.container, artifact.network
-    role_arn = artifact.execution_role.role_arn
+    role_arn = artifact.role_arn
     properties = drop_none(
         ServiceToken=OptimizationService.of(scope).model_service_token(plan, role_arn=role_arn),
         ServiceTimeout=RESPONSE_SECONDS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Annotated
 
 from aws_cdk import Duration, Token
 from aws_cdk import aws_iam as iam
@@ -19,13 +19,13 @@ from constructs_optim.constructs.stack.custom_resource import (
     wait_seconds,
 )
 from constructs_optim.constructs.stack.keywords import suggests_keywords
+from constructs_optim.constructs.stack.kinds import DURATION, ROLE, STORE
 from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds, wrong_kinds
-from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Model
-from constructs_optim.recipe.planning.plan_data import ArtifactSource, HubSource, JobPlan
-from constructs_optim.recipe.planning.training_plan import data_source
+from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan
+from constructs_optim.recipe.planning import data_source
+from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import Technique
 
 from . import model_source
@@ -36,9 +36,7 @@ from .recipe_artifact import RecipeArtifact, StartupTimeouts, technique_labels
 from .roles import SageMakerRole, job_statements, sagemaker_role
 
 
-@suggests_keywords
-@dataclass(frozen=True)
-class JobOptions:
+class JobOptions(Settings):
     """How optimization and training jobs run.
 
     Attributes:
@@ -48,9 +46,9 @@ class JobOptions:
         timeout: how long the deployment waits for the artifact, at most 12 hours. Default: 12 hours.
     """
 
-    role: iam.IRole | None = None
-    max_runtime: Duration | None = None
-    timeout: Duration | None = None
+    role: Annotated[iam.IRole, ROLE] | None = None
+    max_runtime: Annotated[Duration, DURATION] | None = None
+    timeout: Annotated[Duration, DURATION] | None = None
 
 
 @suggests_keywords
@@ -98,17 +96,11 @@ class OptimizationJob(RecipeArtifact):
             RecipeError: with every rule the recipe breaks.
             ValueError: when ``jobs.timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
-        refuse_wrong_kinds(jobs=jobs, network=network)
         jobs, network = jobs or JobOptions(), network or NetworkOptions()
         refuse_isolation(network, "OptimizationJob")
-        mistaken = [
-            *wrong_kinds(artifact_store=artifact_store, role=role),
-            *wrong_kinds(place="jobs.", **vars(jobs)),
-            *wrong_kinds(place="network.", **vars(network)),
-        ]
+        STORE.check("artifact_store", artifact_store)
+        ROLE.check("role", role)
         recipe = ModelRecipe(model, techniques, instance_type, environment=environment)
-        if mistaken:
-            refuse([*mistaken, *recipe.violations(scope)])
         seconds = wait_seconds(
             jobs.timeout,
             LONGEST_WAIT_SECONDS,

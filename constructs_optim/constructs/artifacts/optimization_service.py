@@ -22,7 +22,7 @@ from constructs_optim.constructs.stack.permissions import (
     statements_of,
 )
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.recipe.planning.plan_data import Plan
+from constructs_optim.recipe.plan_data import Plan
 
 from . import model_source
 from .artifact_store import IArtifactStore, store_statements

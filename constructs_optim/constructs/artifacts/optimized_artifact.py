@@ -11,11 +11,11 @@ from constructs import Construct
 
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.keywords import suggests_keywords
+from constructs_optim.constructs.stack.kinds import ROLE, STORE
 from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import is_token
-from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.recipe import Model, Plan
-from constructs_optim.recipe.planning.plan_data import ArtifactSource
+from constructs_optim.recipe.plan_data import ArtifactSource
 from constructs_optim.recipe.techniques import Technique
 
 from . import model_source
@@ -69,9 +69,9 @@ class OptimizedArtifact(RecipeArtifact):
             RecipeError: with every rule the recipe breaks.
             ValueError: when the key is none, or not the one of this recipe.
         """
-        refuse_wrong_kinds(artifact_store=artifact_store, network=network, role=role)
+        STORE.check("artifact_store", artifact_store)
+        ROLE.check("role", role)
         network = network or NetworkOptions()
-        refuse_wrong_kinds(place="network.", **vars(network))
         refuse_isolation(network, "OptimizedArtifact")
         plan = ModelRecipe(model, techniques, instance_type, environment=environment).plan_in(scope)
         _check(artifact_key, plan)

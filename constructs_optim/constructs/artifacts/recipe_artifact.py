@@ -93,6 +93,11 @@ class RecipeArtifact(Construct):
         return role
 
     @property
+    def role_arn(self) -> str:
+        """The ARN of the model's role."""
+        return self.execution_role.role_arn
+
+    @property
     def log_group_names(self) -> tuple[str, ...]:
         """The log groups of the handlers that its jobs or its lookup run in (tokens)."""
         raise NotImplementedError

@@ -28,7 +28,7 @@ from constructs_optim.constructs.stack.permissions import (
 )
 from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
 from constructs_optim.recipe.keys import sha256
-from constructs_optim.recipe.planning.plan_data import Plan
+from constructs_optim.recipe.plan_data import Plan
 
 from . import model_source
 from .artifact_store import IArtifactStore, store_statements

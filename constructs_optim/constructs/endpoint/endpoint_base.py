@@ -1,67 +1,29 @@
-"""What every endpoint can do, whether this app declares it or it exists already: its metrics and its grants."""
+"""What endpoints can do, of this app or not: metrics and grants, and of this app's own, scaling and evaluations."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Unpack
 
-from aws_cdk import Annotations, ArnFormat, Stack, Token
+from aws_cdk import Annotations, ArnFormat, Resource, Stack, Token
 from aws_cdk import aws_iam as iam
-from constructs import Construct, IConstruct
+from constructs import Construct
 
+from constructs_optim.constructs.evaluation.endpoint_evaluation import EndpointEvaluation, EvaluationOptions
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
+from constructs_optim.constructs.stack.kinds import GRANTEE
 from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS
 from constructs_optim.constructs.stack.stack_context import is_token
-from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
-
-_READ_ACTIONS = ("sagemaker:DescribeEndpoint",)
 
 
-@runtime_checkable
-class IOptimizedEndpoint(Protocol):
-    """An endpoint of this app, or one that exists already."""
-
-    @property
-    def endpoint_name(self) -> str:
-        """The endpoint's name; may be a token."""
-        ...
-
-    @property
-    def endpoint_arn(self) -> str:
-        """The endpoint's ARN; may be a token."""
-        ...
-
-    @property
-    def variant_name(self) -> str:
-        """The production variant's name."""
-        ...
-
-    @property
-    def inference_component_name(self) -> str | None:
-        """The inference component that requests name; None where a variant serves the model."""
-        ...
-
-    def grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
-        """Let ``grantee`` do ``actions`` with this endpoint."""
-        ...
-
-    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` invoke this endpoint, with or without response streaming."""
-        ...
-
-    def grant_invoke_async(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` queue requests for this endpoint."""
-        ...
-
-    def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` see the endpoint's state."""
-        ...
-
-
-class EndpointBase(MeasuredResource):
+class IOptimizedEndpoint(MeasuredResource):
     """An endpoint of this app, or one that exists already: its metrics, and who may use it."""
+
+    variant_name: str
+    """The production variant's name."""
 
     @property
     @abstractmethod
@@ -89,8 +51,7 @@ class EndpointBase(MeasuredResource):
         Raises:
             ValueError: for a principal that no policy can be attached to.
         """
-        refuse_wrong_kinds(grantee=grantee)
-        return grant_by_policy(self, grantee, actions, [self.endpoint_arn])
+        return _grant(self, grantee, actions, [self.endpoint_arn])
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` invoke this endpoint and its own inference component, with or without response streaming.
@@ -99,31 +60,25 @@ class EndpointBase(MeasuredResource):
             ValueError: for a principal of another account, whose requests cannot name this endpoint, or one that no
                 policy can be attached to.
         """
-        return self._grant_by_name(grantee, INVOKE_ACTIONS, self._component_arns)
+        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self.endpoint_arn, *self._component_arns])
 
     def grant_invoke_async(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` queue requests for this endpoint (``async_inference``)."""
-        return self._grant_by_name(grantee, ["sagemaker:InvokeEndpointAsync"])
+        return grant_by_name(self, grantee, ["sagemaker:InvokeEndpointAsync"], [self.endpoint_arn])
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` see the endpoint's state."""
-        return self._grant_by_name(grantee, _READ_ACTIONS)
-
-    def _grant_by_name(
-        self, grantee: iam.IGrantable, actions: Sequence[str], components: Sequence[str] = ()
-    ) -> iam.Grant:
-        refuse_wrong_kinds(grantee=grantee)
-        return grant_invocation(self, self.env.account, grantee, actions, [self.endpoint_arn, *components])
+        return grant_by_name(self, grantee, ["sagemaker:DescribeEndpoint"], [self.endpoint_arn])
 
     @staticmethod
     def from_endpoint_name(scope: Construct, id: str, endpoint_name: str) -> IOptimizedEndpoint:
         """An endpoint that exists in this account and region, by its name."""
-        return ImportedEndpoint(scope, id, endpoint_name=endpoint_name)
+        return _ImportedEndpoint(scope, id, endpoint_name=endpoint_name)
 
     @staticmethod
     def from_endpoint_arn(scope: Construct, id: str, endpoint_arn: str) -> IOptimizedEndpoint:
         """An endpoint that exists, by its ARN; it may be of another account or region."""
-        return ImportedEndpoint(scope, id, endpoint_arn=endpoint_arn)
+        return _ImportedEndpoint(scope, id, endpoint_arn=endpoint_arn)
 
     @staticmethod
     def from_endpoint_attributes(
@@ -146,9 +101,9 @@ class EndpointBase(MeasuredResource):
             inference_component_name: the inference component that requests name. Default: a variant serves the model.
 
         Raises:
-            ValueError: when neither or both of name and ARN are given, or the ARN is none of an endpoint.
+            ValueError: when neither or both of name and ARN are set, or the ARN is none of an endpoint.
         """
-        return ImportedEndpoint(
+        return _ImportedEndpoint(
             scope,
             id,
             endpoint_name=endpoint_name,
@@ -158,8 +113,8 @@ class EndpointBase(MeasuredResource):
         )
 
 
-class ImportedEndpoint(EndpointBase):
-    """An endpoint that exists already; see ``OptimizedEndpoint.from_endpoint_attributes``."""
+class _ImportedEndpoint(IOptimizedEndpoint):
+    """An endpoint that exists already."""
 
     def __init__(
         self,
@@ -171,11 +126,6 @@ class ImportedEndpoint(EndpointBase):
         variant_name: str = "AllTraffic",
         inference_component_name: str | None = None,
     ) -> None:
-        """Refer to it by its name or its ARN; an ARN may be of another account or region.
-
-        Raises:
-            ValueError: when neither or both are given, or the ARN is none of an endpoint.
-        """
         if (endpoint_name is None) == (endpoint_arn is None):
             raise ValueError(
                 f"endpoint_name is {endpoint_name!r} and endpoint_arn {endpoint_arn!r}: an endpoint that exists is "
@@ -186,74 +136,117 @@ class ImportedEndpoint(EndpointBase):
                 f"endpoint_arn is {endpoint_arn!r}, and an endpoint's ARN looks like "
                 "arn:aws:sagemaker:us-west-2:111122223333:endpoint/chat"
             )
-        if endpoint_arn is not None:
-            super().__init__(scope, id, environment_from_arn=endpoint_arn)
-        else:
-            super().__init__(scope, id)
+        super().__init__(scope, id, environment_from_arn=endpoint_arn)
         stack = Stack.of(self)
         if endpoint_arn is None:
-            assert endpoint_name is not None  # noqa: S101 - one of the two is given
-            # ARNs have names in lower case (Amazon SageMaker API reference, CreateEndpoint).
-            named = endpoint_name if Token.is_unresolved(endpoint_name) else endpoint_name.lower()
+            named = _lower(str(endpoint_name))
             endpoint_arn = stack.format_arn(service="sagemaker", resource="endpoint", resource_name=named)
         elif Token.is_unresolved(endpoint_arn):
             endpoint_name = stack.split_arn(endpoint_arn, ArnFormat.SLASH_RESOURCE_NAME).resource_name
         else:
             endpoint_name = endpoint_arn.rpartition("/")[2]
-        self._name, self._arn = str(endpoint_name), endpoint_arn
+        self._name, self._arn, self._component_name = str(endpoint_name), endpoint_arn, inference_component_name
         self.variant_name = variant_name
-        self._component_name = inference_component_name
 
     @property
     def endpoint_name(self) -> str:
-        """The endpoint's name, in lower case where it comes of an ARN; SageMaker finds it all the same."""
         return self._name
 
     @property
     def endpoint_arn(self) -> str:
-        """The endpoint's ARN."""
         return self._arn
 
     @property
     def inference_component_name(self) -> str | None:
-        """The inference component that was given, if any."""
         return self._component_name
 
     @property
     def served(self) -> ServedModel:
-        """What serves the model, as CloudWatch knows it."""
         return ServedModel(self._name, self.variant_name, self._component_name)
 
     @property
     def _component_arns(self) -> list[str]:
         if self._component_name is None:
             return []
-        named = self._component_name if Token.is_unresolved(self._component_name) else self._component_name.lower()
         parts = Stack.of(self).split_arn(self._arn, ArnFormat.SLASH_RESOURCE_NAME)
-        return [
-            Stack.of(self).format_arn(
-                service="sagemaker",
-                resource="inference-component",
-                resource_name=named,
-                account=parts.account,
-                region=parts.region,
-            )
-        ]
+        component = Stack.of(self).format_arn(
+            service="sagemaker",
+            resource="inference-component",
+            resource_name=_lower(self._component_name),
+            account=parts.account,
+            region=parts.region,
+        )
+        return [component]
 
 
-def grant_invocation(
-    of: IConstruct, account: str, grantee: iam.IGrantable, actions: Sequence[str], arns: Sequence[str]
-) -> iam.Grant:
+class ModelServer(MeasuredResource):
+    """An endpoint of this app, or an inference component on one: its scaling and its evaluations."""
+
+    _scaling: EndpointScaling | None = None
+
+    def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
+        """Let Application Auto Scaling choose the number of instances, or of an inference component's copies.
+
+        From then on an update keeps the number that scaling has set. Instances follow the copies.
+
+        Args:
+            max_capacity: the most instances, or copies.
+            min_capacity: the fewest. Copies may go to 0: the last one goes when no request comes, and a request that
+                finds none brings one back. A variant keeps an instance. Default: 1.
+
+        Raises:
+            RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``, or the copies do not
+                fit the instances that there may be.
+            ValueError: if it is scaled already.
+        """
+        if self._scaling is not None:
+            raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
+        self._scaling = self._scaled(min_capacity, max_capacity)
+        return self._scaling
+
+    def evaluate(self, id: str = "Evaluation", **options: Unpack[EvaluationOptions]) -> EndpointEvaluation:
+        """Benchmark what is served: after each deployment that changes it, on a schedule, or both.
+
+        The service's own benchmark job sends the requests. What it measures is published as CloudWatch metrics
+        (docs/metrics.md) by endpoint or component, concurrency and artifact, shown on the dashboard, and kept in the
+        artifact store with a report.
+
+        Args:
+            id: its id in this construct.
+            options: the workload, when it runs, and its prices: see :class:`EvaluationOptions`.
+
+        Raises:
+            RecipeError: with every rule that is broken.
+            ValueError: for a timeout that CloudFormation cannot wait for.
+        """
+        return self.evaluate_in(self, id, options)
+
+    @abstractmethod
+    def _scaled(self, min_capacity: int, max_capacity: int) -> EndpointScaling:
+        """Declare the scaling."""
+
+    @abstractmethod
+    def evaluate_in(self, scope: Construct, id: str, options: EvaluationOptions) -> EndpointEvaluation:
+        """Declare an evaluation in another construct; use :meth:`evaluate`."""
+
+
+def _lower(name: str) -> str:
+    """A name as ARNs have it, in lower case (Amazon SageMaker API reference, CreateEndpoint)."""
+    return name if is_token(name) else name.lower()
+
+
+def grant_by_name(of: Resource, grantee: iam.IGrantable, actions: Sequence[str], arns: Sequence[str]) -> iam.Grant:
     """Let ``grantee`` do ``actions``, by which a request names an endpoint or a component of the caller's own account.
 
     Where the account of the grantee is known and the endpoint's is not, a warning says that they have to be the same.
 
     Raises:
-        ValueError: where the grantee is known to be of another account than ``account``. InvokeEndpoint has only a name
-            to say what it invokes. The policies of endpoints allow other accounts' requests "through an inference
-            router" alone (SageMaker API reference, PutEndpointPolicy). And as ``grant_by_policy``.
+        ValueError: where the grantee is known to be of another account than the endpoint. InvokeEndpoint has only a
+            name to say what it invokes. The policies of endpoints allow other accounts' requests "through an inference
+            router" alone (SageMaker API reference, PutEndpointPolicy).
     """
-    caller = _account_of(grantee.grant_principal)
+    GRANTEE.check("grantee", grantee)
+    account, caller = of.env.account, _account_of(grantee.grant_principal)
     if caller is not None and caller != account and not is_token(account):
         raise ValueError(
             f"{of.node.path} is of account {account}, and the principal that is to use it of account {caller}: a "
@@ -262,7 +255,7 @@ def grant_invocation(
             f'assumed_by=iam.AccountPrincipal("{caller}")). Or send requests through an inference router of the '
             "caller's account (docs/hosting.md, Other accounts)"
         )
-    grant = grant_by_policy(of, grantee, actions, arns)
+    grant = _grant(of, grantee, actions, arns)
     if caller is not None and is_token(account):
         Annotations.of(of).add_warning_v2(
             "constructs-optim:GrantedAccount",
@@ -274,12 +267,8 @@ def grant_invocation(
     return grant
 
 
-def grant_by_policy(of: IConstruct, grantee: iam.IGrantable, actions: Sequence[str], arns: Sequence[str]) -> iam.Grant:
-    """Let ``grantee`` do ``actions`` by a policy of its own.
-
-    Raises:
-        ValueError: where it is no role, user or group that a policy can be attached to.
-    """
+def _grant(of: Resource, grantee: iam.IGrantable, actions: Sequence[str], arns: Sequence[str]) -> iam.Grant:
+    GRANTEE.check("grantee", grantee)
     grant = iam.Grant.add_to_principal(grantee=grantee, actions=list(actions), resource_arns=list(arns))
     if not grant.success:
         kind = type(grantee.grant_principal).__name__

@@ -2,85 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 
-from aws_cdk import Duration, Size
+from aws_cdk import Duration
+from aws_cdk import aws_kms as kms
+from pydantic import Field
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
+from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.kinds import KEY
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting import Hosting, Observability, Routing
+from constructs_optim.recipe.settings import Settings
 
-from .async_inference import AsyncInference
-from .data_capture import DataCapture
-from .options import VariantOptions
+from .options import AsyncInference, DataCapture, MonitoringOptions, VariantOptions
 from .update_policy import UpdatePolicy
 
-if TYPE_CHECKING:
-    from aws_cdk import aws_kms as kms
 
-
-@dataclass(frozen=True)
-class EndpointConfiguration:
+class EndpointConfiguration(Settings):
     """The options of an endpoint that become its configuration. The meanings are those of ``OptimizedEndpoint``."""
 
     async_inference: AsyncInference | None
     data_capture: DataCapture | None
-    encryption_key: kms.IKey | None
-    observability: Observability | None
-    update_policy: UpdatePolicy
-    variant: VariantOptions
+    encryption_key: Annotated[kms.IKey, KEY] | None
+    monitoring: MonitoringOptions = Field(default_factory=MonitoringOptions)
+    update_policy: UpdatePolicy = Field(default_factory=UpdatePolicy.all_at_once)
+    variant: VariantOptions = Field(default_factory=VariantOptions)
+
+    @classmethod
+    def called(cls) -> str:
+        """The construct that these are arguments of."""
+        return "OptimizedEndpoint"
 
     @property
     def publishing_seconds(self) -> int:
         """How often instances publish their utilization, in seconds."""
-        frequency = self.observability.frequency_seconds if self.observability is not None else None
-        return frequency if frequency is not None else metrics.PUBLISHING_SECONDS
+        observability = self.monitoring.observability
+        return (observability and observability.frequency_seconds) or metrics.PUBLISHING_SECONDS
 
     def hosting(self, **of_the_endpoint: Any) -> Hosting:
-        """The same as data for the rules; options of a wrong type are left out, for OPT090 to report."""
-        capture, queue, policy = self.data_capture, self.async_inference, self.update_policy
-        variant = self.variant
+        """The same as data for the rules."""
+        variant, queue, capture = self.variant, self.async_inference, self.data_capture
         return Hosting(
             variant_name=variant.name,
             initial_instance_count=1 if variant.initial_instance_count is None else variant.initial_instance_count,
             minimum_instance_count=variant.min_instance_count,
             maximum_instance_count=variant.max_instance_count,
             routing=variant.routing,
-            update=policy.settings if isinstance(policy, UpdatePolicy) else policy,
-            rollback_alarms=len(policy.rollback_alarms) if isinstance(policy, UpdatePolicy) else 0,
-            capture_percentage=capture.sampling_percentage if isinstance(capture, DataCapture) else None,
+            update=self.update_policy.settings,
+            rollback_alarms=len(self.update_policy.rollback_alarms),
+            capture_percentage=capture.sampling_percentage if capture is not None else None,
             asynchronous=queue is not None,
-            concurrent_invocations=queue.max_concurrent_invocations_per_instance
-            if isinstance(queue, AsyncInference)
-            else None,
+            concurrent_invocations=queue.max_concurrent_invocations_per_instance if queue is not None else None,
             download_timeout_seconds=_seconds(variant.model_data_download_timeout),
             startup_timeout_seconds=_seconds(variant.container_startup_timeout),
             provision_timeout_seconds=_seconds(variant.instance_provision_timeout),
-            volume_gib=int(variant.volume_size.to_gibibytes()) if isinstance(variant.volume_size, Size) else None,
+            volume_gib=int(variant.volume_size.to_gibibytes()) if variant.volume_size is not None else None,
             encrypted_volume=self.encryption_key is not None,
             ami_version=variant.inference_ami_version,
             capacity_reservation=variant.capacity_reservation,
-            observability=self.observability,
+            observability=self.monitoring.observability,
             **of_the_endpoint,
         )
 
-    def statements(self) -> list[Statement]:
+    def statements(self) -> Iterator[Statement]:
         """The permissions of the execution role for capture and queue."""
-        parts = (self.data_capture, self.async_inference)
-        return [statement for part in parts if part is not None for statement in part.statements()]
+        for option in (self.data_capture, self.async_inference):
+            yield from option.statements() if option is not None else ()
 
     def properties(self) -> dict[str, Any]:
         """The properties of ``AWS::SageMaker::EndpointConfig`` without its variant, and without those of components."""
-        capture, queue, key = self.data_capture, self.async_inference, self.encryption_key
-        return {
-            **({"async_inference_config": queue.to_property()} if queue is not None else {}),
-            **({"data_capture_config": capture.to_property()} if capture is not None else {}),
-            **({"kms_key_id": key.key_arn} if key is not None else {}),
-            **({"metrics_config": _metrics(self.observability)} if self.observability is not None else {}),
-        }
+        return drop_none(
+            async_inference_config=self.async_inference.to_property() if self.async_inference is not None else None,
+            data_capture_config=self.data_capture.to_property() if self.data_capture is not None else None,
+            kms_key_id=self.encryption_key.key_arn if self.encryption_key is not None else None,
+            metrics_config=_metrics(self.monitoring.observability),
+        )
 
     def variant_property(
         self, hosting: Hosting, models: Sequence[HostedModel], managed_range: tuple[int, int] | None = None
@@ -92,12 +91,26 @@ class EndpointConfiguration:
             models: the models that the variant itself serves.
             managed_range: the fewest and the most instances, where SageMaker scales them for inference components.
         """
-        options, fewest = self.variant, managed_range[0] if managed_range is not None else 0
-        variant: dict[str, Any] = {
-            "initialInstanceCount": max(hosting.initial_instance_count, fewest),
-            "routingConfig": _routing(options.routing or Routing.least_outstanding_requests()),
-            "variantName": options.name,
-        }
+        options, (fewest, most) = self.variant, managed_range or (0, 0)
+        reservation, provision = options.capacity_reservation, options.instance_provision_timeout
+        variant = drop_none(
+            capacityReservationConfig={
+                "capacityReservationPreference": "capacity-reservations-only",
+                "mlReservationArn": reservation.arn,
+            }
+            if reservation is not None
+            else None,
+            inferenceAmiVersion=options.inference_ami_version,
+            initialInstanceCount=max(hosting.initial_instance_count, fewest),
+            instanceType=hosting.instance_types[0] if not hosting.pooled else None,
+            managedInstanceScaling={"maxInstanceCount": most, "minInstanceCount": fewest, "status": "ENABLED"}
+            if managed_range is not None
+            else None,
+            routingConfig=_routing(options.routing or Routing.least_outstanding_requests()),
+            variantInstanceProvisionTimeoutInSeconds=_seconds(provision),
+            variantName=options.name,
+            volumeSizeInGb=hosting.volume_gib,
+        )
         if hosting.pooled:
             variant["instancePools"] = [
                 {
@@ -107,25 +120,6 @@ class EndpointConfiguration:
                 }
                 for i, name in enumerate(hosting.instance_types)
             ]
-        else:
-            variant["instanceType"] = hosting.instance_types[0]
-        if options.capacity_reservation is not None:
-            variant["capacityReservationConfig"] = {
-                "capacityReservationPreference": "capacity-reservations-only",
-                "mlReservationArn": options.capacity_reservation.arn,
-            }
-        if options.inference_ami_version is not None:
-            variant["inferenceAmiVersion"] = options.inference_ami_version
-        if options.instance_provision_timeout is not None:
-            variant["variantInstanceProvisionTimeoutInSeconds"] = _seconds(options.instance_provision_timeout)
-        if options.volume_size is not None:
-            variant["volumeSizeInGb"] = int(options.volume_size.to_gibibytes())
-        if managed_range is not None:
-            variant["managedInstanceScaling"] = {
-                "maxInstanceCount": managed_range[1],
-                "minInstanceCount": managed_range[0],
-                "status": "ENABLED",
-            }
         if not hosting.serves_components:
             # An endpoint of components has instances only: model, weight and timeouts are the component's.
             variant |= {"initialVariantWeight": 1, "modelName": models[0].model_name}
@@ -133,12 +127,7 @@ class EndpointConfiguration:
         return dict(sorted(variant.items()))
 
     def startup_parameters(self, model: HostedModel, *, longest: int | None = None) -> dict[str, Any]:
-        """How long a model may take to start, in seconds.
-
-        Args:
-            model: its plan, or its JumpStart document, has the defaults.
-            longest: the most seconds of a default that comes of the plan. Default: no limit.
-        """
+        """How long a model may take to start, in seconds: as set, or its own default, ``longest`` at most."""
         startup, download = self.variant.container_startup_timeout, self.variant.model_data_download_timeout
         timeouts = model.startup_timeouts.within(longest)
         return {
@@ -150,23 +139,22 @@ class EndpointConfiguration:
 def _routing(routing: Routing) -> dict[str, Any]:
     if routing.strategy != "PREFIX_AWARE":
         return {"routingStrategy": routing.strategy}
-    return {
-        "prefixAwareRoutingConfig": {
-            "concurrencyThreshold": routing.concurrency_threshold,
-            "prefixLength": routing.prefix_length,
-        },
-        "routingStrategy": routing.strategy,
+    prefix_aware = {
+        "concurrencyThreshold": routing.concurrency_threshold,
+        "prefixLength": routing.prefix_length,
     }
+    return {"prefixAwareRoutingConfig": prefix_aware, "routingStrategy": routing.strategy}
 
 
-def _metrics(observability: Observability) -> dict[str, Any]:
-    frequency = observability.frequency_seconds
-    return {
-        "enableDetailedObservability": observability.detailed,
-        "enableEnhancedMetrics": observability.enhanced,
-        **({"metricPublishFrequencyInSeconds": frequency} if frequency is not None else {}),
-    }
+def _metrics(observability: Observability | None) -> dict[str, Any] | None:
+    if observability is None:
+        return None
+    return drop_none(
+        enableDetailedObservability=observability.detailed,
+        enableEnhancedMetrics=observability.enhanced,
+        metricPublishFrequencyInSeconds=observability.frequency_seconds,
+    )
 
 
-def _seconds(duration: Duration | None) -> Any:
-    return int(duration.to_seconds()) if isinstance(duration, Duration) else None
+def _seconds(duration: Duration | None) -> int | None:
+    return int(duration.to_seconds()) if duration is not None else None

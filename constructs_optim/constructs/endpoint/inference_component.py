@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from aws_cdk import Fn, Resource, Size, Token
 from aws_cdk import aws_iam as iam
@@ -20,10 +20,9 @@ from constructs_optim.constructs.evaluation.endpoint_evaluation import (
     EvaluationTarget,
 )
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.scaling.scaling_target import ComponentTarget
+from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS, Statement
 from constructs_optim.constructs.stack.physical_names import physical_name
@@ -40,12 +39,12 @@ from constructs_optim.recipe.hosting import (
 )
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.rules import check
-from constructs_optim.recipe.rules.endpoint.update_rules import MOST_ROLLBACK_ALARMS
+from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 
 from .component_capacity import ComponentCapacity
-from .endpoint_base import grant_invocation
+from .endpoint_base import ModelServer, grant_by_name
 from .endpoint_configuration import EndpointConfiguration
-from .options import MonitoringOptions, declare_alarms
+from .options import declare_alarms
 from .update_policy import component_deployment_config
 
 if TYPE_CHECKING:
@@ -62,7 +61,6 @@ class EndpointResources:
         config: its configuration.
         literal_name: the endpoint's name, known before the endpoint is there.
         configuration: the options of the configuration.
-        monitoring: alarms and prices.
         hosting: the endpoint as the rules see it.
         network: the network of its models. None without a VPC.
     """
@@ -71,7 +69,6 @@ class EndpointResources:
     config: sagemaker.CfnEndpointConfig
     literal_name: str
     configuration: EndpointConfiguration
-    monitoring: MonitoringOptions
     hosting: Hosting
     network: Network | None
 
@@ -90,17 +87,22 @@ class EndpointResources:
         """The alarms of the update policy: those besides the endpoint's own that roll an update back."""
         return [alarm.alarm_name for alarm in self.configuration.update_policy.rollback_alarms]
 
-    def evaluation_target(
+    def evaluate(
         self,
+        scope: Construct,
+        id: str,
+        options: EvaluationOptions,
+        *,
         label: str,
         served: ServedModel,
         models: Sequence[HostedModel],
-        *,
+        alarms: EndpointAlarms | None,
+        dashboard: EndpointDashboard | None,
         component_arn: str | None = None,
         share_of_instance: float | None = None,
-    ) -> EvaluationTarget:
-        """The target of an evaluation."""
-        return EvaluationTarget(
+    ) -> EndpointEvaluation:
+        """Declare an evaluation."""
+        target = EvaluationTarget(
             label=label,
             endpoint_arn=self.endpoint_arn,
             endpoint_config_name=self.config.attr_endpoint_config_name,
@@ -110,9 +112,10 @@ class EndpointResources:
             share_of_instance=share_of_instance,
             network=self.network,
             asynchronous=self.hosting.asynchronous,
-            discount=self.monitoring.discount,
-            instance_price_per_hour=self.monitoring.instance_price_per_hour,
+            discount=self.configuration.monitoring.discount,
+            instance_price_per_hour=self.configuration.monitoring.instance_price_per_hour,
         )
+        return EndpointEvaluation(scope, id, target=target, options=options, alarms=alarms, dashboard=dashboard)
 
 
 class EndpointComponents:
@@ -223,7 +226,7 @@ def requirements_of(
     )
 
 
-class InferenceComponent(MeasuredResource):
+class InferenceComponent(ModelServer):
     """A model on an endpoint that it shares with others. It has its own copies, scaling, metrics and grants.
 
     Made by ``OptimizedEndpoint.add_component``, or by the endpoint itself.
@@ -261,14 +264,13 @@ class InferenceComponent(MeasuredResource):
         self.requirements: tuple[Component, ...] = tuple(requirements)
         self.variant_name: str = endpoint.configuration.variant.name
         self._endpoint, self._check_copies, self._loads_adapters = endpoint, check_copies, loads_adapters
-        self._scaling: EndpointScaling | None = None
         self._capacity_range = (requirements[0].copies, requirements[0].copies)
         # Beside the component, not below it: the endpoint waits for the alarms, and what the component waits for may
         # wait for the endpoint.
         beside = Construct(scope, f"{id}Alarms")
         self.alarms: EndpointAlarms = declare_alarms(
             beside,
-            endpoint.monitoring,
+            endpoint.configuration.monitoring,
             self._literally_served,
             models,
             label=path_of(self),
@@ -364,34 +366,19 @@ class InferenceComponent(MeasuredResource):
         """The requirements with the most copies that there may be; one for each instance type."""
         return [replace(requirement, copies=self._capacity_range[1]) for requirement in self.requirements]
 
-    def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
-        """Let Application Auto Scaling choose the number of copies; instances follow.
-
-        From then on an update of the component keeps the number that scaling has set.
-
-        Args:
-            max_capacity: the most copies.
-            min_capacity: the fewest copies; with 0, the last copy goes when nothing is asked of it, and a request that
-                finds none brings one back. Default: 1.
-
-        Raises:
-            RecipeError: when the copies do not fit the instances that there may be.
-            ValueError: when the component is scaled already.
-        """
-        if self._scaling is not None:
-            raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
+    def _scaled(self, min_capacity: int, max_capacity: int) -> EndpointScaling:
         self._set_capacity_range(min_capacity, max_capacity)
-        self._scaling = EndpointScaling(
+        scaling = EndpointScaling(
             self,
             "Scaling",
-            target=ComponentTarget(self.inference_component_name),
+            target=ScalingTarget.component(self.inference_component_name),
             min_capacity=min_capacity,
             max_capacity=max_capacity,
             defaults=scaling_defaults(self.plan, accelerators=self.requirements[0].accelerators),
             alarms=self.alarms,
             set_range=self._set_capacity_range,
         )
-        self.alarms.watch(capacity=self._scaling.capacity, scales_to_zero=self._scaling.scales_to_zero)
+        self.alarms.watch(capacity=scaling.capacity, scales_to_zero=scaling.scales_to_zero)
         capacity = ComponentCapacity(
             self,
             "Capacity",
@@ -404,7 +391,7 @@ class InferenceComponent(MeasuredResource):
         )
         runtime: Any = {"copyCount": capacity.copies}
         self._resource.runtime_config = runtime
-        return self._scaling
+        return scaling
 
     def _set_capacity_range(self, fewest: int, most: int) -> None:
         if Token.is_unresolved(fewest) or Token.is_unresolved(most):
@@ -415,34 +402,19 @@ class InferenceComponent(MeasuredResource):
         self._check_copies(self, most)
         self._capacity_range = (fewest, most)
 
-    def evaluate(self, id: str = "Evaluation", **options: Unpack[EvaluationOptions]) -> EndpointEvaluation:
-        """Benchmark what is served: after each deployment that changes it, on a schedule, or both.
-
-        The service's own benchmark job sends the requests. What it measures is published as CloudWatch metrics
-        (docs/metrics.md) by component, concurrency and artifact, shown on the dashboard, and kept in the artifact store
-        with a report.
-
-        Args:
-            id: its id in this construct.
-            options: the workload, when it runs, and its prices: see :class:`EvaluationOptions`.
-
-        Raises:
-            RecipeError: with every rule that is broken.
-            ValueError: for a timeout that CloudFormation cannot wait for.
-        """
-        return self.evaluate_in(self, id, options)
-
     def evaluate_in(self, scope: Construct, id: str, options: EvaluationOptions) -> EndpointEvaluation:
         """Declare an evaluation of this component in another construct; use :meth:`evaluate`."""
-        target = self._endpoint.evaluation_target(
-            self.node.path,
-            self.served,
-            self.models,
+        return self._endpoint.evaluate(
+            scope,
+            id,
+            options,
+            label=self.node.path,
+            served=self.served,
+            models=self.models,
+            alarms=self.alarms,
+            dashboard=self.dashboard,
             component_arn=self.inference_component_arn,
             share_of_instance=self.requirements[0].accelerators / self._endpoint.hosting.rows[0].parallel_units,
-        )
-        return EndpointEvaluation(
-            scope, id, target=target, options=options, alarms=self.alarms, dashboard=self.dashboard
         )
 
     def add_adapter(self, id: str, *, artifact_uri: str, adapter_name: str | None = None) -> LoraAdapter:
@@ -473,9 +445,7 @@ class InferenceComponent(MeasuredResource):
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` invoke this component of the endpoint."""
-        return grant_invocation(
-            self, self.env.account, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint_arn, self.inference_component_arn]
-        )
+        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint_arn, self.inference_component_arn])
 
 
 class LoraAdapter(Resource):
@@ -518,9 +488,7 @@ class LoraAdapter(Resource):
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` invoke the model with this adapter."""
-        return grant_invocation(
-            self, self.env.account, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint_arn, self.inference_component_arn]
-        )
+        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint_arn, self.inference_component_arn])
 
 
 def _name_in(arn: str) -> str:

@@ -21,7 +21,7 @@ from constructs_optim.recipe.techniques import Technique
 class Pool:
     """One instance type of an endpoint, and the techniques that make the model ready for it.
 
-    SageMaker launches instances of the first pool that has capacity, in the order they are given. Each pool has a
+    SageMaker launches instances of the first pool that has capacity, in their order. Each pool has a
     recipe of its own: its jobs make its artifact, and its instances serve it.
 
     Attributes:
@@ -45,33 +45,28 @@ def pools_of(
     instance_pools: Sequence[Pool] | None,
     artifact_key: str | None,
 ) -> tuple[Pool, ...]:
-    """What was given as pools: those that were, or the one that techniques and instance type come to."""
-    if instance_pools is None:
-        if instance_type is None:
+    """The pools of an endpoint: as declared, or the one pool of techniques and instance type."""
+    if instance_pools is not None:
+        _refuse_beside_pools(techniques=techniques, instance_type=instance_type, artifact_key=artifact_key)
+        if not (isinstance(instance_pools, Sequence) and all(isinstance(pool, Pool) for pool in instance_pools)):
             raise ValueError(
-                "neither instance_type nor instance_pools is given, and an endpoint runs on something: give "
-                'instance_type="ml.g5.12xlarge", for instance'
+                f"instance_pools is {shown(instance_pools)}, and it takes a list of Pools: "
+                'instance_pools=[Pool("ml.g5.12xlarge", techniques=[Quantization.awq()])]'
             )
-        about_it = [name for name, v in (("techniques", techniques), ("artifact_key", artifact_key)) if v is not None]
-        if model is None and about_it:
-            raise ValueError(
-                f"{' and '.join(about_it)} {'is' if about_it == ['artifact_key'] else 'are'} given without a model to "
-                'apply to: give model=Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/"), or leave '
-                f"{' and '.join(about_it)} out"
-            )
-        return (Pool(instance_type, techniques if techniques is not None else [], artifact_key),)
-    _refuse_beside_pools(techniques=techniques, instance_type=instance_type, artifact_key=artifact_key)
-    if isinstance(instance_pools, str) or not all(isinstance(pool, Pool) for pool in _each(instance_pools)):
+        return tuple(instance_pools)
+    if instance_type is None:
         raise ValueError(
-            f"instance_pools is {shown(instance_pools)}, and it takes a list of Pools: "
-            'instance_pools=[Pool("ml.g5.12xlarge", techniques=[Quantization.awq()])]'
+            "an endpoint without instance_type and instance_pools runs on nothing: give "
+            'instance_type="ml.g5.12xlarge", for instance'
         )
-    return tuple(instance_pools)
-
-
-def _each(given: Any) -> Sequence[Any]:
-    """What a list holds; anything else by itself, of which nothing will be a pool."""
-    return given if isinstance(given, Sequence) else [None]
+    unused = [name for name, v in (("techniques", techniques), ("artifact_key", artifact_key)) if v is not None]
+    if model is None and unused:
+        raise ValueError(
+            f"{' and '.join(unused)} {'is' if unused == ['artifact_key'] else 'are'} given without a model to apply "
+            'to: give model=Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/"), or leave '
+            f"{' and '.join(unused)} out"
+        )
+    return (Pool(instance_type, techniques if techniques is not None else [], artifact_key),)
 
 
 def pools_of_component(
@@ -86,17 +81,17 @@ def pools_of_component(
             raise ValueError("instance_pools go with an endpoint that has them: give techniques, for its instance type")
         return (Pool(hosting.instance_types[0], techniques if techniques is not None else [], artifact_key),)
     _refuse_beside_pools(techniques=techniques, artifact_key=artifact_key)
-    given = tuple(instance_pools or ())
-    if [pool.instance_type for pool in given] != list(hosting.instance_types):
+    pools = tuple(instance_pools or ())
+    if [pool.instance_type for pool in pools] != list(hosting.instance_types):
         raise ValueError(
-            f"instance_pools are of {', '.join(pool.instance_type for pool in given) or 'no type'}, and the endpoint's "
+            f"instance_pools are of {', '.join(pool.instance_type for pool in pools) or 'no type'}, and the endpoint's "
             f"are of {', '.join(hosting.instance_types)}: give one for each, in the same order"
         )
-    return given
+    return pools
 
 
-def _refuse_beside_pools(**given: Any) -> None:
-    unused = [name for name, value in given.items() if value is not None]
+def _refuse_beside_pools(**arguments: object) -> None:
+    unused = [name for name, value in arguments.items() if value is not None]
     if unused:
         raise ValueError(
             f"{' and '.join(unused)} and instance_pools are given: each Pool has its own, so leave "
@@ -115,7 +110,7 @@ def recipes_of(
     """One recipe for each pool; none without a model."""
     if model is None:
         return []
-    loading = adapters.environment() if isinstance(adapters, Adapters) else {}
+    loading = adapters.environment() if adapters is not None else {}
     return [
         ModelRecipe(
             model,
@@ -123,25 +118,20 @@ def recipes_of(
             pool.instance_type,
             pool.artifact_key,
             _joined(loading, environment, pool.environment),
-            location=f"instance_pools[{place}]." if pooled else "",
+            location=f"instance_pools[{index}]." if pooled else "",
         )
-        for place, pool in enumerate(pools)
+        for index, pool in enumerate(pools)
     ]
 
 
-def _joined(*given: Any) -> Any:
-    """Environments laid over each other. One that is none is kept for the rules to refuse."""
-    wrong = next((one for one in given if one is not None and not isinstance(one, Mapping)), None)
-    return wrong if wrong is not None else {k: v for one in given for k, v in (one or {}).items()} or None
-
-
-def listed(techniques: Any) -> Sequence[Any]:
-    """Techniques where they are a list; rules refuse anything else."""
-    return techniques if isinstance(techniques, Sequence) and not isinstance(techniques, str) else ()
+def _joined(*environments: Any) -> Any:
+    """Environments laid over each other. One that is no mapping is kept for the rules to refuse."""
+    wrong = [each for each in environments if each is not None and not isinstance(each, Mapping)]
+    return wrong[0] if wrong else {k: v for each in environments for k, v in (each or {}).items()} or None
 
 
 def pool_scope(scope: Construct, recipe: ModelRecipe) -> Construct:
-    """Where the resources of a recipe are: under their pool, whose id does not change with its place."""
+    """The scope of a recipe's resources: their pool, whose id does not change with its index."""
     if not recipe.location:
         return scope
     return Construct(scope, "".join(part.capitalize() for part in recipe.instance_type.removeprefix("ml.").split(".")))

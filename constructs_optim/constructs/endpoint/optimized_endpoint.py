@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import jsii
 from aws_cdk import Annotations, RemovalPolicy, Size
@@ -29,28 +29,26 @@ from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.scaling.scaling_target import AsyncVariantTarget, VariantTarget
+from constructs_optim.constructs.scaling.policies import ScalingTarget
+from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.physical_names import endpoint_name_of
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token, late_value, path_of
-from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds, wrong_kinds
 from constructs_optim.constructs.validation.refusal import declaring, refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
-from constructs_optim.recipe import Model, Plan
+from constructs_optim.recipe import Model, Plan, Violation
 from constructs_optim.recipe.hosting import Adapters, Component
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.rules import check, warnings
-from constructs_optim.recipe.rules.endpoint.update_rules import MOST_ROLLBACK_ALARMS
+from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.techniques import Technique
 
-from .async_inference import AsyncInference
-from .data_capture import DataCapture
-from .endpoint_base import EndpointBase
+from .endpoint_base import IOptimizedEndpoint, ModelServer
 from .endpoint_configuration import EndpointConfiguration
 from .inference_component import EndpointComponents, EndpointResources, InferenceComponent, requirements_of
-from .instance_pools import Pool, listed, pool_scope, pools_of, pools_of_component, recipes_of
-from .options import MonitoringOptions, VariantOptions, declare_alarms
+from .instance_pools import Pool, pool_scope, pools_of, pools_of_component, recipes_of
+from .options import AsyncInference, DataCapture, MonitoringOptions, VariantOptions, declare_alarms
 from .update_policy import UpdatePolicy, deployment_config, watch_statements
 
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ if TYPE_CHECKING:
 
 @suggests_keywords
 @jsii.implements(iam.IGrantable)
-class OptimizedEndpoint(EndpointBase):
+class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     """A SageMaker endpoint that serves a model after its techniques were applied.
 
     A changed recipe makes a new artifact, a new model and a new endpoint configuration, and the endpoint moves over as
@@ -150,51 +148,33 @@ class OptimizedEndpoint(EndpointBase):
             RecipeError: with every rule the recipe breaks; no resource has been added then.
             ValueError: when what is given does not go together, or ``artifact_key`` is not the key of this recipe.
         """
-        refuse_wrong_kinds(variant=variant, jobs=jobs, monitoring=monitoring, network=network)
-        variant, jobs = variant or VariantOptions(), jobs or JobOptions()
-        monitoring, network = monitoring or MonitoringOptions(), network or NetworkOptions()
-        pools = pools_of(model, techniques, instance_type, instance_pools, artifact_key)
-        recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
         self._configuration = EndpointConfiguration(
             async_inference=async_inference,
             data_capture=data_capture,
             encryption_key=encryption_key,
-            observability=monitoring.observability,
-            update_policy=update_policy if update_policy is not None else UpdatePolicy.all_at_once(),
-            variant=variant,
+            **drop_none(monitoring=monitoring, update_policy=update_policy, variant=variant),
         )
+        self._model_options = ModelOptions(
+            artifact_store=artifact_store, role=role, **drop_none(jobs=jobs, network=network)
+        )
+        pools = pools_of(model, techniques, instance_type, instance_pools, artifact_key)
+        recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
         self._hosting = self._configuration.hosting(
             instance_types=tuple(pool.instance_type for pool in pools),
             pooled=instance_pools is not None,
             has_model=model is not None,
-            techniques=tuple(technique for pool in pools for technique in listed(pool.techniques)),
+            techniques=_techniques(pools),
             inference_component=inference_component,
             endpoint_name=endpoint_name,
             adapter_settings=adapters,
             region=StackContext.of(scope).known_region,
         )
-        mistaken = [
-            *wrong_kinds(
-                artifact_store=artifact_store,
-                async_inference=async_inference,
-                data_capture=data_capture,
-                encryption_key=encryption_key,
-                removal_policy=removal_policy,
-                role=role,
-            ),
-            *wrong_kinds(place="variant.", **vars(variant)),
-            *wrong_kinds(place="jobs.", **vars(jobs)),
-            *wrong_kinds(place="monitoring.", **vars(monitoring)),
-            *wrong_kinds(place="network.", **vars(network)),
-        ]
-        broken = [violation for recipe in recipes for violation in recipe.violations(scope, jobs.max_runtime)]
-        refuse([*mistaken, *broken, *check(self._hosting)])
+        refuse([*self._violations(scope, recipes), *check(self._hosting)])
         self._models: list[HostedModel] = []
         self._component_models: list[HostedModel] = []
-        self._network_options = network
         if self._hosting.serves_components:
             self._check_isolation(id, recipes)
-        if network.vpc is not None:
+        if self._model_options.network.vpc is not None:
             make_connectable(OptimizedEndpoint)
         self._literal_name = endpoint_name_of(scope, id, endpoint_name)
         with declaring(scope, id):
@@ -203,27 +183,22 @@ class OptimizedEndpoint(EndpointBase):
         for advice in warnings(self._hosting):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
-        self.variant_name: str = variant.name
-        self._name: str | None = None
-        self._arn: str | None = None
-        self._scaling: EndpointScaling | None = None
+        self.variant_name: str = self._configuration.variant.name
         self._removal_policy = removal_policy
-        self._network_options = network.with_shared_security_groups(self)
-        self._network = Network.of(self, self._network_options)
-        self._model_options = ModelOptions(
-            artifact_store=artifact_store, role=role, jobs=jobs, network=self._network_options
-        )
+        shared = self._model_options.network.with_shared_security_groups(self)
+        self._model_options = self._model_options.model_copy(update={"network": shared})
+        self._network = Network.of(self, shared)
         self._models = [create_model(pool_scope(self, recipe), recipe, self._model_options) for recipe in recipes]
         self._role = self._permitted_role(role)
         self._config = self._declare_config()
-        self.alarms: EndpointAlarms | None = self._declare_alarms(monitoring)
+        self.alarms: EndpointAlarms | None = self._declare_alarms()
         self._endpoint = self._declare_endpoint()
+        self._name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
         self._resources = EndpointResources(
             self._endpoint,
             self._config,
             self._literal_name,
             self._configuration,
-            monitoring,
             self._hosting,
             self._network,
         )
@@ -238,9 +213,9 @@ class OptimizedEndpoint(EndpointBase):
                 loads_adapters=adapters is not None,
             )
         self._apply_removal_policy()
-        self._dashboard = self._declare_dashboard(monitoring)
+        self.dashboard: EndpointDashboard = self._declare_dashboard()
         if self.component is not None:
-            self.component.dashboard = self._dashboard
+            self.component.dashboard = self.dashboard
 
     def _permitted_role(self, role: iam.IRole | None) -> SageMakerRole:
         """The role of the models, with the permissions for capture and queue."""
@@ -249,7 +224,7 @@ class OptimizedEndpoint(EndpointBase):
             if self._models
             else sagemaker_role(self, role, lambda: OptimizationService.of(self).execution_role)
         )
-        permitted.permit(self._configuration.statements())
+        permitted.permit(list(self._configuration.statements()))
         return permitted
 
     def _declare_config(self) -> sagemaker.CfnEndpointConfig:
@@ -273,13 +248,13 @@ class OptimizedEndpoint(EndpointBase):
             **properties,
         )
 
-    def _declare_alarms(self, monitoring: MonitoringOptions) -> EndpointAlarms | None:
+    def _declare_alarms(self) -> EndpointAlarms | None:
         """The alarms of the variant's own model; components have alarms of their own."""
         if not self._models or self._hosting.serves_components:
             return None
         alarms = declare_alarms(
             self,
-            monitoring,
+            self._configuration.monitoring,
             self._literally_served,
             self._models,
             label=path_of(self),
@@ -326,7 +301,8 @@ class OptimizedEndpoint(EndpointBase):
         if self.component is not None:
             self.component.apply_removal_policy(self._removal_policy)
 
-    def _declare_dashboard(self, monitoring: MonitoringOptions) -> EndpointDashboard:
+    def _declare_dashboard(self) -> EndpointDashboard:
+        monitoring = self._configuration.monitoring
         dashboard = EndpointDashboard(
             self,
             "Dashboard",
@@ -413,7 +389,7 @@ class OptimizedEndpoint(EndpointBase):
         Raises:
             ValueError: without a VPC.
         """
-        groups = self._network_options.security_groups
+        groups = self._model_options.network.security_groups
         if groups is None:
             raise ValueError(
                 f"{self.node.path} is in no VPC: give it network=NetworkOptions(vpc=...), and it has connections"
@@ -448,22 +424,16 @@ class OptimizedEndpoint(EndpointBase):
     @property
     def endpoint_name(self) -> str:
         """The endpoint's name (a token)."""
-        if self._name is None:
-            self._name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
         return self._name
 
     @property
     def endpoint_arn(self) -> str:
         """The endpoint's ARN (a token)."""
         # ARNs have names in lower case; a name that is known only at deployment is taken as it is.
-        if self._arn is None:
-            self._arn = self._get_resource_arn_attribute(
-                self._endpoint.ref,
-                service="sagemaker",
-                resource="endpoint",
-                resource_name=self._literal_name if is_token(self._literal_name) else self._literal_name.lower(),
-            )
-        return self._arn
+        name = self._literal_name if is_token(self._literal_name) else self._literal_name.lower()
+        return self._get_resource_arn_attribute(
+            self._endpoint.ref, service="sagemaker", resource="endpoint", resource_name=name
+        )
 
     @property
     def inference_component_name(self) -> str | None:
@@ -474,64 +444,38 @@ class OptimizedEndpoint(EndpointBase):
     def _component_arns(self) -> list[str]:
         return [self.component.inference_component_arn] if self.component is not None else []
 
-    @property
-    def dashboard(self) -> EndpointDashboard:
-        """The endpoint's CloudWatch dashboard."""
-        return self._dashboard
-
-    def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
-        """Let Application Auto Scaling choose the number of instances, or of its inference component's copies.
-
-        From then on an update of the endpoint keeps the number that scaling has set.
-
-        Args:
-            max_capacity: the most instances, or copies.
-            min_capacity: the fewest. Copies may go to 0; a variant keeps an instance. Default: 1.
-
-        Raises:
-            RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``.
-            ValueError: if the endpoint is scaled already.
-        """
+    def _scaled(self, min_capacity: int, max_capacity: int) -> EndpointScaling:
         if self.component is not None:
             scaling = self.component.auto_scale(max_capacity=max_capacity, min_capacity=min_capacity)
-            self._dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
-            return scaling
-        if self._scaling is not None:
-            raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
-        target = AsyncVariantTarget if self._hosting.asynchronous else VariantTarget
-        self._scaling = EndpointScaling(
-            self,
-            "Scaling",
-            target=target(self._resources.endpoint_name, self.variant_name),
-            min_capacity=min_capacity,
-            max_capacity=max_capacity,
-            defaults=scaling_defaults(self.plan),
-            alarms=self.alarms,
-        )
-        self._endpoint.retain_all_variant_properties = True
-        self._dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
-        return self._scaling
+        else:
+            scaling = EndpointScaling(
+                self,
+                "Scaling",
+                target=ScalingTarget.variant(
+                    self._resources.endpoint_name, self.variant_name, is_asynchronous=self._hosting.asynchronous
+                ),
+                min_capacity=min_capacity,
+                max_capacity=max_capacity,
+                defaults=scaling_defaults(self.plan),
+                alarms=self.alarms,
+            )
+            self._endpoint.retain_all_variant_properties = True
+        self.dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
+        return scaling
 
-    def evaluate(self, id: str = "Evaluation", **options: Unpack[EvaluationOptions]) -> EndpointEvaluation:
-        """Benchmark what is served: after each deployment that changes it, on a schedule, or both.
-
-        The service's own benchmark job sends the requests. What it measures is published as CloudWatch metrics
-        (docs/metrics.md) by endpoint, concurrency and artifact, shown on the dashboard, and kept in the artifact store
-        with a report.
-
-        Args:
-            id: its id in this construct.
-            options: the workload, when it runs, and its prices: see :class:`EvaluationOptions`.
-
-        Raises:
-            RecipeError: with every rule that is broken.
-            ValueError: for a timeout that CloudFormation cannot wait for.
-        """
+    def evaluate_in(self, scope: Construct, id: str, options: EvaluationOptions) -> EndpointEvaluation:
+        """Declare an evaluation in another construct; use :meth:`evaluate`."""
         if self.component is not None:
-            return self.component.evaluate_in(self, id, options)
-        target = self._resources.evaluation_target(path_of(self), self.served, self._models)
-        return EndpointEvaluation(
-            self, id, target=target, options=options, alarms=self.alarms, dashboard=self._dashboard
+            return self.component.evaluate_in(scope, id, options)
+        return self._resources.evaluate(
+            scope,
+            id,
+            options,
+            label=path_of(self),
+            served=self.served,
+            models=self._models,
+            alarms=self.alarms,
+            dashboard=self.dashboard,
         )
 
     def add_component(
@@ -573,11 +517,10 @@ class OptimizedEndpoint(EndpointBase):
         hosting = replace(
             self._hosting,
             components=(Component(label, 1, 128, copies),),
-            techniques=(*self._hosting.techniques, *(t for pool in pools for t in listed(pool.techniques))),
+            techniques=(*self._hosting.techniques, *_techniques(pools)),
             adapter_settings=adapters,
         )
-        broken = [v for recipe in recipes for v in recipe.violations(self, self._model_options.jobs.max_runtime)]
-        refuse([*broken, *check(hosting)])
+        refuse([*self._violations(self, recipes), *check(hosting)])
         self._check_isolation(label, recipes)
         scope = Construct(self, id)
         models = [create_model(pool_scope(scope, recipe), recipe, self._model_options) for recipe in recipes]
@@ -596,7 +539,7 @@ class OptimizedEndpoint(EndpointBase):
             component.apply_removal_policy(self._removal_policy)
             for hosted in models:
                 hosted.resource.apply_removal_policy(self._removal_policy)
-        self._dashboard.show_component(id, component.served).add_alarms(*component.alarms.arns_within_stack)
+        self.dashboard.show_component(id, component.served).add_alarms(*component.alarms.arns_within_stack)
         return component
 
     @property
@@ -607,8 +550,8 @@ class OptimizedEndpoint(EndpointBase):
         isolated" (Amazon SageMaker API reference, CreateEndpointConfig): what the models say of themselves agrees.
         """
         models = [*self._models, *self._component_models]
-        if self._network_options.isolation is not None or not models:
-            return self._network_options.isolation
+        if self._model_options.network.isolation is not None or not models:
+            return self._model_options.network.isolation
         return all(hosted.plan.container.network_isolation for hosted in models)
 
     def _check_isolation(self, label: str, recipes: Sequence[ModelRecipe]) -> None:
@@ -619,10 +562,20 @@ class OptimizedEndpoint(EndpointBase):
         """
         isolated = {all(technique.network_isolation for technique in recipe.techniques) for recipe in recipes}
         isolated |= {hosted.plan.container.network_isolation for hosted in (*self._models, *self._component_models)}
-        if self._network_options.isolation is None and len(isolated) > 1:
+        if self._model_options.network.isolation is None and len(isolated) > 1:
             raise ValueError(
                 f"{label}: some of the endpoint's models are cut off from the network, and others cannot be, such as "
                 "those of Sharding.fast_load(); of an endpoint with inference components, all containers are cut off "
                 "or none is (CreateEndpointConfig, EnableNetworkIsolation). Give the endpoint "
                 "network=NetworkOptions(isolation=False), or serve the models on two endpoints"
             )
+
+    def _violations(self, scope: Construct, recipes: Sequence[ModelRecipe]) -> list[Violation]:
+        max_runtime = self._model_options.jobs.max_runtime
+        return [violation for recipe in recipes for violation in recipe.violations(scope, max_runtime)]
+
+
+def _techniques(pools: Sequence[Pool]) -> tuple[Technique, ...]:
+    """The techniques of all pools; what is no list of techniques is refused by a rule."""
+    lists = [pool.techniques for pool in pools if isinstance(pool.techniques, list | tuple)]
+    return tuple(technique for techniques in lists for technique in techniques)

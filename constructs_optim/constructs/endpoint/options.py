@@ -1,27 +1,38 @@
-"""The groups of an endpoint's settings: its production variant, and how it is monitored."""
+"""The groups of an endpoint's settings: its production variant, its monitoring, data capture and queue."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
 
 from aws_cdk import Duration, Size
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
 from constructs import Construct
+from pydantic import model_validator
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction, EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
-from constructs_optim.constructs.stack.keywords import suggests_keywords
+from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.kinds import ALARM_ACTION, ALARMS, BUCKET, DURATION, KEY, SIZE, TOPIC
+from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe.hosting import CapacityReservation, Observability, Routing
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
+from constructs_optim.recipe.settings import Settings
 
 from .update_policy import watch_statements
 
+Action = Annotated[AlarmAction, ALARM_ACTION]
+Bucket = Annotated[s3.IBucket, BUCKET]
+Key = Annotated[kms.IKey, KEY]
+Time = Annotated[Duration, DURATION]
+Topic = Annotated[sns.ITopic, TOPIC]
 
-@suggests_keywords
-@dataclass(frozen=True)
-class VariantOptions:
+
+class VariantOptions(Settings):
     """The endpoint's production variant, in the terms of SageMaker's ``ProductionVariant``.
 
     Attributes:
@@ -50,16 +61,14 @@ class VariantOptions:
     max_instance_count: int | None = None
     inference_ami_version: str | None = None
     capacity_reservation: CapacityReservation | None = None
-    container_startup_timeout: Duration | None = None
-    model_data_download_timeout: Duration | None = None
-    instance_provision_timeout: Duration | None = None
-    volume_size: Size | None = None
+    container_startup_timeout: Time | None = None
+    model_data_download_timeout: Time | None = None
+    instance_provision_timeout: Time | None = None
+    volume_size: Annotated[Size, SIZE] | None = None
     routing: Routing | None = None
 
 
-@suggests_keywords
-@dataclass(frozen=True)
-class MonitoringOptions:
+class MonitoringOptions(Settings):
     """What is alarmed about an endpoint, what is measured, and what its dashboard reckons costs with.
 
     Attributes:
@@ -74,12 +83,149 @@ class MonitoringOptions:
         discount: what a savings plan takes off that price, as a share. Default: 0.
     """
 
-    alarms: Alarms | None = None
-    alarm_actions: Sequence[AlarmAction] = ()
-    ok_actions: Sequence[AlarmAction] = ()
+    alarms: Annotated[Alarms, ALARMS] | None = None
+    alarm_actions: Sequence[Action] = ()
+    ok_actions: Sequence[Action] = ()
     observability: Observability | None = None
     instance_price_per_hour: float | None = None
     discount: float = 0
+
+
+class DataCapture(Settings):
+    """Requests and responses that are kept in S3, for monitoring and evaluation.
+
+    Attributes:
+        bucket: the bucket that they are written to. It holds prompts and completions: keep it encrypted, and its
+            readers few.
+        prefix: the prefix of their keys. Default: ``captures``.
+        sampling_percentage: the share of requests, 0 to 100. Default: 100.
+        requests: whether requests are captured. Default: they are.
+        responses: whether responses are captured. Default: they are.
+        encryption_key: the KMS key of the captured files. Default: the bucket's own encryption.
+        json_content_types: content types that are kept as text; others are written in base64. Default:
+            ``application/json`` and ``application/jsonlines``.
+
+    Raises:
+        RecipeError: when neither requests nor responses are captured.
+    """
+
+    bucket: Bucket
+    prefix: str = "captures"
+    sampling_percentage: int = 100
+    requests: bool = True
+    responses: bool = True
+    encryption_key: Key | None = None
+    json_content_types: Sequence[str] = ("application/json", "application/jsonlines")
+
+    @model_validator(mode="after")
+    def _captures_something(self) -> DataCapture:
+        if not (self.requests or self.responses):
+            raise ValueError("requests=False and responses=False captures nothing: leave data_capture out")
+        return self
+
+    def to_property(self) -> dict[str, Any]:
+        """The ``dataCaptureConfig`` property of an endpoint configuration."""
+        modes = [mode for mode, captured in (("Input", self.requests), ("Output", self.responses)) if captured]
+        return drop_none(
+            captureContentTypeHeader={"jsonContentTypes": list(self.json_content_types)},
+            captureOptions=[{"captureMode": mode} for mode in modes],
+            destinationS3Uri=f"s3://{self.bucket.bucket_name}/{self.prefix}",
+            enableCapture=True,
+            initialSamplingPercentage=self.sampling_percentage,
+            kmsKeyId=_arn_of(self.encryption_key),
+        )
+
+    def statements(self) -> Iterator[Statement]:
+        """The permissions of the execution role for it."""
+        yield Statement(
+            "WriteCaptures",
+            ("s3:PutObject",),
+            (f"{self.bucket.bucket_arn}/{self.prefix}/*",),
+            wildcard="SageMaker names captured files after endpoint, variant and time",
+        )
+        if arns := _arns(self.encryption_key, self.bucket.encryption_key):
+            yield Statement("EncryptCaptures", ("kms:GenerateDataKey",), arns)
+
+
+class AsyncInference(Settings):
+    """A queue of requests, with responses in S3. Such an endpoint is invoked with ``InvokeEndpointAsync``.
+
+    Attributes:
+        bucket: the bucket that responses are written to.
+        prefix: the prefix of their keys; failures go to ``<prefix>-failures``. Default: ``async``.
+        input_bucket: the bucket that requests are read from. Default: ``bucket``.
+        max_concurrent_invocations_per_instance: requests that an instance is sent at once, 1 to 1,000. Default: the
+            service's choice.
+        success_topic: an SNS topic that is notified of each response. Default: none.
+        error_topic: an SNS topic that is notified of each failure. Default: none.
+        include_responses_in: the topics whose messages carry the response itself, ``SUCCESS_NOTIFICATION_TOPIC`` and
+            ``ERROR_NOTIFICATION_TOPIC``. Default: none.
+        encryption_key: the KMS key of the responses. Default: the bucket's own encryption.
+    """
+
+    bucket: Bucket
+    prefix: str = "async"
+    input_bucket: Bucket | None = None
+    max_concurrent_invocations_per_instance: int | None = None
+    success_topic: Topic | None = None
+    error_topic: Topic | None = None
+    include_responses_in: Sequence[Literal["SUCCESS_NOTIFICATION_TOPIC", "ERROR_NOTIFICATION_TOPIC"]] = ()
+    encryption_key: Key | None = None
+
+    def to_property(self) -> dict[str, Any]:
+        """The ``asyncInferenceConfig`` property of an endpoint configuration."""
+        most = self.max_concurrent_invocations_per_instance
+        topics = drop_none(
+            errorTopic=self.error_topic.topic_arn if self.error_topic is not None else None,
+            includeInferenceResponseIn=list(self.include_responses_in) or None,
+            successTopic=self.success_topic.topic_arn if self.success_topic is not None else None,
+        )
+        path = f"s3://{self.bucket.bucket_name}/{self.prefix}"
+        return drop_none(
+            clientConfig={"maxConcurrentInvocationsPerInstance": most} if most is not None else None,
+            outputConfig=drop_none(
+                kmsKeyId=_arn_of(self.encryption_key),
+                notificationConfig=topics or None,
+                s3FailurePath=f"{path}-failures",
+                s3OutputPath=path,
+            ),
+        )
+
+    def statements(self) -> Iterator[Statement]:
+        """The permissions of the execution role for it.
+
+        Source of the actions: Amazon SageMaker developer guide, "Asynchronous inference", prerequisites.
+        """
+        source = self.input_bucket or self.bucket
+        written = tuple(f"{self.prefix}{suffix}/*" for suffix in ("", "-failures"))
+        yield Statement(
+            "WriteAnswers",
+            ("s3:AbortMultipartUpload", "s3:PutObject"),
+            tuple(f"{self.bucket.bucket_arn}/{keys}" for keys in written),
+            wildcard="SageMaker names answers after their requests",
+        )
+        if self.input_bucket is not None:
+            yield Statement("ListAnswers", ("s3:ListBucket",), (self.bucket.bucket_arn,), prefixes=written)
+        yield Statement("ListRequests", ("s3:ListBucket",), (source.bucket_arn,))
+        yield Statement(
+            "ReadRequests",
+            ("s3:GetObject",),
+            (f"{source.bucket_arn}/*",),
+            wildcard="whoever invokes the endpoint names the request's object",
+        )
+        bucket_keys = [bucket.encryption_key for bucket in (self.bucket, self.input_bucket) if bucket is not None]
+        if arns := _arns(self.encryption_key, *bucket_keys):
+            yield Statement("EncryptAnswers", ("kms:Decrypt", "kms:GenerateDataKey"), arns)
+        if topics := tuple(topic.topic_arn for topic in (self.success_topic, self.error_topic) if topic is not None):
+            yield Statement("NotifyOfAnswers", ("sns:Publish",), topics)
+
+
+def _arn_of(key: kms.IKey | None) -> str | None:
+    return key.key_arn if key is not None else None
+
+
+def _arns(*keys: kms.IKey | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key.key_arn for key in keys if key is not None))
 
 
 def declare_alarms(
@@ -94,16 +240,8 @@ def declare_alarms(
 ) -> EndpointAlarms:
     """Declare the alarms of an endpoint's variant, or of one of its inference components, below ``scope``.
 
-    Of several models, the one that is sized for the fewest requests decides.
-
-    Args:
-        scope: the construct to create them in.
-        options: which alarms there are, and their actions.
-        served: what serves the model, by names that are known before it is there.
-        models: the models, one for each instance type.
-        label: the name in the alarms' descriptions.
-        accelerators: accelerators of each copy. Default: the plan's tensor parallel degree.
-        is_asynchronous: whether requests are queued. Default: they are not.
+    Of several models, the one that is sized for the fewest requests decides. ``served`` has names that are known before
+    it is there; ``accelerators`` are those of each copy (default: the plan's tensor parallel degree).
     """
     alarms = EndpointAlarms(
         scope,

@@ -3,245 +3,207 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from functools import cached_property
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from pydantic import model_validator
 
+from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.kinds import ALARM, DURATION
 from constructs_optim.constructs.stack.permissions import Statement
-from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
 from constructs_optim.recipe.hosting import UpdateSettings
+from constructs_optim.recipe.settings import Settings
 
-if TYPE_CHECKING:
-    from aws_cdk import aws_cloudwatch as cloudwatch
-
-_BAKE_SECONDS = 600
+_BAKE_TIME = 600
 _BATCH_PERCENT = 25
 
 
-@dataclass(frozen=True)
-class UpdatePolicy:
+class UpdateOptions(TypedDict, total=False):
+    """The options of every update policy.
+
+    Alarms are watched for ``bake_time`` after each step, 0 s to 1 hour (default: 10 minutes); ``rollback_alarms`` are
+    watched besides the endpoint's own (default: none). The update takes ``timeout`` at most, 10 minutes to 8 hours
+    (default: the service's own).
+    """
+
+    bake_time: Duration | None
+    timeout: Duration | None
+    rollback_alarms: Sequence[cloudwatch.IAlarm]
+
+
+class UpdatePolicy(Settings):
     """Made by its factories: :meth:`all_at_once`, :meth:`canary`, :meth:`linear` and :meth:`rolling`.
 
     In every one, the endpoint's alarms and ``rollback_alarms`` are watched while an update goes on, and one of them
     brings the endpoint back to where it was: the deployment fails then, and the stack rolls back. Source: Amazon
     SageMaker developer guide, "Deployment guardrails for updating models in production".
+
+    Raises:
+        RecipeError: when both ``percent`` and ``instances`` are set, or an option is of another type.
     """
 
-    settings: UpdateSettings
-    rollback_alarms: tuple[cloudwatch.IAlarm, ...] = ()
+    strategy: Literal["ALL_AT_ONCE", "CANARY", "LINEAR", "ROLLING"]
+    percent: int | None = None
+    instances: int | None = None
+    bake_time: Annotated[Duration, DURATION] | None = None
+    termination_wait: Annotated[Duration, DURATION] | None = None
+    timeout: Annotated[Duration, DURATION] | None = None
+    rollback_percent: int | None = None
+    rollback_alarms: Sequence[Annotated[cloudwatch.IAlarm, ALARM]] = ()
+
+    @model_validator(mode="after")
+    def _one_size(self) -> UpdatePolicy:
+        if self.percent is not None and self.instances is not None:
+            raise ValueError(f"percent is {self.percent} and instances {self.instances}: set one of the two")
+        return self
 
     @staticmethod
-    def all_at_once(
-        *,
-        bake_time: Duration | None = None,
-        timeout: Duration | None = None,
-        rollback_alarms: Sequence[cloudwatch.IAlarm] = (),
-    ) -> UpdatePolicy:
+    def all_at_once(**options: Unpack[UpdateOptions]) -> UpdatePolicy:
         """A second fleet of the same size, which takes all traffic once it is in service.
 
-        The default: it works for one instance as well.
+        The default: it works for one instance as well. The old fleet stays for ``bake_time``.
 
         Args:
-            bake_time: how long the old fleet stays, while alarms are watched, 0 s to 1 hour. Default: 10 minutes.
-            timeout: how long the update may take, 10 minutes to 8 hours. Default: the service's own.
-            rollback_alarms: alarms besides the endpoint's own that roll the update back. Default: none.
+            options: see :class:`UpdateOptions`.
         """
-        _refuse_wrong_kinds(bake_time=bake_time, timeout=timeout, rollback_alarms=rollback_alarms)
-        settings = UpdateSettings(
-            "ALL_AT_ONCE",
-            termination_wait_seconds=_seconds(bake_time, _BAKE_SECONDS),
-            timeout_seconds=_seconds(timeout),
-        )
-        return UpdatePolicy(settings, tuple(rollback_alarms))
+        return UpdatePolicy(strategy="ALL_AT_ONCE", **options)
 
     @staticmethod
     def canary(
         *,
         percent: int | None = None,
         instances: int | None = None,
-        bake_time: Duration | None = None,
         termination_wait: Duration | None = None,
-        timeout: Duration | None = None,
-        rollback_alarms: Sequence[cloudwatch.IAlarm] = (),
+        **options: Unpack[UpdateOptions],
     ) -> UpdatePolicy:
         """A second fleet that takes a share of the traffic first, and the rest when that went well.
 
         Args:
-            percent: the share, 1 to 50 % of the instances. Default: 10, where no ``instances`` are given.
+            percent: the share, 1 to 50 % of the instances. Default: 10, without ``instances``.
             instances: the share as a number of instances.
-            bake_time: how long the canary is watched, 0 s to 1 hour. Default: 10 minutes.
             termination_wait: how long the old fleet stays after the last step. Default: not at all.
-            timeout: how long the update may take, 10 minutes to 8 hours. Default: the service's own.
-            rollback_alarms: alarms besides the endpoint's own that roll the update back. Default: none.
-
-        Raises:
-            ValueError: when both ``percent`` and ``instances`` are given.
+            options: see :class:`UpdateOptions`.
         """
-        size = _size(percent, instances, 10)
-        return _in_steps("CANARY", size, bake_time, termination_wait, timeout, rollback_alarms)
+        percent = 10 if percent is None and instances is None else percent
+        return UpdatePolicy(
+            strategy="CANARY", percent=percent, instances=instances, termination_wait=termination_wait, **options
+        )
 
     @staticmethod
     def linear(
         *,
         percent: int | None = None,
         instances: int | None = None,
-        bake_time: Duration | None = None,
         termination_wait: Duration | None = None,
-        timeout: Duration | None = None,
-        rollback_alarms: Sequence[cloudwatch.IAlarm] = (),
+        **options: Unpack[UpdateOptions],
     ) -> UpdatePolicy:
-        """A second fleet that takes the traffic in equal steps.
+        """A second fleet that takes the traffic in equal steps, each as :meth:`canary` takes its first.
 
-        Args:
-            percent: each step, 10 to 50 % of the instances. Default: 25, where no ``instances`` are given.
-            instances: each step as a number of instances.
-            bake_time: how long each step is watched, 0 s to 1 hour. Default: 10 minutes.
-            termination_wait: how long the old fleet stays after the last step. Default: not at all.
-            timeout: how long the update may take, 10 minutes to 8 hours. Default: the service's own.
-            rollback_alarms: alarms besides the endpoint's own that roll the update back. Default: none.
-
-        Raises:
-            ValueError: when both ``percent`` and ``instances`` are given.
+        The default of ``percent`` is 25, and it is 10 to 50.
         """
-        size = _size(percent, instances, _BATCH_PERCENT)
-        return _in_steps("LINEAR", size, bake_time, termination_wait, timeout, rollback_alarms)
+        return UpdatePolicy(
+            strategy="LINEAR", percent=percent, instances=instances, termination_wait=termination_wait, **options
+        )
 
     @staticmethod
     def rolling(
         *,
         percent: int | None = None,
         instances: int | None = None,
-        bake_time: Duration | None = None,
         rollback_percent: int | None = None,
-        timeout: Duration | None = None,
-        rollback_alarms: Sequence[cloudwatch.IAlarm] = (),
+        **options: Unpack[UpdateOptions],
     ) -> UpdatePolicy:
         """Batches of instances replaced one after the other: the least capacity beyond what is there.
 
         Args:
-            percent: each batch, 5 to 50 % of the instances. Default: 25, where no ``instances`` are given.
+            percent: each batch, 5 to 50 % of the instances. Default: 25, without ``instances``.
             instances: each batch as a number of instances.
-            bake_time: how long each batch is watched, 0 s to 1 hour. Default: 10 minutes.
             rollback_percent: each batch on the way back. Default: all at once.
-            timeout: how long the update may take, 10 minutes to 8 hours. Default: the service's own.
-            rollback_alarms: alarms besides the endpoint's own that roll the update back. Default: none.
-
-        Raises:
-            ValueError: when both ``percent`` and ``instances`` are given.
+            options: see :class:`UpdateOptions`.
         """
-        _refuse_wrong_kinds(bake_time=bake_time, timeout=timeout, rollback_alarms=rollback_alarms)
-        settings = UpdateSettings(
-            "ROLLING",
-            *_size(percent, instances, _BATCH_PERCENT),
-            _seconds(bake_time, _BAKE_SECONDS),
-            timeout_seconds=_seconds(timeout),
-            rollback_size=rollback_percent,
+        return UpdatePolicy(
+            strategy="ROLLING", percent=percent, instances=instances, rollback_percent=rollback_percent, **options
         )
-        return UpdatePolicy(settings, tuple(rollback_alarms))
+
+    @cached_property
+    def settings(self) -> UpdateSettings:
+        """The same in seconds, for rules and templates."""
+        at_once = self.strategy == "ALL_AT_ONCE"
+        bake = _seconds(self.bake_time, _BAKE_TIME)
+        size = self.percent if self.instances is None else self.instances
+        if size is None and not at_once:
+            size = _BATCH_PERCENT
+        return UpdateSettings(
+            self.strategy,
+            size,
+            "CAPACITY_PERCENT" if self.instances is None else "INSTANCE_COUNT",
+            bake_seconds=0 if at_once else bake,
+            termination_wait_seconds=bake if at_once else _seconds(self.termination_wait, 0),
+            timeout_seconds=_seconds(self.timeout, None),
+            rollback_size=self.rollback_percent,
+        )
 
 
-def _in_steps(
-    strategy: str,
-    size: tuple[int, str],
-    bake_time: Duration | None,
-    termination_wait: Duration | None,
-    timeout: Duration | None,
-    rollback_alarms: Sequence[cloudwatch.IAlarm],
-) -> UpdatePolicy:
-    _refuse_wrong_kinds(
-        bake_time=bake_time, termination_wait=termination_wait, timeout=timeout, rollback_alarms=rollback_alarms
-    )
-    waits = _seconds(bake_time, _BAKE_SECONDS), _seconds(termination_wait, 0)
-    return UpdatePolicy(UpdateSettings(strategy, *size, *waits, _seconds(timeout)), tuple(rollback_alarms))
-
-
-def _refuse_wrong_kinds(**settings: object) -> None:
-    refuse_wrong_kinds(place="update_policy.", **settings)
-
-
-def deployment_config(settings: UpdateSettings, alarm_names: list[str]) -> dict[str, Any]:
+def deployment_config(settings: UpdateSettings, alarm_names: Sequence[str]) -> dict[str, Any]:
     """The ``deploymentConfig`` property of an endpoint."""
-    timeout = _given(maximumExecutionTimeoutInSeconds=settings.timeout_seconds)
-    rollback = {"autoRollbackConfiguration": {"alarms": [{"alarmName": name} for name in alarm_names]}}
-    policy: dict[str, Any]
     if settings.strategy == "ROLLING":
-        policy = {
-            "rollingUpdatePolicy": {
-                "maximumBatchSize": _capacity(settings.size_unit, settings.size),
-                **timeout,
-                **_given(rollbackMaximumBatchSize=_rollback_capacity(settings)),
-                "waitIntervalInSeconds": settings.bake_seconds,
-            }
-        }
-    else:
-        step = {"CANARY": "canarySize", "LINEAR": "linearStepSize"}.get(settings.strategy)
-        policy = {
-            "blueGreenUpdatePolicy": {
-                **timeout,
-                "terminationWaitInSeconds": settings.termination_wait_seconds,
-                "trafficRoutingConfiguration": {
-                    **({step: _capacity(settings.size_unit, settings.size)} if step is not None else {}),
-                    "type": settings.strategy,
-                    "waitIntervalInSeconds": settings.bake_seconds,
-                },
-            }
-        }
-    return {**(rollback if alarm_names else {}), **policy}
+        return {**_rollback(alarm_names), "rollingUpdatePolicy": _rolling(settings)}
+    step = {"CANARY": "canarySize", "LINEAR": "linearStepSize"}.get(settings.strategy)
+    policy = drop_none(
+        maximumExecutionTimeoutInSeconds=settings.timeout_seconds,
+        terminationWaitInSeconds=settings.termination_wait_seconds,
+        trafficRoutingConfiguration={
+            **({step: _capacity(settings)} if step is not None else {}),
+            "type": settings.strategy,
+            "waitIntervalInSeconds": settings.bake_seconds,
+        },
+    )
+    return {**_rollback(alarm_names), "blueGreenUpdatePolicy": policy}
 
 
-def watch_statements(alarm_arns: Sequence[str]) -> list[Statement]:
-    """What the execution role may do so that alarms roll an update back.
-
-    Source: Amazon SageMaker developer guide, "Auto-rollback configuration and monitoring" (prerequisites).
-    """
-    if not alarm_arns:
-        return []
-    return [Statement("WatchAlarms", ("cloudwatch:DescribeAlarms",), tuple(alarm_arns))]
-
-
-def component_deployment_config(settings: UpdateSettings, alarm_names: list[str]) -> dict[str, Any]:
+def component_deployment_config(settings: UpdateSettings, alarm_names: Sequence[str]) -> dict[str, Any]:
     """The ``deploymentConfig`` property of an inference component, whose copies are replaced in batches.
 
     The batches of a rolling policy are the copies' as well. For any other policy they are a quarter of the copies, and
     so of a single copy all of it: a number of copies may be too large a share of what scaling has left of them.
     """
-    rolling = settings.strategy == "ROLLING"
-    unit = "COPY_COUNT" if rolling and settings.size_unit == "INSTANCE_COUNT" else "CAPACITY_PERCENT"
-    bake = settings.bake_seconds if rolling else max(settings.bake_seconds, settings.termination_wait_seconds)
-    return {
-        **({"autoRollbackConfiguration": {"alarms": [{"alarmName": n} for n in alarm_names]}} if alarm_names else {}),
-        "rollingUpdatePolicy": {
-            "maximumBatchSize": _capacity(unit, settings.size if rolling else _BATCH_PERCENT),
-            **_given(
-                maximumExecutionTimeoutInSeconds=settings.timeout_seconds,
-                rollbackMaximumBatchSize=_rollback_capacity(settings) if rolling else None,
-            ),
-            "waitIntervalInSeconds": bake,
-        },
-    }
+    if settings.strategy != "ROLLING":
+        bake = max(settings.bake_seconds, settings.termination_wait_seconds)
+        settings = replace(settings, size=_BATCH_PERCENT, size_unit="CAPACITY_PERCENT", bake_seconds=bake)
+    elif settings.size_unit == "INSTANCE_COUNT":
+        settings = replace(settings, size_unit="COPY_COUNT")
+    return {**_rollback(alarm_names), "rollingUpdatePolicy": _rolling(settings)}
 
 
-def _rollback_capacity(settings: UpdateSettings) -> dict[str, Any] | None:
-    size = settings.rollback_size
-    return _capacity("CAPACITY_PERCENT", size) if size is not None else None
+def watch_statements(alarm_arns: Sequence[str]) -> list[Statement]:
+    """The permissions of the execution role for alarms that roll an update back.
+
+    Source: Amazon SageMaker developer guide, "Auto-rollback configuration and monitoring" (prerequisites).
+    """
+    return [Statement("WatchAlarms", ("cloudwatch:DescribeAlarms",), tuple(alarm_arns))] if alarm_arns else []
 
 
-def _capacity(unit: str, value: int | None) -> dict[str, Any]:
-    return {"type": unit, "value": value}
+def _rollback(alarm_names: Sequence[str]) -> dict[str, Any]:
+    alarms = [{"alarmName": name} for name in alarm_names]
+    return {"autoRollbackConfiguration": {"alarms": alarms}} if alarms else {}
 
 
-def _given(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
+def _rolling(settings: UpdateSettings) -> dict[str, Any]:
+    back = settings.rollback_size
+    return drop_none(
+        maximumBatchSize=_capacity(settings),
+        maximumExecutionTimeoutInSeconds=settings.timeout_seconds,
+        rollbackMaximumBatchSize={"type": "CAPACITY_PERCENT", "value": back} if back is not None else None,
+        waitIntervalInSeconds=settings.bake_seconds,
+    )
 
 
-def _seconds(duration: Duration | None, default: int | None = None) -> Any:
+def _capacity(settings: UpdateSettings) -> dict[str, Any]:
+    return {"type": settings.size_unit, "value": settings.size}
+
+
+def _seconds(duration: Duration | None, default: Any) -> Any:
     return int(duration.to_seconds()) if duration is not None else default
-
-
-def _size(percent: int | None, instances: int | None, default: int) -> tuple[int, str]:
-    if percent is not None and instances is not None:
-        raise ValueError(f"percent is {percent} and instances {instances}: a step is given as one of the two")
-    if instances is not None:
-        return instances, "INSTANCE_COUNT"
-    return percent if percent is not None else default, "CAPACITY_PERCENT"

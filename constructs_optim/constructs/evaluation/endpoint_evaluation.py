@@ -22,7 +22,6 @@ from constructs_optim.constructs.stack.keywords import check_options
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Arn, Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.evaluation import (
@@ -39,9 +38,8 @@ from constructs_optim.recipe.rules import check, warnings
 from .evaluation_service import EvaluationService, workload_config_name, workload_statements
 
 if TYPE_CHECKING:
-    from constructs_optim.constructs.monitoring.dashboard_evaluation import EvaluatedModel
     from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
-    from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
+    from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard, EvaluatedModel
 
 _TYPE = "Custom::EndpointEvaluation"
 _DEFAULT_WAIT_SECONDS = 4 * 60 * 60
@@ -136,7 +134,7 @@ class EndpointEvaluation(Construct):
             region=StackContext.of(scope).known_region,
         )
         timeout, schedule = options.get("timeout"), self._benchmark.schedule
-        refuse([*wrong_kinds(timeout=timeout), *check(self._benchmark)])
+        refuse(check(self._benchmark))
         self._wait_seconds = wait_seconds(
             timeout, _DEFAULT_WAIT_SECONDS, instead="measure fewer numbers of users, or evaluate on a schedule"
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
 RUNBOOK = "docs/alarms.md"
 """The page with a section on each alarm."""
-_JOB_ALARM_ID = "OptimizationJobAlarm"
-_JOB_WATCHER = [{"name": "service", "value": "job_watcher"}]
 _MOST_ACTIONS = 5
 # It ignores the alarm it is bound to, so that it is bound once: five alarms of an endpoint are five calls to Node each.
 # A class that is derived from it may not.
@@ -53,33 +50,32 @@ class AlarmAction(Protocol):
 _topic_arns: WeakKeyDictionary[AlarmAction, str] = WeakKeyDictionary()
 
 
-class _BoundActions:
-    """The actions of the alarms below one construct, each bound to an alarm once.
+class _ActingAlarm:
+    """An alarm of CloudWatch and its actions, by the property of a ``CfnAlarm``; each is bound once."""
 
-    ``kind`` is the property of a ``CfnAlarm``: ``alarm_actions`` or ``ok_actions``.
-    """
+    def __init__(self, scope: Construct, name: str, resource: cloudwatch.CfnAlarm) -> None:
+        self.resource = resource
+        self._scope, self._name = scope, name
+        self._bound: dict[str, list[tuple[AlarmAction, str]]] = {"alarm_actions": [], "ok_actions": []}
 
-    def __init__(self, scope: Construct) -> None:
-        self._scope = scope
-        self._bound: dict[tuple[str, str], list[tuple[AlarmAction, str]]] = {}
-
-    def add(self, name: str, resource: cloudwatch.CfnAlarm, kind: str, actions: Sequence[AlarmAction]) -> None:
-        """Add actions to the alarm ``name``; those that it has are left out.
+    def add(self, kind: str, actions: Sequence[AlarmAction]) -> None:
+        """Add actions; those that the alarm has are left out.
 
         Raises:
             ValueError: for more actions than CloudWatch allows.
         """
-        bound = self._bound.setdefault((name, kind), [])
+        bound = self._bound[kind]
         added = [action for action in actions if all(action is not known for known, _ in bound)]
         if not added:
             return
         # An action may name what it needs by the id of the alarm, such as a function's permission: it has to be unique.
-        alarm_id = f"{self._scope_id}{name}{kind}{len(bound)}"
-        alarm: cloudwatch.IAlarm | None = None
+        alarm_id, alarm = f"{self._name}{kind}{len(bound)}", None
         for action in added:
             arn = _topic_arns.get(action)
             if arn is None:
-                alarm = alarm or cloudwatch.Alarm.from_alarm_arn(self._scope, alarm_id, resource.attr_arn)
+                alarm = alarm or cloudwatch.Alarm.from_alarm_arn(
+                    self._scope, f"{Names.node_unique_id(self._scope.node)[-40:]}{alarm_id}", self.resource.attr_arn
+                )
                 arn = action.bind(self._scope, alarm).alarm_action_arn
                 if getattr(type(action), "__jsii_declared_type__", None) == _SNS_ACTION:
                     _topic_arns[action] = arn
@@ -87,14 +83,10 @@ class _BoundActions:
         arns = list(dict.fromkeys(arn for _, arn in bound))
         if len(arns) > _MOST_ACTIONS:
             raise ValueError(
-                f"{self._scope.node.path}: {name} has {len(arns)} {kind}, and CloudWatch allows an alarm "
+                f"{self._scope.node.path}: {self._name} has {len(arns)} {kind}, and CloudWatch allows an alarm "
                 f"{_MOST_ACTIONS}: send them to an SNS topic, and subscribe the others to it"
             )
-        setattr(resource, kind, arns)
-
-    @cached_property
-    def _scope_id(self) -> str:
-        return Names.node_unique_id(self._scope.node)[-40:]
+        setattr(self.resource, kind, arns)
 
 
 class EndpointAlarms(Construct):
@@ -153,50 +145,44 @@ class EndpointAlarms(Construct):
         self._watched = Watched(
             served.is_component, capacity, scales_to_zero, evaluation_concurrency is not None, is_asynchronous
         )
-        self._bound = _BoundActions(self)
-        self._actions: dict[str, list[AlarmAction]] = {"alarm_actions": [*alarm_actions], "ok_actions": [*ok_actions]}
-        self._alarms: dict[str, tuple[Alarm, cloudwatch.CfnAlarm]] = {}
-        for alarm in endpoint_alarms(self._request, self._watched):
-            self._alarms[alarm.name] = alarm, self._declare(alarm)
-        job_settings = self._request.switched_on().get("failed_job")
-        self._job_alarm = _JobAlarm.of(self, job_settings, runbook) if runs_jobs and job_settings else None
+        self._actions = {"alarm_actions": [*alarm_actions], "ok_actions": [*ok_actions]}
+        self._alarms: dict[str, tuple[Alarm, _ActingAlarm]] = {}
+        self.watch()
+        settings = self._request.switched_on().get("failed_job")
+        self._job_alarm = _job_alarm(self, settings, runbook) if runs_jobs and settings else None
         if self._job_alarm is not None:
             for kind, actions in self._actions.items():
-                self._job_alarm.add_actions(kind, actions)
+                self._job_alarm.add(kind, actions)
 
     @property
     def alarms(self) -> dict[str, cloudwatch.CfnAlarm]:
-        """The endpoint's own alarms, by what they are called in ``Alarms``."""
-        return {name: resource for name, (_, resource) in self._alarms.items()}
+        """The endpoint's own alarms, by their names in ``Alarms``."""
+        return {name: acting.resource for name, (_, acting) in self._alarms.items()}
 
     @property
     def alarm_names(self) -> dict[str, str]:
-        """Their names in CloudWatch (tokens, unless there is a prefix), by what they are called in ``Alarms``."""
+        """Their names in CloudWatch (tokens, unless there is a prefix), by their names in ``Alarms``."""
         return {
-            name: self._name_of(alarm) if self._name_prefix is not None else resource.ref
-            for name, (alarm, resource) in self._alarms.items()
+            name: self._name_of(alarm) if self._name_prefix is not None else acting.resource.ref
+            for name, (alarm, acting) in self._alarms.items()
         }
 
     @property
     def alarm_arns(self) -> list[str]:
         """Their ARNs (tokens), for a dashboard."""
-        return [resource.attr_arn for _, resource in self._alarms.values()]
+        return [alarm.attr_arn for alarm in self.alarms.values()]
 
     @property
     def latency_threshold_seconds(self) -> float | None:
         """The latency that raises an alarm; None where none does, or where only the deployment knows it."""
         settings = self._request.switched_on().get("latency")
         threshold = settings.threshold if settings is not None else None
-        return threshold if isinstance(threshold, int | float) and is_known(threshold) else None
+        return threshold if is_known(threshold) else None
 
     @property
     def arns_within_stack(self) -> list[str]:
         """Their ARNs for a dashboard of their own stack, made of their names and of pseudo parameters."""
-        return [f"{_arn_prefix()}:{resource.ref}" for _, resource in self._alarms.values()]
-
-    @property
-    def _rolling_back(self) -> list[tuple[Alarm, cloudwatch.CfnAlarm]]:
-        return [(alarm, resource) for alarm, resource in self._alarms.values() if alarm.rolls_back]
+        return [f"{_arn_prefix()}:{alarm.ref}" for alarm in self.alarms.values()]
 
     @property
     def rollback_alarm_names(self) -> list[str]:
@@ -204,14 +190,16 @@ class EndpointAlarms(Construct):
 
         They are tokens: what uses one waits for the alarm.
         """
-        return [resource.ref for _, resource in self._rolling_back]
+        return [acting.resource.ref for alarm, acting in self._alarms.values() if alarm.rolls_back]
 
     @property
     def rollback_alarm_arns(self) -> list[str]:
         """The ARNs of the same; with a name prefix they are known before the alarms are there."""
-        if self._name_prefix is None:
-            return [resource.attr_arn for _, resource in self._rolling_back]
-        return [f"{_arn_prefix()}:{self._name_of(alarm)}" for alarm, _ in self._rolling_back]
+        return [
+            f"{_arn_prefix()}:{self._name_of(alarm)}" if self._name_prefix is not None else acting.resource.attr_arn
+            for alarm, acting in self._alarms.values()
+            if alarm.rolls_back
+        ]
 
     def add_alarm_action(self, *actions: AlarmAction) -> None:
         """Do more when something is wrong.
@@ -219,7 +207,10 @@ class EndpointAlarms(Construct):
         Raises:
             ValueError: for more than 5 actions.
         """
-        self._add_actions("alarm_actions", actions)
+        self._actions["alarm_actions"] += actions
+        for acting in [*(acting for _, acting in self._alarms.values()), self._job_alarm]:
+            if acting is not None:
+                acting.add("alarm_actions", actions)
 
     def watch(
         self,
@@ -248,35 +239,33 @@ class EndpointAlarms(Construct):
             if alarm.name not in self._alarms:
                 self._alarms[alarm.name] = alarm, self._declare(alarm)
                 continue
-            before, resource = self._alarms[alarm.name]
+            before, acting = self._alarms[alarm.name]
             if alarm != before:
-                self._alarms[alarm.name] = alarm, resource
-                resource.alarm_description = alarm.description(self._endpoint, self._runbook)
-                resource.datapoints_to_alarm = alarm.datapoints_to_alarm
-                resource.evaluation_periods = alarm.evaluation_periods
-                resource.threshold = alarm.threshold
+                self._alarms[alarm.name] = alarm, acting
+                acting.resource.alarm_description = alarm.description(self._endpoint, self._runbook)
+                acting.resource.datapoints_to_alarm = alarm.datapoints_to_alarm
+                acting.resource.evaluation_periods = alarm.evaluation_periods
+                acting.resource.threshold = alarm.threshold
 
-    def _declare(self, alarm: Alarm) -> cloudwatch.CfnAlarm:
+    def _declare(self, alarm: Alarm) -> _ActingAlarm:
+        compared: dict[str, Any] = {"metrics": [self._data_query(alarm, query) for query in alarm.queries]}
+        if len(alarm.queries) == 1:
+            (query,) = alarm.queries
+            compared = _single(self._series(query), query.statistic, alarm.period_seconds)
         resource = cloudwatch.CfnAlarm(
             self,
             alarm.id,
             alarm_name=self._name_of(alarm) if self._name_prefix is not None else None,
             **_properties(alarm, alarm.description(self._endpoint, self._runbook)),
-            **self._compared(alarm),
+            **compared,
         )
+        acting = _ActingAlarm(self, alarm.name, resource)
         for kind, actions in self._actions.items():
-            self._bound.add(alarm.name, resource, kind, actions)
-        return resource
+            acting.add(kind, actions)
+        return acting
 
     def _name_of(self, alarm: Alarm) -> str:
         return f"{self._name_prefix}-{alarm.id}"
-
-    def _compared(self, alarm: Alarm) -> dict[str, Any]:
-        """The one metric that an alarm compares, or its metric math with the operands."""
-        if len(alarm.queries) == 1:
-            (query,) = alarm.queries
-            return _single(self._series(query), query.statistic, alarm.period_seconds)
-        return {"metrics": [self._data_query(alarm, query) for query in alarm.queries]}
 
     def _data_query(self, alarm: Alarm, query: Query) -> dict[str, Any]:
         data: dict[str, Any] = {"id": query.id}
@@ -299,45 +288,35 @@ class EndpointAlarms(Construct):
             "namespace": series.namespace,
         }
 
-    def _add_actions(self, kind: str, actions: Sequence[AlarmAction]) -> None:
-        self._actions[kind].extend(actions)
-        for name, (_, resource) in self._alarms.items():
-            self._bound.add(name, resource, kind, actions)
-        if self._job_alarm is not None:
-            self._job_alarm.add_actions(kind, actions)
-
 
 class _JobAlarm(Construct):
     """The alarm on failed jobs, once a stack: the metric knows no stacks, and one page for a failure is enough."""
 
     def __init__(self, scope: Construct, settings: AlarmSettings, runbook: str) -> None:
-        super().__init__(scope, _JOB_ALARM_ID)
+        super().__init__(scope, "OptimizationJobAlarm")
         self.settings = settings
         alarm = failed_job_alarm(settings)
         (query,) = alarm.queries
-        series = {"dimensions": _JOB_WATCHER, "metricName": query.metric, "namespace": NAMESPACE}
-        self._resource = cloudwatch.CfnAlarm(
+        job_watcher = [{"name": "service", "value": "job_watcher"}]
+        series = {"dimensions": job_watcher, "metricName": query.metric, "namespace": NAMESPACE}
+        resource = cloudwatch.CfnAlarm(
             self,
             "Resource",
             **_properties(alarm, alarm.description("", runbook)),
             **_single(series, query.statistic, alarm.period_seconds),
         )
-        self._bound = _BoundActions(self)
+        self.acting = _ActingAlarm(self, "failed_job", resource)
 
-    @staticmethod
-    def of(scope: Construct, settings: AlarmSettings, runbook: str) -> _JobAlarm:
-        """The alarm of ``scope``'s stack, created on first use."""
-        alarm = StackContext.of(scope).singleton(_JobAlarm, lambda stack: _JobAlarm(stack, settings, runbook))
-        if alarm.settings != settings:
-            raise ValueError(
-                f"{scope.node.path}: failed_job is {settings}, and another endpoint of the stack has "
-                f"{alarm.settings}; a stack has one alarm on failed jobs: give the same, or False for one of them"
-            )
-        return alarm
 
-    def add_actions(self, kind: str, actions: Sequence[AlarmAction]) -> None:
-        """Do what endpoints ask for, each action once."""
-        self._bound.add("failed_job", self._resource, kind, actions)
+def _job_alarm(scope: Construct, settings: AlarmSettings, runbook: str) -> _ActingAlarm:
+    """The alarm on failed jobs of ``scope``'s stack, created on first use."""
+    alarm = StackContext.of(scope).singleton(_JobAlarm, lambda stack: _JobAlarm(stack, settings, runbook))
+    if alarm.settings != settings:
+        raise ValueError(
+            f"{scope.node.path}: failed_job is {settings}, and another endpoint of the stack has {alarm.settings}; a "
+            "stack has one alarm on failed jobs: give the same, or False for one of them"
+        )
+    return alarm.acting
 
 
 def _arn_prefix() -> str:

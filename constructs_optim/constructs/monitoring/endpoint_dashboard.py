@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,18 +15,45 @@ from constructs import Construct
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, is_token, late_text
 from constructs_optim.recipe import Plan, metrics, pricing
 from constructs_optim.recipe.metrics import PUBLISHING_SECONDS
+from constructs_optim.recipe.tokens import is_known
 
-from . import dashboard_segments as segments
-from .dashboard_evaluation import EvaluatedModel, evaluation
-from .dashboard_graph import GraphContext
-from .dashboard_segments import MOST_ALARMS, JobHistory, ScalingRange
-from .dashboard_widget import Segment, Widget, arranged, dashboard_body
+from .graphs import COLORS, GraphContext, Line, dashboards, graph_properties
 from .served_model import ServedModel
+from .widgets import GRID_COLUMNS, Segment, Widget, arranged, dashboard_body, text
 
 if TYPE_CHECKING:
     from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 
+MOST_ALARMS = 100
+"""Of one widget."""
+_TARGETS = {"concurrent_requests": "scaling target", "invocations_per_copy": "scaling target a minute"}
+_CONSOLE = "console.aws.amazon.com"
+_CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})")
+
+
+@dataclass(frozen=True)
+class EvaluatedModel:
+    """One side of a comparison.
+
+    Attributes:
+        label: its name, for instance ``baseline``.
+        served: what was evaluated, with the ``artifact_key`` that its metrics were published with.
+        instance_price_per_hour: what its instance costs in an hour. Default: what the evaluation published.
+    """
+
+    label: str
+    served: ServedModel
+    instance_price_per_hour: float | None = None
+
+
+@dataclass(frozen=True)
+class _JobHistory:
+    """Where the handlers of jobs and artifacts log, and by what an endpoint's lines are found."""
+
+    log_groups: tuple[str, ...]
+    logical_ids: tuple[str, ...]
+    artifact_keys: tuple[str, ...]
 
 
 class EndpointDashboard(Construct):
@@ -94,8 +121,7 @@ class EndpointDashboard(Construct):
         self._price, self._discount = instance_price_per_hour, discount
         self._alarms: list[str] = []
         self._deployments: list[tuple[str, str]] = []
-        self._scaling: ScalingRange | None = None
-        self._latency_alarm_seconds: float | None = None
+        self._thresholds: dict[str, list[tuple[float, str]]] = {}
         self._evaluation: tuple[EvaluatedModel | None, str, tuple[int, ...]] | None = None
         self._more: list[Segment] = []
         self._components: dict[str, ServedModel] = {}
@@ -124,29 +150,108 @@ class EndpointDashboard(Construct):
 
     def _all_segments(self) -> list[Segment]:
         context = GraphContext(self._served, PSEUDO.region, None, tuple(self._deployments), self._price, self._discount)
-        # A model that is served as it is has a key for its evaluations, and no artifact.
-        has_artifact = self._artifact is not None and bool(self._artifact.plan.jobs)
-        bucket = self._artifact.artifact_store.bucket_name if self._artifact is not None and has_artifact else None
-        shown = [
-            segments.heading(context, self._plan, self._instance_types, bucket=bucket, stack_region=self._stack.region),
-            segments.alarms(self._alarms),
-            segments.traffic(context, self._latency_alarm_seconds),
-            segments.concurrency(context, self._scaling),
-            segments.errors(context),
-            segments.accelerators(context),
-            segments.host(context),
-            segments.scaling(context, self._scaling),
-            segments.cost(context),
-        ]
+        shown = [self._heading(), self._alarm_states(), *context.segments(self._thresholds)]
         for name, component in self._components.items():
-            shown += segments.component(name, replace(context, served=component))
+            shown += replace(context, served=component).segments({}, prefix=f"{name}_", of_component=name)
         if self._evaluation is not None:
-            baseline, label, concurrencies = self._evaluation
-            models = [EvaluatedModel(label, self._served, self._price)]
-            shown += evaluation([baseline, *models] if baseline is not None else models, concurrencies, context)
+            shown += self._evaluations(context, *self._evaluation)
         if self._history is not None:
-            shown.append(segments.history(self._history, context.region))
+            shown.append(_history_segment(self._history, context.region))
         return [*shown, *self._more]
+
+    def _heading(self) -> Segment:
+        """Model and instances, and links to the console."""
+        served, plan = self._served, self._plan
+        component = f" / {served.inference_component_name}" if served.is_component else ""
+        lines = [f"# {served.endpoint_name}{component}", self._recipe_text]
+        if served.artifact_key is not None and (plan is None or plan.jobs):
+            lines.append(f"artifact `{served.artifact_key}`")
+        lines.append(" · ".join(f"[{label}]({link})" for label, link in self._links().items()))
+        return Segment("heading", None, (text("heading", "\n\n".join(line for line in lines if line), height=3),))
+
+    @property
+    def _recipe_text(self) -> str:
+        """Model, techniques and instance types in a line."""
+        described = self._plan.description if self._plan is not None else {}
+        parts = [described.get("Model"), ", ".join(described.get("Techniques", ())), ", ".join(self._instance_types)]
+        return " · ".join(str(part) for part in parts if part)
+
+    def _links(self) -> dict[str, str]:
+        served, region = self._served, PSEUDO.region
+        console = next((host for start, host in _CONSOLES.items() if self._stack.region.startswith(start)), _CONSOLE)
+        log_group = (
+            f"InferenceComponents$252F{served.inference_component_name}"
+            if served.is_component
+            else f"Endpoints$252F{served.endpoint_name}"
+        )
+        links = {
+            "endpoint": f"https://{console}/sagemaker/home?region={region}#/endpoints/{served.endpoint_name}",
+            "container logs": f"https://{console}/cloudwatch/home?region={region}#logsV2:log-groups/log-group/"
+            f"$252Faws$252Fsagemaker$252F{log_group}",
+        }
+        # A model that is served as it is has a key for its evaluations, and no artifact.
+        if self._artifact is not None and self._artifact.plan.jobs and served.artifact_key is not None:
+            bucket, prefix = self._artifact.artifact_store.bucket_name, f"artifacts/{served.artifact_key}/"
+            links["artifact"] = f"https://{console}/s3/buckets/{bucket}?region={region}&prefix={prefix}"
+        return links
+
+    def _alarm_states(self) -> Segment:
+        groups = [self._alarms[first : first + MOST_ALARMS] for first in range(0, len(self._alarms), MOST_ALARMS)]
+        widgets = [
+            Widget(
+                f"alarms_{number}" if number > 1 else "alarms",
+                "alarm",
+                {"title": "Alarms", "alarms": list(group)},
+                GRID_COLUMNS,
+                min(2 + len(group) // 4, 8),
+            )
+            for number, group in enumerate(groups, 1)
+        ]
+        return Segment("alarms_heading", "Alarms", tuple(widgets))
+
+    def _evaluations(
+        self, context: GraphContext, baseline: EvaluatedModel | None, label: str, concurrencies: tuple[int, ...]
+    ) -> list[Segment]:
+        """Everything an evaluation measures, a bar for each model and concurrency."""
+        own = EvaluatedModel(label, self._served, self._price)
+        models = [own] if baseline is None else [baseline, own]
+        bars = [
+            (
+                replace(context, served=model.served, price=model.instance_price_per_hour),
+                Line(
+                    "",
+                    label=f"{model.label}, {concurrency} user{'s' if concurrency > 1 else ''}",
+                    color=[*COLORS][number],
+                    suffix=f"_{concurrency}_{number + 1}",
+                    concurrency=concurrency,
+                ),
+            )
+            for concurrency in concurrencies
+            for number, model in enumerate(models)
+        ]
+        stated = all(model.instance_price_per_hour is not None for model in models)
+        return [
+            Segment(
+                f"evaluation_{segment.name}",
+                f"Evaluation: {segment.title}",
+                tuple(
+                    Widget(
+                        f"evaluation_{name}",
+                        "metric",
+                        graph_properties(
+                            metrics.find(name).title,
+                            [(of_model, replace(bar, metric=name)) for of_model, bar in bars],
+                            context.region,
+                        ),
+                        6,
+                        6,
+                    )
+                    for name in segment.metrics
+                    if not (stated and name == "instance_price_per_hour")
+                ),
+            )
+            for segment in dashboards().evaluation
+        ]
 
     @property
     def widgets(self) -> Mapping[str, Widget]:
@@ -214,7 +319,13 @@ class EndpointDashboard(Construct):
             max_capacity: the most.
             targets: by ``concurrent_requests`` or ``invocations_per_copy``. Default: none.
         """
-        self._scaling = ScalingRange(min_capacity, max_capacity, tuple((targets or {}).items()))
+        scaled = "copies" if self._served.is_component else "instances"
+        limits = [(min_capacity, "scaling minimum"), (max_capacity, "scaling maximum")]
+        # A limit that is known only at deployment cannot be drawn: a number within a text has no placeholder.
+        self._thresholds[scaled] = [(limit, label) for limit, label in limits if is_known(limit)]
+        for name, label in _TARGETS.items():
+            target = (targets or {}).get(name)
+            self._thresholds[name] = [(target, label)] if is_known(target) else []
         return self._changed()
 
     def show_latency_alarm(self, seconds: float) -> EndpointDashboard:
@@ -223,7 +334,7 @@ class EndpointDashboard(Construct):
         Args:
             seconds: the alarm's threshold, which 99 of 100 requests are to keep.
         """
-        self._latency_alarm_seconds = seconds
+        self._thresholds["model_latency"] = [(seconds * 1000, "alarm on p99")]
         return self._changed()
 
     def show_evaluation(
@@ -271,8 +382,17 @@ class EndpointDashboard(Construct):
         return self._changed(checked=True)
 
     @cached_property
-    def _history(self) -> JobHistory | None:
-        return _history(self._artifact)
+    def _history(self) -> _JobHistory | None:
+        artifact = self._artifact
+        if artifact is None or not artifact.plan.jobs:
+            return None
+        keys = {index: artifact.plan.jobs[index].artifact_key or each.key for index, each in artifact.artifacts.items()}
+        keys[len(artifact.plan.jobs) - 1] = artifact.artifact_key
+        return _JobHistory(
+            artifact.log_group_names,
+            tuple(self._stack.resolve(each.resource.logical_id) for each in artifact.artifacts.values()),
+            tuple(keys.values()),
+        )
 
     def _changed(self, *, checked: bool = False) -> EndpointDashboard:
         """Forget the segments; what may be more than a dashboard holds is ``checked`` where it is added."""
@@ -289,7 +409,7 @@ class EndpointDashboard(Construct):
         for number, component in enumerate(self._components.values(), 1):
             if component.inference_component_name is not None:
                 names[component.inference_component_name] = f"InferenceComponentName{number}"
-        texts = {segments.recipe_text(self._plan, self._instance_types): "Recipe"}
+        texts = {self._recipe_text: "Recipe"}
         if self._history is not None:
             texts |= {key: f"ArtifactKey{number}" for number, key in enumerate(self._history.artifact_keys, 1)}
             names |= {group: f"LogGroup{number}" for number, group in enumerate(self._history.log_groups, 1)}
@@ -302,15 +422,32 @@ class EndpointDashboard(Construct):
         return dashboard_body(self.segments, names, known)
 
 
-def _history(artifact: RecipeArtifact | None) -> JobHistory | None:
-    if artifact is None or not artifact.plan.jobs:
-        return None
-    keys = {index: artifact.plan.jobs[index].artifact_key or made.key for index, made in artifact.artifacts.items()}
-    keys[len(artifact.plan.jobs) - 1] = artifact.artifact_key
-    stack = StackContext.of(artifact)
-    return JobHistory(
-        log_groups=artifact.log_group_names,
-        stack_id=PSEUDO.stack_id,
-        logical_ids=tuple(stack.resolve(made.resource.logical_id) for made in artifact.artifacts.values()),
-        artifact_keys=tuple(keys.values()),
+def _history_segment(jobs: _JobHistory, region: str) -> Segment:
+    """The events of jobs and artifacts, from the handlers' logs (docs/observability.md)."""
+    sources = " | ".join(f"SOURCE '{group}'" for group in jobs.log_groups)
+    ids = ", ".join(f'"{logical_id}"' for logical_id in jobs.logical_ids)
+    keys = ", ".join(f'"{key}"' for key in jobs.artifact_keys)
+    of_resources = f'(stack_id = "{PSEUDO.stack_id}" and logical_id in [{ids}])'
+    events = (
+        "fields @timestamp, service, message, status, job_name, coalesce(reason, failure) as why",
+        f"filter {of_resources} or artifact_key in [{keys}]",
+        "sort @timestamp desc",
+        "limit 100",
+    )
+    requests = (
+        f'filter message = "received" and request_type != "Delete" and {of_resources}',
+        "stats count(*) as deployments by bin(1h)",
+    )
+
+    def log(name: str, title: str, lines: Sequence[str], view: str, width: int) -> Widget:
+        query = f"{sources} | " + "\n| ".join(lines)
+        return Widget(name, "log", {"title": title, "region": region, "query": query, "view": view}, width, 6)
+
+    return Segment(
+        "history",
+        "Jobs, artifacts and deployments",
+        (
+            log("job_history", "Job and artifact history", events, "table", 16),
+            log("deployments", "Deployments that changed the recipe", requests, "bar", 8),
+        ),
     )

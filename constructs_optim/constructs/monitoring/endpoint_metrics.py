@@ -44,6 +44,18 @@ _OF_EXPRESSIONS = ("color", "label", "period")
 _OF_OPERANDS = ("account", "period", "region", "stack_account", "stack_region")
 
 
+def _method(name: str):
+    """A method that returns a metric as SageMaker publishes it; its documentation is the metric's definition."""
+    definition = metrics.find(name)
+
+    def metric(self: MeasuredResource, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        return self._metric(definition, options)
+
+    metric.__name__ = metric.__qualname__ = f"metric_{name}"
+    metric.__doc__ = f"{definition.title}. {definition.definition} Default statistic: {definition.statistic}."
+    return metric
+
+
 class MeasuredResource(Resource):
     """A resource with an endpoint's metrics: an endpoint, or an inference component on one.
 
@@ -100,69 +112,22 @@ class MeasuredResource(Resource):
             raise ValueError(f"{name} is not measured by an evaluation: metric({name!r}) has it")
         return self._metric(definition, options, concurrency=concurrency, artifact_key=artifact_key)
 
-    def metric_invocations(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Requests. Default statistic: Sum."""
-        return self._published("invocations", options)
-
-    def metric_invocations_per_copy(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Requests for each instance, or each copy of an inference component. Default statistic: Sum."""
-        return self._published("invocations_per_copy", options)
-
-    def metric_model_latency(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Time that the model takes, in microseconds. Default statistic: Average."""
-        return self._published("model_latency", options)
-
-    def metric_overhead_latency(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Time that SageMaker adds, in microseconds. Default statistic: Average."""
-        return self._published("overhead_latency", options)
-
-    def metric_first_chunk_latency(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Time to a streaming response's first chunk, in microseconds; not of inference components."""
-        return self._published("first_chunk_latency", options)
-
-    def metric_first_chunk_model_latency(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """The model's share of the time to the first chunk, in microseconds; not of inference components."""
-        return self._published("first_chunk_model_latency", options)
-
-    def metric_concurrent_requests(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Requests that a copy of the model has at once. Default statistic: Maximum."""
-        return self._published("concurrent_requests", options)
-
-    def metric_invocation_4xx_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Requests with a 4xx status from the model. Default statistic: Sum."""
-        return self._published("invocation_4xx_errors", options)
-
-    def metric_invocation_5xx_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Requests with a 5xx status from the model. Default statistic: Sum."""
-        return self._published("invocation_5xx_errors", options)
-
-    def metric_invocation_model_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Requests without a 2xx response, broken connections and timeouts included. Default statistic: Sum."""
-        return self._published("invocation_model_errors", options)
-
-    def metric_mid_stream_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """Streaming responses that failed after they had begun; not of inference components. Default statistic: Sum."""
-        return self._published("mid_stream_errors", options)
-
-    def metric_gpu_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """How busy the GPUs are: 100 % for each GPU of an instance; of a component, 100 % for all it has."""
-        return self._published("gpu_utilization", options)
-
-    def metric_gpu_memory_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """How full the GPUs' memory is: 100 % for each GPU of an instance; of a component, 100 % for all it has."""
-        return self._published("gpu_memory_utilization", options)
-
-    def metric_cpu_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """How busy the vCPUs are: 100 % for each vCPU of an instance; of a component, 100 % for all it has."""
-        return self._published("cpu_utilization", options)
-
-    def metric_memory_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """How full the memory is, up to 100 %. Default statistic: Average."""
-        return self._published("memory_utilization", options)
-
-    def metric_disk_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """How full the instances' disks are, up to 100 %. Default statistic: Average."""
-        return self._published("disk_utilization", options)
+    metric_invocations = _method("invocations")
+    metric_invocations_per_copy = _method("invocations_per_copy")
+    metric_model_latency = _method("model_latency")
+    metric_overhead_latency = _method("overhead_latency")
+    metric_first_chunk_latency = _method("first_chunk_latency")
+    metric_first_chunk_model_latency = _method("first_chunk_model_latency")
+    metric_concurrent_requests = _method("concurrent_requests")
+    metric_invocation_4xx_errors = _method("invocation_4xx_errors")
+    metric_invocation_5xx_errors = _method("invocation_5xx_errors")
+    metric_invocation_model_errors = _method("invocation_model_errors")
+    metric_mid_stream_errors = _method("mid_stream_errors")
+    metric_gpu_utilization = _method("gpu_utilization")
+    metric_gpu_memory_utilization = _method("gpu_memory_utilization")
+    metric_cpu_utilization = _method("cpu_utilization")
+    metric_memory_utilization = _method("memory_utilization")
+    metric_disk_utilization = _method("disk_utilization")
 
     def metric_cost_per_hour(
         self, *, instance_price_per_hour: float, discount: float = 0, **options: Unpack[MetricOptions]
@@ -180,9 +145,6 @@ class MeasuredResource(Resource):
         definition = metrics.find("cost_per_hour")
         text = self.served.expression(definition, price=instance_price_per_hour, discount=discount)
         return self._calculated(definition, text, options)
-
-    def _published(self, name: str, options: MetricOptions) -> cloudwatch.Metric:
-        return self._metric(metrics.find(name), options)
 
     def _calculated(self, definition: MetricDefinition, text: str, options: MetricOptions) -> cloudwatch.MathExpression:
         if "instance_price_per_hour" in text:

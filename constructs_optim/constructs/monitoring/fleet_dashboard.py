@@ -15,11 +15,11 @@ from constructs_optim.constructs.stack.keywords import suggests_keywords
 from constructs_optim.constructs.stack.stack_context import PSEUDO, late_text
 from constructs_optim.recipe import pricing
 
-from .dashboard_graph import BLUE, GREEN, ORANGE, RED, GraphContext, Line, statistics, total_graph
-from .dashboard_widget import Segment, Widget, arranged, dashboard_body, text
+from .graphs import GraphContext, dashboards, graph_properties
 from .served_model import ServedModel
+from .widgets import Segment, Widget, arranged, dashboard_body, text
 
-_NAME_WIDTH, _GRAPH_WIDTH, _ROW_HEIGHT = 4, 4, 5
+_WIDTH, _ROW_HEIGHT = 4, 5
 
 
 class ServesModel(Protocol):
@@ -161,37 +161,33 @@ class FleetDashboard(Construct):
         return FleetEndpoint(construct.node.path, construct.served, region, account)
 
     def _totals(self) -> Segment:
-        endpoints = [(endpoint.label, self._context(endpoint)) for endpoint in self._endpoints]
-        priced = [entry for entry in endpoints if entry[1].price is not None]
-        totals = (
-            total_graph(endpoints, PSEUDO.region, "total_invocations", "Invocations", "invocations"),
-            total_graph(endpoints, PSEUDO.region, "total_errors", "5xx errors", "invocation_5xx_errors"),
-            total_graph(endpoints, PSEUDO.region, "total_instances", "Instances", "instances"),
-            total_graph(priced, PSEUDO.region, "total_cost", "Cost per hour", "cost_per_hour"),
-        )
-        return Segment("totals", "All endpoints", tuple(widget for widget in totals if widget is not None))
+        contexts = [(endpoint.label, self._context(endpoint)) for endpoint in self._endpoints]
+        widgets: list[Widget] = []
+        for graph in dashboards().totals:
+            drawn = [
+                (label, context)
+                for label, context in contexts
+                if context.publishes(graph) and (graph.name != "total_cost" or context.price is not None)
+            ]
+            lines = [
+                (context, replace(graph.lines[0], label=label, suffix=f"_{number}"))
+                for number, (label, context) in enumerate(drawn, 1)
+            ]
+            if lines:
+                properties = graph_properties(graph.title, lines, PSEUDO.region, stacked=True)
+                widgets.append(Widget(graph.name, "metric", properties, 6, 6))
+        return Segment("totals", "All endpoints", tuple(widgets))
 
     def _row(self, endpoint: FleetEndpoint, number: int) -> list[Widget]:
         served, context, name = endpoint.served, self._context(endpoint), f"endpoint_{number}"
         facts = [f"### {endpoint.label}", served.endpoint_name, served.instance_type or "", endpoint.region or ""]
-        heading = text(name, "\n\n".join(fact for fact in facts if fact), width=_NAME_WIDTH, height=_ROW_HEIGHT)
-        errors = [
-            Line("invocation_4xx_errors", label="4xx", color=ORANGE),
-            Line("invocation_5xx_errors", label="5xx", color=RED),
+        heading = text(name, "\n\n".join(fact for fact in facts if fact), width=_WIDTH, height=_ROW_HEIGHT)
+        # Of graphs of one name, the first that has lines.
+        graphs = {graph.name: graph for graph in reversed(dashboards().row) if context.publishes(graph)}
+        return [
+            heading,
+            *(context.graph(graph, f"{name}_{graph.name}", _WIDTH, _ROW_HEIGHT) for graph in reversed(graphs.values())),
         ]
-        unit = "gpu" if served.has_gpus else "cpu"
-        lines = {
-            "invocations": ("Invocations", [Line("invocations", label="requests", color=BLUE)]),
-            "latency": ("Model latency", statistics("model_latency", "p50", "p99")),
-            "errors": ("Errors", errors),
-            "concurrency": ("Concurrent requests", [Line("concurrent_requests", label="maximum", color=BLUE)]),
-            "load": (f"{unit.upper()} utilization", [Line(f"{unit}_utilization", label="average", color=GREEN)]),
-        }
-        graphs = [
-            context.graph(f"{name}_{kind}", title, drawn, width=_GRAPH_WIDTH, height=_ROW_HEIGHT)
-            for kind, (title, drawn) in lines.items()
-        ]
-        return [heading, *(graph for graph in graphs if graph is not None)]
 
     def _context(self, endpoint: FleetEndpoint) -> GraphContext:
         return GraphContext(

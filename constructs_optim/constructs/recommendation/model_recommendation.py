@@ -28,15 +28,15 @@ from constructs_optim.constructs.stack.custom_resource import (
 )
 from constructs_optim.constructs.stack.job_runner import MANAGE, JobRunner, job_statement
 from constructs_optim.constructs.stack.keywords import suggests_keywords
+from constructs_optim.constructs.stack.kinds import ROLE, STORE
 from constructs_optim.constructs.stack.permissions import Statement, pass_role_statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.constructs.validation.argument_kinds import wrong_kinds
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.evaluation import Benchmark, Workload
+from constructs_optim.recipe.evaluation.requests import RecommendationRequest
 from constructs_optim.recipe.hosting import CapacityReservation
-from constructs_optim.recipe.planning.plan_data import S3Source
-from constructs_optim.recipe.recommendation.request import RecommendationRequest
+from constructs_optim.recipe.plan_data import S3Source
 from constructs_optim.recipe.rules import check
 
 if TYPE_CHECKING:
@@ -107,8 +107,9 @@ class ModelRecommendation(Construct):
         request = RecommendationRequest(
             model, optimize_for, instance_types, framework, tuple(capacity_reservations), context.known_region
         )
-        mistaken = wrong_kinds(artifact_store=artifact_store, role=role, timeout=timeout)
-        refuse([*mistaken, *check(request), *check(Benchmark(workload))])
+        STORE.check("artifact_store", artifact_store)
+        ROLE.check("role", role)
+        refuse([*check(request), *check(Benchmark(workload))])
         seconds = wait_seconds(
             timeout,
             LONGEST_WAIT_SECONDS,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from aws_cdk import Duration
 from aws_cdk import aws_applicationautoscaling as scaling
 from constructs import Construct
 
+from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.keywords import check_options
-from constructs_optim.constructs.validation.argument_kinds import refuse_wrong_kinds
+from constructs_optim.constructs.stack.kinds import DURATION
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe.hosting.scaling import (
     HEADROOM,
@@ -27,11 +29,11 @@ from constructs_optim.recipe.hosting.scaling import (
     invocations_target,
 )
 from constructs_optim.recipe.rules import check
-from constructs_optim.recipe.rules.endpoint.scaling_rules import in_utc, is_number
-from constructs_optim.recipe.tokens import is_known
+from constructs_optim.recipe.rules.scaling_rules import in_utc
+from constructs_optim.recipe.tokens import is_known, is_number
 
-from .scaling_target import NAMESPACE, AsyncVariantTarget, ComponentTarget, VariantTarget
-from .step_scaling import StepScaling, WakeUp
+from .metric_properties import tracked
+from .policies import WAKE_UP, ScalingTarget, declare_steps, declare_wake_up
 
 if TYPE_CHECKING:
     from aws_cdk import aws_cloudwatch as cloudwatch
@@ -76,7 +78,7 @@ class EndpointScaling(Construct):
         scope: Construct,
         id: str,
         *,
-        target: VariantTarget | ComponentTarget,
+        target: ScalingTarget,
         min_capacity: int,
         max_capacity: int,
         defaults: ScalingDefaults | None = None,
@@ -100,26 +102,24 @@ class EndpointScaling(Construct):
         Raises:
             RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``.
         """
-        asked = Scaling(target.wake_metric is not None, min_capacity, max_capacity)
-        refuse(check(asked))
+        self._request = Scaling(target.wake is not None, min_capacity, max_capacity, ids=["Target", WAKE_UP])
+        refuse(check(self._request))
         super().__init__(scope, id)
-        self._scaled, self._defaults, self._wake_cooldown = target, defaults, wake_cooldown
-        self._asked, self._alarms, self._set_range = asked, alarms, set_range
-        # Ids of the constructs below this one.
-        self._ids = ["Target", WakeUp.ID]
+        self._target, self._defaults, self._wake_cooldown = target, defaults, wake_cooldown
+        self._alarms, self._set_range = alarms, set_range
         self._scheduled: list[dict[str, Any]] = []
         self._least, self._most = min_capacity, max_capacity
         self._concurrency: float | None = None
-        self._target = scaling.CfnScalableTarget(
+        self._wakes = False
+        self._resource = scaling.CfnScalableTarget(
             self,
             "Target",
             max_capacity=max_capacity,
             min_capacity=min_capacity,
             resource_id=target.resource_id,
             scalable_dimension=target.dimension,
-            service_namespace=NAMESPACE,
+            service_namespace="sagemaker",
         )
-        self._wakes = False
         self._wake_from_zero(min_capacity, max_capacity)
 
     @property
@@ -163,15 +163,11 @@ class EndpointScaling(Construct):
             RecipeError: when the target or a cooldown is none, or there is such a policy already.
             ValueError: without a target where no plan tells one.
         """
-        chosen = target if target is not None else self._default("on_concurrency").concurrency
-        self._track(
-            "OnConcurrency",
-            "on_concurrency",
-            {"predefinedMetricSpecification": {"predefinedMetricType": self._scaled.concurrency_metric}},
-            chosen,
-            options,
-        )
-        self._concurrency = chosen if is_known(chosen) else None
+        metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.concurrency_metric}}
+        if target is None:
+            target = self._default("on_concurrency").concurrency
+        self._track("OnConcurrency", "on_concurrency", metric, target, options)
+        self._concurrency = target if is_known(target) else None
         self._update_alarms()
         return self
 
@@ -206,13 +202,8 @@ class EndpointScaling(Construct):
             if not is_number(request_seconds) or request_seconds <= 0:
                 raise ValueError(f"on_invocations: request_seconds is {request_seconds}, and it is a number above zero")
             target = invocations_target(self._default("on_invocations").concurrency, request_seconds)
-        return self._track(
-            "OnInvocations",
-            "on_invocations",
-            {"predefinedMetricSpecification": {"predefinedMetricType": self._scaled.invocations_metric}},
-            target,
-            options,
-        )
+        metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.invocations_metric}}
+        return self._track("OnInvocations", "on_invocations", metric, target, options)
 
     def on_backlog(self, *, target: float | None = None, **options: Unpack[TrackingOptions]) -> EndpointScaling:
         """Hold the requests that wait in an asynchronous endpoint's queue, for each instance, near ``target``.
@@ -227,19 +218,20 @@ class EndpointScaling(Construct):
             RecipeError: when the target or a cooldown is none, or there is such a policy already.
             ValueError: where requests do not wait in a queue, or without a target where no plan tells one.
         """
-        if not isinstance(self._scaled, AsyncVariantTarget):
+        if self._target.queue_of is None:
             raise ValueError(
                 f"{self.node.path}: on_backlog is for asynchronous endpoints, whose requests wait in a queue; use "
                 "on_concurrency"
             )
         metric = {
-            "dimensions": [{"name": "EndpointName", "value": self._scaled.endpoint_name}],
+            "dimensions": [{"name": "EndpointName", "value": self._target.queue_of}],
             "metricName": "ApproximateBacklogSizePerInstance",
             "namespace": "AWS/SageMaker",
             "statistic": "Average",
         }
-        chosen = target if target is not None else self._default("on_backlog").concurrency
-        return self._track("OnBacklog", "on_backlog", {"customizedMetricSpecification": metric}, chosen, options)
+        if target is None:
+            target = self._default("on_backlog").concurrency
+        return self._track("OnBacklog", "on_backlog", {"customizedMetricSpecification": metric}, target, options)
 
     def on_metric(
         self,
@@ -263,15 +255,8 @@ class EndpointScaling(Construct):
         Raises:
             RecipeError: when the target or a cooldown is none, or the id is taken.
         """
-        from .metric_properties import tracked
-
-        return self._track(
-            id,
-            f"on_metric({id!r})",
-            {"customizedMetricSpecification": tracked(metric)},
-            target,
-            options,
-        )
+        specification = {"customizedMetricSpecification": tracked(metric)}
+        return self._track(id, f"on_metric({id!r})", specification, target, options)
 
     def on_steps(
         self,
@@ -302,20 +287,11 @@ class EndpointScaling(Construct):
         Raises:
             RecipeError: when the steps do not follow each other, or the id is taken.
         """
-        place = f"on_steps({id!r})"
-        refuse_wrong_kinds(place=f"{place}.", cooldown=cooldown)
-        pause = _seconds(cooldown, 300)
-        request = StepRequest(place, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
-        refuse(check(self._asked.asked(ids=self._ids, new_id=id, steps=[request])))
-        self._ids += [id, f"{id}Out", f"{id}In"]
-        StepScaling(
-            self,
-            id,
-            scaling_target_id=self._target.ref,
-            request=request,
-            metric=metric,
-            min_adjustment_magnitude=min_adjustment_magnitude,
-        )
+        location = f"on_steps({id!r})"
+        pause = _seconds(f"{location}.cooldown", cooldown, 300)
+        request = StepRequest(location, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
+        self._check(id, f"{id}Out", f"{id}In", steps=[request])
+        declare_steps(self, id, self._resource.ref, request, metric, min_adjustment_magnitude)
         return self
 
     def on_schedule(
@@ -339,10 +315,24 @@ class EndpointScaling(Construct):
         Raises:
             RecipeError: when the schedule cannot be kept, or the id is taken.
         """
-        expression = schedule if isinstance(schedule, str) else getattr(schedule, "expression_string", schedule)
-        place = f"on_schedule({id!r})"
-        check_options(place, options, ScheduleOptions)
-        self._add_schedule(id, ScheduleRequest(place, expression, min_capacity, max_capacity, **options))
+        expression = str(getattr(schedule, "expression_string", schedule))
+        location = f"on_schedule({id!r})"
+        check_options(location, options, ScheduleOptions)
+        request = ScheduleRequest(location, expression, min_capacity, max_capacity, **options)
+        self._check(id, schedules=[request])
+        times = {"endTime": request.end, "startTime": request.start}
+        self._scheduled.append(
+            {
+                **{name: in_utc(time) for name, time in times.items() if time is not None},
+                "scalableTargetAction": drop_none(maxCapacity=max_capacity, minCapacity=min_capacity),
+                "schedule": expression,
+                "scheduledActionName": id,
+                **drop_none(timezone=request.time_zone),
+            }
+        )
+        # The property's type lists the classes that the same dictionaries are made of.
+        self._resource.scheduled_actions = self._scheduled  # pyright: ignore[reportAttributeAccessIssue]
+        self._widen(min_capacity, max_capacity)
         return self
 
     def stop_on(
@@ -386,7 +376,7 @@ class EndpointScaling(Construct):
         Raises:
             RecipeError: when the schedule cannot be kept.
         """
-        least, most = self._asked.min_capacity, self._asked.max_capacity
+        least, most = self._request.min_capacity, self._request.max_capacity
         return self.on_schedule(
             id,
             schedule=schedule,
@@ -395,32 +385,37 @@ class EndpointScaling(Construct):
             **options,
         )
 
-    def _add_schedule(self, id: str, request: ScheduleRequest) -> None:
-        refuse(check(self._asked.asked(ids=self._ids, new_id=id, schedules=[request])))
-        self._ids.append(id)
-        self._scheduled.append(_scheduled_action(id, request))
-        # The property's type lists the classes that the same dictionaries are made of.
-        self._target.scheduled_actions = self._scheduled  # pyright: ignore[reportAttributeAccessIssue]
-        self._widen(request.min_capacity, request.max_capacity)
+    def _check(self, id: str, *more_ids: str, **requests: Any) -> None:
+        """Refuse a policy or schedule that breaks a rule; its ids are taken from then on."""
+        refuse(check(replace(self._request, new_id=id, **requests)))
+        self._request = replace(self._request, ids=[*self._request.ids, id, *more_ids])
 
     def _track(
-        self,
-        id: str,
-        place: str,
-        metric: Mapping[str, Any],
-        target: Any,
-        options: TrackingOptions,
+        self, id: str, location: str, metric: Mapping[str, Any], target: Any, options: TrackingOptions
     ) -> EndpointScaling:
-        request = _target_request(place, target, options)
-        refuse(check(self._asked.asked(ids=self._ids, new_id=id, targets=[request])))
-        self._ids.append(id)
+        """Declare a target tracking policy."""
+        check_options(location, options, TrackingOptions)
+        scale_in = _seconds(
+            f"{location}.scale_in_cooldown", options.get("scale_in_cooldown"), SCALE_IN_COOLDOWN_SECONDS
+        )
+        scale_out = _seconds(
+            f"{location}.scale_out_cooldown", options.get("scale_out_cooldown"), SCALE_OUT_COOLDOWN_SECONDS
+        )
+        cooldowns = (("scale_in_cooldown", scale_in), ("scale_out_cooldown", scale_out))
+        self._check(id, targets=[TargetRequest(location, target, cooldowns)])
         scaling.CfnScalingPolicy(
             self,
             id,
             policy_name=id,
             policy_type="TargetTrackingScaling",
-            scaling_target_id=self._target.ref,
-            target_tracking_scaling_policy_configuration=_tracking_configuration(metric, request, options),
+            scaling_target_id=self._resource.ref,
+            target_tracking_scaling_policy_configuration={
+                **metric,
+                "targetValue": target,
+                "scaleInCooldown": int(scale_in),
+                "scaleOutCooldown": int(scale_out),
+                **({"disableScaleIn": True} if options.get("disable_scale_in") else {}),
+            },
         )
         return self
 
@@ -448,56 +443,15 @@ class EndpointScaling(Construct):
 
     def _wake_from_zero(self, least: int | None, most: int | None) -> None:
         """Have a copy started for requests where a range allows for none, and for some: 0 to 0 is stopped."""
-        metric = self._scaled.wake_metric
+        metric = self._target.wake
         if self._wakes or least != 0 or most == 0 or metric is None:
             return
         self._wakes = True
-        WakeUp(
-            self,
-            scaling_target_id=self._target.ref,
-            metric=metric,
-            cooldown_seconds=int(_seconds(self._wake_cooldown, WAKE_COOLDOWN_SECONDS)),
-        )
+        cooldown = _seconds("wake_cooldown", self._wake_cooldown, WAKE_COOLDOWN_SECONDS)
+        declare_wake_up(self, self._resource.ref, metric, int(cooldown))
 
 
-def _seconds(duration: Duration | None, default: int) -> Any:
-    """In whole seconds, or in parts of one, for a rule to refuse."""
+def _seconds(location: str, duration: Duration | None, default: float) -> float:
+    """A duration in seconds. Parts of a second are refused by a rule."""
+    DURATION.check(location, duration)
     return default if duration is None else duration.to_milliseconds() / 1000
-
-
-def _target_request(place: str, target: Any, options: TrackingOptions) -> TargetRequest:
-    """A target tracking policy for rules to look at."""
-    check_options(place, options, TrackingOptions)
-    refuse_wrong_kinds(place=f"{place}.", **options)
-    given = (
-        ("scale_in_cooldown", _seconds(options.get("scale_in_cooldown"), SCALE_IN_COOLDOWN_SECONDS)),
-        ("scale_out_cooldown", _seconds(options.get("scale_out_cooldown"), SCALE_OUT_COOLDOWN_SECONDS)),
-    )
-    return TargetRequest(place, target, given)
-
-
-def _tracking_configuration(
-    metric: Mapping[str, Any], request: TargetRequest, options: TrackingOptions
-) -> dict[str, Any]:
-    """The ``targetTrackingScalingPolicyConfiguration`` of a policy."""
-    cooldowns = dict(request.cooldowns)
-    return {
-        **metric,
-        "targetValue": request.target,
-        "scaleInCooldown": int(cooldowns["scale_in_cooldown"]),
-        "scaleOutCooldown": int(cooldowns["scale_out_cooldown"]),
-        **({"disableScaleIn": True} if options.get("disable_scale_in") else {}),
-    }
-
-
-def _scheduled_action(name: str, request: ScheduleRequest) -> dict[str, Any]:
-    """One of the ``scheduledActions`` of a scalable target."""
-    limits = {"maxCapacity": request.max_capacity, "minCapacity": request.min_capacity}
-    times = {"endTime": request.end, "startTime": request.start}
-    return {
-        **{key: in_utc(time) for key, time in times.items() if time is not None},
-        "scalableTargetAction": {key: value for key, value in limits.items() if value is not None},
-        "schedule": request.expression,
-        "scheduledActionName": name,
-        **({"timezone": request.time_zone} if request.time_zone is not None else {}),
-    }

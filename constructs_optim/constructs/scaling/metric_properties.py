@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs_optim.constructs.stack.custom_resource import drop_none
 
-# What a customized metric of target tracking knows (Application Auto Scaling API reference, MetricStatistic).
+if TYPE_CHECKING:
+    from aws_cdk import aws_cloudwatch as cloudwatch
+
+# The statistics of a customized metric of target tracking (Application Auto Scaling API reference, MetricStatistic).
 _STATISTICS = {
     "average": "Average",
     "maximum": "Maximum",
@@ -29,7 +32,7 @@ def tracked(metric: cloudwatch.IMetric) -> dict[str, Any]:
     config: Any = metric.to_metric_config()
     single = config.metric_stat
     if single is not None and (statistic := plain_statistic(single.statistic)) is not None:
-        return {**_metric(single), "statistic": statistic, **_unit(single)}
+        return drop_none(**_metric(single), statistic=statistic, unit=_unit(single))
     return {"metrics": _queries(config, with_period=False)}
 
 
@@ -39,32 +42,27 @@ def alarmed(metric: cloudwatch.IMetric) -> dict[str, Any]:
     single = config.metric_stat
     if single is None:
         return {"metrics": _queries(config, with_period=True)}
-    statistic = plain_statistic(single.statistic)
-    chosen = {"statistic": statistic} if statistic is not None else {"extended_statistic": single.statistic}
-    named = _metric(single)
-    return {
-        "dimensions": named.get("dimensions"),
-        "metric_name": named["metricName"],
-        "namespace": named["namespace"],
-        "period": _seconds(single),
-        **chosen,
-        **_unit(single),
-    }
+    statistic, named = plain_statistic(single.statistic), _metric(single)
+    return drop_none(
+        dimensions=named.get("dimensions"),
+        metric_name=named["metricName"],
+        namespace=named["namespace"],
+        period=_seconds(single),
+        statistic=statistic,
+        extended_statistic=single.statistic if statistic is None else None,
+        unit=_unit(single),
+    )
 
 
 def _metric(single: Any) -> dict[str, Any]:
     dimensions = [{"name": dimension.name, "value": dimension.value} for dimension in single.dimensions or []]
-    return {
-        **({"dimensions": dimensions} if dimensions else {}),
-        "metricName": single.metric_name,
-        "namespace": single.namespace,
-    }
+    return drop_none(dimensions=dimensions or None, metricName=single.metric_name, namespace=single.namespace)
 
 
-def _unit(single: Any) -> dict[str, Any]:
+def _unit(single: Any) -> str | None:
     # The enumeration has the API's names in capitals: COUNT_PER_SECOND for Count/Second.
     unit = single.unit_filter
-    return {"unit": "/".join(map(str.capitalize, unit.value.split("_PER_")))} if unit is not None else {}
+    return "/".join(map(str.capitalize, unit.value.split("_PER_"))) if unit is not None else None
 
 
 def _seconds(single: Any) -> int:
@@ -72,31 +70,26 @@ def _seconds(single: Any) -> int:
 
 
 def _queries(config: Any, *, with_period: bool) -> list[dict[str, Any]]:
-    """The metrics of a metric math expression, and of those it is made of; the last one is the result."""
+    """The metrics of a metric math expression, and its operands; the last one is the result."""
     queries: dict[str, dict[str, Any]] = {}
 
     def add(part: Any, id: str) -> None:
-        single = part.metric_stat
+        single, expression = part.metric_stat, part.math_expression
         if single is not None:
-            query: dict[str, Any] = {
-                "metricStat": {
-                    "metric": _metric(single),
-                    **({"period": _seconds(single)} if with_period else {}),
-                    "stat": plain_statistic(single.statistic) or single.statistic,
-                    **_unit(single),
-                }
-            }
-        else:
-            expression = part.math_expression
-            if expression is None:
-                raise ValueError("alarms and scaling policies cannot use search expressions: name the metrics")
+            stat = drop_none(
+                metric=_metric(single),
+                period=_seconds(single) if with_period else None,
+                stat=plain_statistic(single.statistic) or single.statistic,
+                unit=_unit(single),
+            )
+            query: dict[str, Any] = {"metricStat": stat}
+        elif expression is not None:
             for name, used in (expression.using_metrics or {}).items():
                 add(used.to_metric_config(), name)
-            query = {"expression": expression.expression}
-            if with_period:
-                query["period"] = int(expression.period)
-        known = queries.setdefault(id, query)
-        if known != query:
+            query = drop_none(expression=expression.expression, period=int(expression.period) if with_period else None)
+        else:
+            raise ValueError("alarms and scaling policies cannot use search expressions: name the metrics")
+        if queries.setdefault(id, query) != query:
             raise ValueError(f"two metrics of an expression have the id {id}: give one of them another")
 
     add(config, "result")

@@ -13,7 +13,7 @@ from aws_cdk import Aws, CfnMapping, Stack
 from constructs import Construct
 
 from constructs_optim.recipe.catalog import images
-from constructs_optim.recipe.planning.plan_data import Plan
+from constructs_optim.recipe.plan_data import Plan
 
 from .permissions import Arn, sub
 from .stack_context import PSEUDO, StackContext, is_token

@@ -11,6 +11,8 @@ from constructs import Construct
 
 from constructs_optim.recipe.keys import sha256
 
+from .kinds import DURATION
+
 RESPONSE_SECONDS = 900
 """How long CloudFormation waits for a handler's response (``ServiceTimeout``)."""
 LONGEST_WAIT_SECONDS = 12 * 60 * 60
@@ -54,6 +56,7 @@ class TaggedResource(CfnResource):
 
 def wait_seconds(timeout: Duration | None, default: int, *, instead: str, name: str = "timeout") -> int:
     """The seconds of ``timeout``; longer than CloudFormation can wait is refused, with what works ``instead``."""
+    DURATION.check(name, timeout)
     seconds = int(timeout.to_seconds()) if timeout is not None else default
     if timeout is not None and seconds > LONGEST_WAIT_SECONDS:
         raise ValueError(

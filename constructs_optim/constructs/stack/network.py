@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from constructs import Construct
 
-from constructs_optim.constructs.stack.keywords import suggests_keywords
+from constructs_optim.recipe.settings import Settings
 
+from .kinds import SECURITY_GROUP, VPC
 from .stack_context import StackContext
 
 if TYPE_CHECKING:
-    from aws_cdk import aws_ec2 as ec2
+    from aws_cdk.aws_ec2 import ISecurityGroup, IVpc, SubnetSelection
+else:
+    # Most endpoints have no VPC, and the module takes a quarter of a second to load.
+    ISecurityGroup = IVpc = SubnetSelection = Any
 
 
-@suggests_keywords
-@dataclass(frozen=True)
-class NetworkOptions:
+class NetworkOptions(Settings):
     """How jobs and models reach the network.
 
     Attributes:
@@ -29,20 +31,19 @@ class NetworkOptions:
             the techniques allow it.
     """
 
-    vpc: ec2.IVpc | None = None
-    vpc_subnets: ec2.SubnetSelection | None = None
-    security_groups: Sequence[ec2.ISecurityGroup] | None = None
+    vpc: Annotated[IVpc, VPC] | None = None
+    vpc_subnets: SubnetSelection | None = None
+    security_groups: Sequence[Annotated[ISecurityGroup, SECURITY_GROUP]] | None = None
     isolation: bool | None = None
 
     def with_shared_security_groups(self, scope: Construct) -> NetworkOptions:
         """The same with the security groups that all models of an endpoint share: a new one where there are none."""
         if self.vpc is None or self.security_groups is not None:
             return self
-        # Imported here: most endpoints have no VPC, and the module takes a quarter of a second to load.
         from aws_cdk import aws_ec2
 
         group = aws_ec2.SecurityGroup(scope, "SecurityGroup", vpc=self.vpc)
-        return replace(self, security_groups=[group])
+        return self.model_copy(update={"security_groups": [group]})
 
 
 @dataclass(frozen=True)

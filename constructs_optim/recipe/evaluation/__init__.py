@@ -1,6 +1,6 @@
 """Benchmarks of an endpoint: what is sent to it, what must come of that, and how the results are read."""
 
-from .benchmark import Benchmark
+from .requests import Benchmark, RecommendationRequest
 from .requirements import Limits, QualityRequirement, Regression, Requirement, Requirements, requirements_of
 from .workload import Workload
 
@@ -8,6 +8,7 @@ __all__ = [
     "Benchmark",
     "Limits",
     "QualityRequirement",
+    "RecommendationRequest",
     "Regression",
     "Requirement",
     "Requirements",

@@ -205,6 +205,11 @@ class Watched:
     is_asynchronous: bool = False
 
 
+def default_period(name: str) -> int:
+    """Over how many seconds an alarm puts values together by default."""
+    return DEFAULT_PERIOD_SECONDS[name]
+
+
 def endpoint_alarms(request: AlarmRequest, watched: Watched) -> list[Alarm]:
     """The alarms of one endpoint, which rules have found nothing against."""
     makers = {

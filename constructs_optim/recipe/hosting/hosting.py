@@ -1,19 +1,19 @@
-"""How an endpoint is hosted, as it was given, with what the catalog knows of its instances; rules look at this."""
+"""How an endpoint is hosted, with what the catalog knows of its instances; rules check it."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.techniques import Technique
 
-from .options import Adapter, Component
+from .options import Adapter, Adapters, CapacityReservation, Component, Observability, Routing, UpdateSettings
 
 COMPONENT_STARTUP_SECONDS = 2700
-"""How long a component's model may take to be downloaded, and then to be loaded, where nothing else is said.
+"""How long a component's model may take to be downloaded, and then to be loaded, by default.
 
 CloudFormation creates an inference component within 2 hours (its schema has no time of its own), in which an instance
 is launched and an image pulled besides.
@@ -22,76 +22,85 @@ is launched and an image pulled besides.
 
 @dataclass(frozen=True)
 class Hosting:
-    """Nothing in it is checked yet. None: not given.
+    """The hosting of one endpoint. None: not set.
 
     Attributes:
         instance_types: the endpoint's one, or one for each pool in the order of their priority.
-        pooled: whether they were given as instance pools.
+        pooled: whether they are instance pools.
         has_model: whether the endpoint has a model of its own; without one, components bring theirs.
         techniques: all that is applied to its model, for any of the pools.
-        inference_component: whether that model is served as an inference component, where it was said.
-        initial_instance_count: instances to start with.
+        inference_component: whether that model is served as an inference component.
         minimum_instance_count: what managed instance scaling keeps at least.
         maximum_instance_count: what it launches at most; None where SageMaker does not scale the instances itself.
         capture_percentage: the share of requests whose data is captured.
-        asynchronous: whether requests are queued and answered in S3.
+        asynchronous: whether requests are queued, and their responses written to S3.
         concurrent_invocations: requests that an asynchronous endpoint sends an instance at once.
-        download_timeout_seconds: how long the model's files may take.
-        startup_timeout_seconds: how long loading it may take.
-        provision_timeout_seconds: how long an instance may take to be found.
-        volume_gib: size of each instance's volume.
-        encrypted_volume: whether a key is given for it.
-        ami_version: the machine image of the instances.
+        encrypted_volume: whether there is a key for the volume.
         rollback_alarms: how many alarms roll an update back.
-        components: what its inference components ask for.
-        adapters: the LoRA adapters of its models.
         adapter_settings: how the model's container loads adapters.
         region: where it is; None where only the deployment knows.
     """
 
-    instance_types: Sequence[Any]
+    instance_types: Sequence[str]
     pooled: bool = False
     has_model: bool = True
-    techniques: Sequence[Any] = ()
-    inference_component: Any = None
-    endpoint_name: Any = None
-    variant_name: Any = "AllTraffic"
-    initial_instance_count: Any = 1
-    minimum_instance_count: Any = None
-    maximum_instance_count: Any = None
-    routing: Any = None
-    update: Any = None
-    capture_percentage: Any = None
+    techniques: Sequence[Technique] = ()
+    inference_component: bool | None = None
+    endpoint_name: str | None = None
+    variant_name: str = "AllTraffic"
+    initial_instance_count: int = 1
+    minimum_instance_count: int | None = None
+    maximum_instance_count: int | None = None
+    routing: Routing | None = None
+    update: UpdateSettings | None = None
+    capture_percentage: int | None = None
     asynchronous: bool = False
-    concurrent_invocations: Any = None
-    download_timeout_seconds: Any = None
-    startup_timeout_seconds: Any = None
-    provision_timeout_seconds: Any = None
-    volume_gib: Any = None
+    concurrent_invocations: int | None = None
+    download_timeout_seconds: int | None = None
+    startup_timeout_seconds: int | None = None
+    provision_timeout_seconds: int | None = None
+    volume_gib: int | None = None
     encrypted_volume: bool = False
-    ami_version: Any = None
-    capacity_reservation: Any = None
-    observability: Any = None
+    ami_version: str | None = None
+    capacity_reservation: CapacityReservation | None = None
+    observability: Observability | None = None
     rollback_alarms: int = 0
     components: Sequence[Component] = ()
     adapters: Sequence[Adapter] = ()
-    adapter_settings: Any = None
+    adapter_settings: Adapters | None = None
     region: str | None = None
 
     @cached_property
     def serves_components(self) -> bool:
-        """Whether models are inference components: because it was said, or nothing else will do."""
+        """Whether models are inference components: because that is set, or nothing else works."""
         if self.inference_component is not None:
             return bool(self.inference_component)
         return not self.has_model or any(technique.inference_component for technique in self.known_techniques)
 
     @cached_property
     def known_techniques(self) -> list[Technique]:
-        """The techniques among what was given."""
+        """The techniques, without what else rules refuse."""
         return [technique for technique in self.techniques if isinstance(technique, Technique)]
 
     @cached_property
     def rows(self) -> list[instances.InstanceRow]:
         """The catalog's rows of the instance types that it knows."""
-        found = [instances.find(name) for name in self.instance_types if isinstance(name, str)]
-        return [row for row in found if row is not None]
+        rows = (instances.find(name) for name in self.instance_types)
+        return [row for row in rows if row is not None]
+
+
+def instances_for_copies(components: Sequence[Component], row: instances.InstanceRow) -> int:
+    """How many instances of a type hold all copies of components: the largest first, each where it fits (first fit).
+
+    SageMaker does not publish how it places copies; this is never fewer than the least that could hold them.
+    """
+    free: list[tuple[int, int]] = []
+    copies = sorted(((c.accelerators, c.memory_mib) for c in components for _ in range(c.copies)), reverse=True)
+    for accelerators, memory in copies:
+        for index, (units, rest) in enumerate(free):
+            if accelerators <= units and memory <= rest:
+                free[index] = (units - accelerators, rest - memory)
+                break
+        else:
+            free.append((row.parallel_units - accelerators, row.memory_mib - memory))
+    return len(free)

@@ -6,19 +6,20 @@ SageMaker developer guide, "Scale an endpoint to zero instances".
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from constructs_optim.recipe.catalog import instances
-from constructs_optim.recipe.planning.memory import DEFAULT_BATCH_SIZE
+from constructs_optim.recipe.memory import DEFAULT_BATCH_SIZE
 from constructs_optim.recipe.settings import Settings
 
 if TYPE_CHECKING:
-    from constructs_optim.recipe.planning.plan_data import Plan
+    from constructs_optim.recipe.plan_data import Plan
 
 HEADROOM = 0.7
 """How full copies are kept: a new one is minutes in coming, and the others take what comes meanwhile."""
@@ -46,24 +47,24 @@ class ScalingDefaults:
 
 @dataclass(frozen=True)
 class TargetRequest:
-    """A target tracking policy as it was asked for. None: known only when the stack is deployed."""
+    """A target tracking policy; values may be number tokens. None: known only when the stack is deployed."""
 
     location: str
-    target: Any
-    cooldowns: Sequence[tuple[str, Any]] = ()
+    target: float | None
+    cooldowns: Sequence[tuple[str, float]] = ()
 
 
 @dataclass(frozen=True)
 class ScheduleRequest:
-    """A scheduled action as it was asked for; None: not given."""
+    """A scheduled action."""
 
     location: str
-    expression: Any
-    min_capacity: Any = None
-    max_capacity: Any = None
-    time_zone: Any = None
-    start: Any = None
-    end: Any = None
+    expression: str
+    min_capacity: int | None = None
+    max_capacity: int | None = None
+    time_zone: str | None = None
+    start: dt.datetime | None = None
+    end: dt.datetime | None = None
 
 
 class ScalingStep(Settings):
@@ -84,14 +85,14 @@ class ScalingStep(Settings):
 
 @dataclass(frozen=True)
 class StepRequest:
-    """A step scaling policy as it was asked for."""
+    """A step scaling policy."""
 
     location: str
     steps: Sequence[ScalingStep]
-    adjustment: Any = "ChangeInCapacity"
-    cooldown: Any = 0
-    evaluation_periods: Any = 1
-    datapoints_to_alarm: Any = None
+    adjustment: str = "ChangeInCapacity"
+    cooldown: float = 0
+    evaluation_periods: int = 1
+    datapoints_to_alarm: int | None = None
 
     def rising(self) -> list[ScalingStep]:
         """The steps for a metric that is too high, from the lowest on."""
@@ -107,7 +108,7 @@ class StepRequest:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What is asked of an endpoint's scaling, or of a part of it. Nothing in it is checked yet.
+    """An endpoint's scaling, or a part of it.
 
     Attributes:
         may_be_zero: whether there may be nothing of what scales: no copy of an inference component, no instance of an
@@ -115,21 +116,17 @@ class Scaling:
         min_capacity: the fewest of them. None: known only when the stack is deployed.
         max_capacity: the most.
         ids: those that policies and schedules of the endpoint have.
-        new_id: the id of what is asked for now; None: it has none.
+        new_id: the id of what is added now; None: it has none.
     """
 
     may_be_zero: bool
-    min_capacity: Any = None
-    max_capacity: Any = None
+    min_capacity: int | None = None
+    max_capacity: int | None = None
     ids: Sequence[str] = ()
-    new_id: Any = None
+    new_id: str | None = None
     targets: Sequence[TargetRequest] = ()
     schedules: Sequence[ScheduleRequest] = ()
     steps: Sequence[StepRequest] = ()
-
-    def asked(self, **more: Any) -> Scaling:
-        """The same scaling with what is asked for now."""
-        return replace(self, **more)
 
 
 def requests_in_flight(plan: Plan) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from constructs_optim.recipe import pricing
-from constructs_optim.recipe.planning.memory import MemoryEstimate
-from constructs_optim.recipe.planning.plan_data import Plan
+from constructs_optim.recipe.memory import MemoryEstimate
+from constructs_optim.recipe.plan_data import Plan
 
 
 class Goal(StrEnum):

@@ -16,11 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from constructs_optim.recipe import pricing
 from constructs_optim.recipe.catalog import instances, models
 from constructs_optim.recipe.errors import RecipeError, Violation
-from constructs_optim.recipe.model import Model
-from constructs_optim.recipe.planning.memory import DEFAULT_BATCH_SIZE, MemoryEstimate, estimate
-from constructs_optim.recipe.planning.plan import plan
-from constructs_optim.recipe.planning.plan_data import Plan
-from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.memory import DEFAULT_BATCH_SIZE, MemoryEstimate, estimate
+from constructs_optim.recipe.plan_data import Plan
+from constructs_optim.recipe.planning import plan
+from constructs_optim.recipe.recipe import Model, Recipe
 from constructs_optim.recipe.rules import all_rules, check
 from constructs_optim.recipe.techniques import REGISTRY, PreOptimized, Technique
 from constructs_optim.recipe.techniques.parsing import parse

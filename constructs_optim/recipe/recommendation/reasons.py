@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from constructs_optim.recipe.planning.memory import MemoryEstimate
-from constructs_optim.recipe.planning.plan_data import Plan
+from constructs_optim.recipe.memory import MemoryEstimate
+from constructs_optim.recipe.plan_data import Plan
 
 from .data import (
     AtBest,

@@ -8,12 +8,11 @@ from inspect import signature
 from typing import Any, TypeVar, get_type_hints
 
 from constructs_optim.recipe.errors import Advice, Violation
-from constructs_optim.recipe.evaluation import Benchmark
+from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import AlarmRequest
 from constructs_optim.recipe.hosting.scaling import Scaling
 from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.recommendation.request import RecommendationRequest
 from constructs_optim.recipe.settings import Settings
 
 Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark | RecommendationRequest | Settings

@@ -146,19 +146,14 @@ class EagleHeads(Technique):
 
     def serving_environment(self) -> dict[str, str]:
         """VLLM's asynchronous engine with the heads."""
-        heads = {
-            "method": "eagle3",
-            "model": f"{_CHANNELS}/eagle",
-            "draft_tensor_parallel_size": 1,
-            "num_speculative_tokens": self.speculative_tokens,
-        }
-        return {
-            "OPTION_ASYNC_MODE": "true",
-            "OPTION_ENTRYPOINT": "djl_python.lmi_vllm.vllm_async_service",
-            "OPTION_ROLLING_BATCH": "disable",
-            "OPTION_SPECULATIVE_CONFIG": json.dumps(heads, separators=(",", ":")),
-            "SERVING_FAIL_FAST": "true",
-        }
+        return _asynchronous_engine(
+            {
+                "method": "eagle3",
+                "model": f"{_CHANNELS}/eagle",
+                "draft_tensor_parallel_size": 1,
+                "num_speculative_tokens": self.speculative_tokens,
+            }
+        )
 
     def channel(self) -> Channel:
         """The heads that the job wrote."""
@@ -169,6 +164,50 @@ class EagleHeads(Technique):
         return {}
 
 
+class NgramSpeculation(Technique):
+    """Tokens that followed the same words earlier in the prompt or the completion: no draft model, no memory.
+
+    Source: vLLM's documentation, "N-Gram Speculation".
+
+    Attributes:
+        speculative_tokens: tokens it proposes at once. Default: 5.
+        prompt_lookup_max: the longest sequence of tokens that is looked up. Default: 4.
+    """
+
+    kind: ClassVar[str] = "speculative_decoding"
+    name: ClassVar[str] = "ngram"
+    support: ClassVar[str] = "speculative_decoding"
+    capabilities: ClassVar[frozenset[str]] = frozenset({"speculative_config"})
+
+    speculative_tokens: int = Field(default=5, ge=1, le=32)
+    prompt_lookup_max: int = Field(default=4, ge=1, le=32)
+
+    @property
+    def label(self) -> str:
+        """For instance ``n-gram speculation (5 tokens)``."""
+        return f"n-gram speculation ({self.speculative_tokens} tokens)"
+
+    def serving_environment(self) -> dict[str, str]:
+        """VLLM's asynchronous engine with the lookup."""
+        return _asynchronous_engine(
+            {
+                "method": "ngram",
+                "num_speculative_tokens": self.speculative_tokens,
+                "prompt_lookup_max": self.prompt_lookup_max,
+            }
+        )
+
+
+def _asynchronous_engine(speculative_config: dict[str, Any]) -> dict[str, str]:
+    return {
+        "OPTION_ASYNC_MODE": "true",
+        "OPTION_ENTRYPOINT": "djl_python.lmi_vllm.vllm_async_service",
+        "OPTION_ROLLING_BATCH": "disable",
+        "OPTION_SPECULATIVE_CONFIG": json.dumps(speculative_config, separators=(",", ":")),
+        "SERVING_FAIL_FAST": "true",
+    }
+
+
 class SpeculativeDecoding(metaclass=TechniqueGroup):
     """A cheap draft proposes tokens and the model verifies them: less latency, the same output."""
 
@@ -176,3 +215,4 @@ class SpeculativeDecoding(metaclass=TechniqueGroup):
     jumpstart_draft = JumpStartDraft
     custom_draft = CustomDraft
     eagle = EagleHeads
+    ngram = NgramSpeculation

@@ -1,9 +1,8 @@
-"""What a benchmark job leaves: an archive with aiperf's summary of each concurrency.
+"""A benchmark job's output: an archive with aiperf's summary of each concurrency.
 
 Source: SageMaker Python SDK 3 (``output/output.tar.gz`` below the job's output location, a folder
-``concurrency_<n>`` for each measurement of a sweep) and
-aiperf's ``common/models/export_models.py``. ``evaluation_metrics.json`` says how the metrics of an evaluation follow
-from it.
+``concurrency_<n>`` for each measurement of a sweep) and aiperf's ``common/models/export_models.py``. The metrics of an
+evaluation follow from it by ``evaluation_metrics.json``.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol, TypedDict, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, TypedDict, cast
 
 from ..aws import client
 from ..documents import list_in, nested, object_in
@@ -23,6 +22,7 @@ from ..errors import DeploymentError
 from .formula import calculate
 
 if TYPE_CHECKING:
+    from botocore.response import StreamingBody
     from mypy_boto3_cloudwatch.literals import StandardUnitType
     from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef
 
@@ -35,14 +35,6 @@ _NAMESPACE = "ConstructsOptim/Evaluation"
 # PutMetricData takes 1,000 metrics and 1 MB; a smaller request is repeated sooner.
 _AT_ONCE = 200
 _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3}
-
-
-class Readable(Protocol):
-    """What can be read from its beginning on."""
-
-    def read(self, size: int, /) -> bytes:
-        """The next ``size`` bytes at most."""
-        ...
 
 
 class MetricDefinition(TypedDict):
@@ -75,12 +67,8 @@ class Level:
         return Level(self.concurrency, self.seconds, _with_formulas(known, discount), self.errors)
 
 
-def read_levels(archive: Readable, concurrencies: Sequence[int]) -> list[Level]:
-    """The measurements in an archive, by rising concurrency.
-
-    Args:
-        archive: gzip-compressed tar, read once from its beginning.
-        concurrencies: one at least, those that were asked for; a single one has no folder of its own.
+def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int]) -> list[Level]:
+    """The measurements in a gzip-compressed archive, by rising concurrency; a single one has no folder of its own.
 
     Raises:
         DeploymentError: where it is no such archive, or a measurement is missing.
@@ -105,11 +93,11 @@ def read_levels(archive: Readable, concurrencies: Sequence[int]) -> list[Level]:
 
 
 def metric_definitions() -> list[MetricDefinition]:
-    """What an evaluation publishes: ``name``, CloudWatch's ``metric_name`` and ``unit``."""
+    """The metrics that an evaluation publishes."""
     return _DEFINITIONS
 
 
-def _summaries(archive: Readable) -> Iterator[tuple[str, bytes]]:
+def _summaries(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, bytes]]:
     # A stream is only read, and typeshed asks for all that a file has.
     with tarfile.open(fileobj=cast("IO[bytes]", archive), mode="r|gz") as members:
         for member in members:
@@ -117,8 +105,7 @@ def _summaries(archive: Readable) -> Iterator[tuple[str, bytes]]:
                 continue
             if member.size > _LARGEST_SUMMARY:
                 raise ValueError(f"{member.name} has {member.size} bytes")
-            content = members.extractfile(member)
-            if content is not None:
+            if content := members.extractfile(member):
                 yield member.name, content.read()
 
 
@@ -128,7 +115,13 @@ def _level(export: Mapping[str, object], concurrency: int) -> Level:
     measured.setdefault("error_request_count.avg", 0.0)
     measured.setdefault("request_count.avg", 0.0)
     errors = _errors(list_in(export.get("error_summary")))
-    metrics = {"concurrency": float(concurrency), **_kinds(errors)}
+    tokenizer = float(errors.get("tokenizer", 0))
+    metrics = {
+        "concurrency": float(concurrency),
+        "tokenizer_failed": tokenizer,
+        # The metrics reference counts what the tokenizer could not parse among the empty ones.
+        "empty_inference_response": tokenizer + errors.get("empty", 0),
+    }
     for definition in _DEFINITIONS:
         value = calculate(definition["aiperf"], measured) if definition["aiperf"] else None
         if value is not None:
@@ -163,12 +156,6 @@ def _errors(summary: list[object]) -> dict[str, int]:
     return counts
 
 
-def _kinds(errors: Mapping[str, int]) -> dict[str, float]:
-    tokenizer = float(errors.get("tokenizer", 0))
-    # The metrics reference counts what the tokenizer could not parse among the empty ones.
-    return {"tokenizer_failed": tokenizer, "empty_inference_response": tokenizer + errors.get("empty", 0)}
-
-
 def _with_formulas(metrics: Mapping[str, float], discount: float = 0.0) -> dict[str, float]:
     values = dict(metrics)
     for definition in _DEFINITIONS:
@@ -181,24 +168,14 @@ def _with_formulas(metrics: Mapping[str, float], discount: float = 0.0) -> dict[
 
 def publish(dimensions: Mapping[str, str], artifact_key: str, levels: Sequence[Level], *, at: dt.datetime) -> None:
     """Publish every metric of every concurrency, at the time the evaluation ended."""
-    data = [datum for level in levels for datum in _data(dimensions, artifact_key, level, at)]
+    data: list[MetricDatumTypeDef] = []
+    for level in levels:
+        named = {**dimensions, "Concurrency": str(level.concurrency), "ArtifactKey": artifact_key}
+        listed: list[DimensionTypeDef] = [{"Name": name, "Value": value} for name, value in named.items()]
+        for definition in _DEFINITIONS:
+            if (value := level.metrics.get(definition["name"])) is not None:
+                data.append({"MetricName": definition["metric_name"], "Unit": definition["unit"], "Value": value})
+                data[-1].update({"Dimensions": listed, "Timestamp": at})
     cloudwatch = client("cloudwatch")
     for start in range(0, len(data), _AT_ONCE):
         cloudwatch.put_metric_data(Namespace=_NAMESPACE, MetricData=data[start : start + _AT_ONCE])
-
-
-def _data(
-    dimensions: Mapping[str, str], artifact_key: str, level: Level, at: dt.datetime
-) -> Iterator[MetricDatumTypeDef]:
-    named = {**dimensions, "Concurrency": str(level.concurrency), "ArtifactKey": artifact_key}
-    listed: list[DimensionTypeDef] = [{"Name": name, "Value": value} for name, value in named.items()]
-    for definition in metric_definitions():
-        value = level.metrics.get(definition["name"])
-        if value is not None:
-            yield {
-                "MetricName": definition["metric_name"],
-                "Dimensions": listed,
-                "Timestamp": at,
-                "Unit": definition["unit"],
-                "Value": value,
-            }

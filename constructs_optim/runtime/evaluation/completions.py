@@ -5,27 +5,26 @@ Prompts and completions are users' text: they are kept in the store and never lo
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..documents import is_list, is_object, nested
+from ..documents import is_list, is_object, nested, object_in
 from ..errors import DeploymentError, code_of
-from ..requests.evaluation_properties import EvaluationRequest, Quality
+from ..requests.run_properties import EvaluationRequest
 from ..store.json_records import lacks
-from ..store.run_records import EvaluationRecords
+from ..store.run_records import COMPLETIONS, RunRecords
 from ..telemetry import log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
-    from mypy_boto3_s3.client import S3Client
     from mypy_boto3_sagemaker_runtime.client import SageMakerRuntimeClient
     from mypy_boto3_sagemaker_runtime.type_defs import InvokeEndpointInputTypeDef
 
@@ -37,9 +36,8 @@ _LARGEST_PROMPTS = 16_000_000
 _TEXTS = ("text", "prompt", "inputs")
 
 
-@dataclass(frozen=True)
-class Prompt:
-    """One line of a prompts file."""
+class Prompt(NamedTuple):
+    """One line of a prompts file: the body of its request, and the reference completion."""
 
     body: Mapping[str, object]
     reference: str | None
@@ -54,16 +52,14 @@ def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int) -> lis
     prompts, faults = list[Prompt](), list[str]()
     lines = [(n, line) for n, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1) if line.strip()]
     for number, line in lines[:most]:
-        try:
-            row: object = json.loads(line)
-        except ValueError:
-            row = None
-        body = _body(row, max_tokens) if is_object(row) else None
-        if body is None:
+        row: object = None
+        with contextlib.suppress(ValueError):
+            row = json.loads(line)
+        if body := _body(object_in(row), max_tokens):
+            reference = nested(row, "reference")
+            prompts.append(Prompt(body, reference if isinstance(reference, str) else None))
+        else:
             faults.append(f"line {number}")
-            continue
-        reference = nested(row, "reference")
-        prompts.append(Prompt(body, reference if isinstance(reference, str) else None))
     if faults or not prompts:
         what = f"{', '.join(faults[:10])} cannot be used" if faults else "it is empty"
         raise DeploymentError(
@@ -84,11 +80,7 @@ def _body(row: Mapping[str, object], max_tokens: int) -> dict[str, object] | Non
 
 
 def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
-    """The endpoint's completion; None where it failed, or returned nothing that can be read.
-
-    Raises:
-        ClientError: where the call was refused, for instance for a permission that is missing.
-    """
+    """The endpoint's completion; None where it failed, or returned nothing that can be read."""
     invocation: InvokeEndpointInputTypeDef = {
         "EndpointName": request.endpoint_name,
         "ContentType": "application/json",
@@ -101,13 +93,13 @@ def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
     sagemaker: SageMakerRuntimeClient = boto3.client("sagemaker-runtime", config=_CLIENT)
     try:
         response = sagemaker.invoke_endpoint(**invocation)
-    except ClientError as error:
-        if code_of(error) in ("ModelError", "InternalFailure", "ModelNotReadyException"):
-            return None
-        raise
-    try:
         return completion_text(json.loads(response["Body"].read()))
     except ValueError:
+        return None
+    except ClientError as error:
+        # Anything else was refused, for instance for want of a permission.
+        if code_of(error) not in ("ModelError", "InternalFailure", "ModelNotReadyException"):
+            raise
         return None
 
 
@@ -120,17 +112,12 @@ def completion_text(body: object) -> str | None:
         return generated
     if not is_list(choices) or not choices:
         return None
-    message = nested(choices[0], "message")
-    text = message.get("content") if is_object(message) else nested(choices[0], "text")
+    is_chat = is_object(nested(choices[0], "message"))
+    text = nested(choices[0], "message", "content") if is_chat else nested(choices[0], "text")
     return text if isinstance(text, str) else None
 
 
-def prompts_content(s3: S3Client, bucket: str, name: str) -> bytes:
-    """The prompts file, as far as one may be large."""
-    return s3.get_object(Bucket=bucket, Key=name)["Body"].read(_LARGEST_PROMPTS)
-
-
-def complete_prompts(request: EvaluationRequest, records: EvaluationRecords, run: str, context: LambdaContext) -> bool:
+def complete_prompts(request: EvaluationRequest, records: RunRecords, run: str, context: LambdaContext) -> bool:
     """Send as many prompts as there is time for; whether all have a completion.
 
     Raises:
@@ -139,31 +126,29 @@ def complete_prompts(request: EvaluationRequest, records: EvaluationRecords, run
     quality = request.gate.quality if request.gate is not None else None
     if quality is None:
         return True
-    kept = records.completions(run)
+    kept = records.read(COMPLETIONS, run)
     if kept is not None and len(kept["answers"]) == len(kept["references"]):
         return True
-    content = _content(quality)
+    content = _read(quality.prompts)
     prompts = read_prompts(content, quality.prompts, most=quality.most_prompts, max_tokens=quality.max_tokens)
     # A file that was changed in between is another one: begin again.
     digest = hashlib.sha256(content).hexdigest()
     completions = list(kept["answers"]) if kept is not None and kept["prompts_digest"] == digest else []
     while len(completions) < len(prompts) and context.get_remaining_time_in_millis() > _ROOM_MILLISECONDS:
-        prompt = prompts[len(completions)]
-        completions.append(complete(request, prompt))
+        completions.append(complete(request, prompts[len(completions)]))
     references = [prompt.reference for prompt in prompts]
-    written = {"schema": 1, "answers": completions, "references": references, "prompts_digest": digest}
-    records.write_completions(run, written)
+    written = {"answers": completions, "references": references, "prompts_digest": digest}
+    records.write(COMPLETIONS, written, run)
     log("completed prompts", prompts=len(prompts), completions=len(completions))
     return len(completions) == len(prompts)
 
 
-def _content(quality: Quality) -> bytes:
+def _read(uri: str) -> bytes:
     s3 = client("s3")
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
     try:
-        return prompts_content(s3, quality.bucket, quality.key)
+        return s3.get_object(Bucket=bucket, Key=key)["Body"].read(_LARGEST_PROMPTS)
     except ClientError as error:
-        if code_of(error) != "NoSuchBucket" and not lacks(s3, quality.bucket, quality.key, error):
+        if code_of(error) != "NoSuchBucket" and not lacks(s3, bucket, key, error):
             raise
-        raise DeploymentError(
-            f"there is no file {quality.prompts}, which the prompts of the gate are read from"
-        ) from error
+        raise DeploymentError(f"there is no file {uri}, which has the prompts of the gate") from error

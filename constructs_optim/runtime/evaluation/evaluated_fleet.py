@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ..requests.evaluation_properties import EvaluationRequest, Subject
+from ..requests.run_properties import EvaluationRequest, Subject
 from ..telemetry import log
 from .price_list import instance_price_per_hour
 

@@ -1,4 +1,4 @@
-"""An evaluation's result as a document, and as a page for people.
+"""An evaluation's result as a document, and as a page.
 
 The document is the one that ``constructs-optim evaluate`` writes (``recipe/evaluation_result.py``): its report command
 draws both.
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..documents import object_in
-from ..requests.evaluation_properties import EvaluationRequest
+from ..requests.run_properties import EvaluationRequest
 from .benchmark_output import Level
 from .evaluated_fleet import Fleet
 
@@ -33,11 +33,12 @@ def result(
     """The document."""
     parameters = object_in(request.workload.get("parameters"))
     requests, seconds = parameters.get("request_count"), parameters.get("benchmark_duration")
-    price = evaluated.price_per_hour
-    count = max(1, round(evaluated.count))
+    price: dict[str, Any] | None = None
+    if evaluated.price_per_hour is not None:
+        price = {"instance_price_per_hour": evaluated.price_per_hour, "discount": request.discount}
+        price["source"] = evaluated.price_source
     component = request.inference_component_name
     return {
-        "schema": 1,
         "subject": {
             "label": request.label,
             "endpoint_name": request.endpoint_name,
@@ -45,7 +46,7 @@ def result(
             **({"inference_component_name": component} if component else {}),
             "artifact_key": evaluated.artifact_key,
             "instance_type": evaluated.instance_type,
-            "instance_count": count,
+            "instance_count": max(1, round(evaluated.count)),
         },
         "workload": {
             "prompts": int(str(requests or 1)),
@@ -69,17 +70,7 @@ def result(
             }
             for level in levels
         ],
-        **(
-            {
-                "price": {
-                    "instance_price_per_hour": price,
-                    "discount": request.discount,
-                    "source": evaluated.price_source,
-                }
-            }
-            if price is not None
-            else {}
-        ),
+        **({} if price is None else {"price": price}),
         "notes": list(evaluated.notes),
     }
 
@@ -98,17 +89,13 @@ def markdown(document: Mapping[str, Any]) -> str:
         f"| ---: |{' ---: |' * len(columns)}",
     ]
     for level in document["levels"]:
-        values = [_shown(level["metrics"].get(name)) for name, _ in _SHOWN]
-        lines.append(f"| {level['concurrency']} | {' | '.join(values)} |")
-    price = document.get("price")
-    if price:
+        values = [level["metrics"].get(name) for name, _ in _SHOWN]
+        cells = ["" if value is None else f"{value:.4g}" for value in values]
+        lines.append(f"| {level['concurrency']} | {' | '.join(cells)} |")
+    if price := document.get("price"):
         lines += [
             "",
             f"${price['instance_price_per_hour']:.4g} an hour ({price['source']}), {price['discount']:.0%} discount.",
         ]
     lines += ["", *(f"- {note}" for note in document["notes"])] if document["notes"] else []
     return "\n".join(lines) + "\n"
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"

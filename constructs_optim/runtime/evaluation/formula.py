@@ -15,7 +15,7 @@ _OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def calculate(formula: str, values: Mapping[str, float]) -> float | None:
-    """What a formula comes to; None where a value is missing, or something is divided by zero.
+    """The value of a formula; None where a value is missing, or something is divided by zero.
 
     Raises:
         ValueError: where it is no such formula.

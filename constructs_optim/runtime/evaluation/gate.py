@@ -7,23 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..requests.evaluation_properties import EvaluationRequest, Gate, Limit, Quality
-from ..store.run_records import EvaluationRecords
+from ..requests.run_properties import EvaluationRequest, Gate, Limit, Quality
+from ..store.run_records import COMPLETIONS, CURRENT, RESULT, RunRecords
 from .formula import calculate
 
 _NEXT_STEP = "Next: keep the recipe that was in service, or change requirements and recipe, and deploy again"
 Values = Mapping[int, Mapping[str, float]]
+"""Values by concurrency and name."""
 
 
 @dataclass(frozen=True)
 class CompletionComparison:
-    """How the completions compare with others of the same prompts.
+    """How completions compare with others of the same prompts.
 
     Attributes:
         compared: how many prompts have a completion on both sides.
         failed: how many have none.
         identical: how many are the same.
-        difference: how far they are apart on average, as a share of their words.
+        difference: by which share of their words they differ on average.
         first_different: the number of the first prompt with another completion, from 1 on; 0 where there is none.
         same_weights: whether neither side's techniques change the weights.
         with_what: what they are compared with.
@@ -38,104 +39,20 @@ class CompletionComparison:
     with_what: str
 
 
-def misses(
-    gate: Gate,
-    levels: Mapping[int, Mapping[str, float]],
-    before: Mapping[int, Mapping[str, float]],
-    completions: CompletionComparison | None,
-) -> list[str]:
-    """A message for every requirement that is not met: which metric, its value, and by how much it misses.
-
-    Args:
-        gate: what is required.
-        levels: the values by concurrency and name.
-        before: those of what is replaced; empty where nothing is.
-        completions: how they compare; None where they were not compared.
-    """
-    where = [gate.at_concurrency] if gate.at_concurrency is not None else sorted(levels)
-    found = [miss for users in where for limit in gate.limits for miss in _beyond(limit, levels.get(users, {}), users)]
-    found += [miss for users in where for miss in _worse(gate, levels.get(users, {}), before.get(users, {}), users)]
-    if gate.quality is not None and completions is not None:
-        found += _different(gate.quality, completions)
-    return found
-
-
-def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[str]:
-    value = calculate(limit.formula, values)
-    at = f"{limit.title or limit.formula} at {_users(users)}"
-    most, least = limit.at_most, limit.at_least
-    if value is None:
-        yield f"{at} was not measured: no request succeeded, or its price is not known"
-    elif most is not None and value > most:
-        shown = f"{_shown(value, limit.unit)}, and at most {_shown(most, limit.unit)}"
-        yield f"{at} is {shown} is required{_by(value, most)}"
-    elif least is not None and value < least:
-        shown = f"{_shown(value, limit.unit)}, and at least {_shown(least, limit.unit)}"
-        yield f"{at} is {shown} is required{_by(value, least)}"
-
-
-def _worse(gate: Gate, after: Mapping[str, float], before: Mapping[str, float], users: int) -> Iterator[str]:
-    for compared in gate.compared:
-        name, title = compared.metric, compared.title or compared.metric
-        if name not in before or before[name] <= 0 or gate.max_regression is None:
-            continue
-        at = f"{title} at {_users(users)}"
-        if name not in after:
-            yield f"{at} was not measured, and it was {before[name]:.4g} before"
-            continue
-        change = after[name] / before[name] - 1
-        worse = -change if compared.better == "higher" else change
-        if worse > gate.max_regression:
-            went = "fell" if change < 0 else "rose"
-            yield (
-                f"{at} {went} from {before[name]:.4g} to {after[name]:.4g}, {worse:.1%} worse than what it replaces; "
-                f"{gate.max_regression:.1%} is allowed"
-            )
-
-
-def _different(quality: Quality, completions: CompletionComparison) -> Iterator[str]:
-    if completions.failed:
-        yield f"{completions.failed} of {completions.failed + completions.compared} prompts were not answered"
-    if not completions.compared:
-        return
-    share = completions.identical / completions.compared
-    if completions.same_weights and share < quality.min_identical:
-        yield (
-            f"{share:.1%} of {completions.compared} answers are identical to {completions.with_what}, and "
-            f"{quality.min_identical:.1%} is required of techniques that leave the weights alone (prompt "
-            f"{completions.first_different} is the first with another answer)"
-        )
-    if not completions.same_weights and completions.difference > quality.max_difference:
-        yield (
-            f"answers differ from {completions.with_what} by {completions.difference:.1%} of their words on average, "
-            f"and at most {quality.max_difference:.1%} is allowed (prompt {completions.first_different} is the first "
-            "with another answer)"
-        )
-
-
-def _users(users: int) -> str:
-    return f"{users} user" if users == 1 else f"{users} users"
-
-
-def _shown(value: float, unit: str) -> str:
-    return f"{value:.4g} {unit}".strip()
-
-
-def _by(value: float, limit: float) -> str:
-    return f" ({abs(value / limit - 1):.0%} {'more' if value > limit else 'less'})" if limit else ""
-
-
 def compare(
     completions: Sequence[str | None], others: Sequence[str | None], *, same_weights: bool, with_what: str
 ) -> CompletionComparison:
-    """How completions compare with others to the same prompts; those that have no other are left out."""
+    """Compare completions with others of the same prompts; those that have no other are left out."""
     pairs = [
         (number, ours, theirs)
         for number, (ours, theirs) in enumerate(zip(completions, others, strict=False), 1)
         if ours is not None and theirs is not None
     ]
     different = [(number, ours, theirs) for number, ours, theirs in pairs if ours != theirs]
-    apart = sum(_difference(ours, theirs) for _, ours, theirs in different)
+    apart = sum(
+        1 - difflib.SequenceMatcher(None, ours.split(), theirs.split(), autojunk=False).ratio()
+        for _, ours, theirs in different
+    )
     return CompletionComparison(
         compared=len(pairs),
         failed=sum(completion is None for completion in completions),
@@ -147,50 +64,105 @@ def compare(
     )
 
 
-def _difference(ours: str, theirs: str) -> float:
-    """The share of words by which two completions differ."""
-    return 1 - difflib.SequenceMatcher(None, ours.split(), theirs.split(), autojunk=False).ratio()
+def misses(gate: Gate, levels: Values, before: Values, completions: CompletionComparison | None) -> list[str]:
+    """A message for every requirement that is not met: which metric, its value, and by how much it misses.
+
+    ``before`` is empty where nothing is replaced, and ``completions`` None where they were not compared.
+    """
+    concurrencies = [gate.at_concurrency] if gate.at_concurrency is not None else sorted(levels)
+    found = list[str]()
+    for users in concurrencies:
+        found += [miss for limit in gate.limits for miss in _beyond(limit, levels.get(users, {}), users)]
+    for users in concurrencies:
+        found += _worse(gate, levels.get(users, {}), before.get(users, {}), users)
+    if gate.quality is not None and completions is not None:
+        found += _different(gate.quality, completions)
+    return found
+
+
+def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[str]:
+    value = calculate(limit.formula, values)
+    at = f"{limit.title or limit.formula} at {_users(users)}"
+    is_most = limit.at_most is not None
+    bound = (limit.at_most if is_most else limit.at_least) or 0.0
+    if value is None:
+        yield f"{at} was not measured: no request succeeded, or its price is not known"
+    elif value > bound if is_most else value < bound:
+        shown, required = (f"{number:.4g} {limit.unit}".strip() for number in (value, bound))
+        by = f" ({abs(value / bound - 1):.0%} {'more' if value > bound else 'less'})" if bound else ""
+        yield f"{at} is {shown}, and at {'most' if is_most else 'least'} {required} is required{by}"
+
+
+def _worse(gate: Gate, after: Mapping[str, float], before: Mapping[str, float], users: int) -> Iterator[str]:
+    for compared in gate.compared:
+        name = compared.metric
+        if name not in before or before[name] <= 0 or gate.max_regression is None:
+            continue
+        at = f"{compared.title or name} at {_users(users)}"
+        if name not in after:
+            yield f"{at} was not measured, and it was {before[name]:.4g} before"
+            continue
+        change = after[name] / before[name] - 1
+        worse = -change if compared.better == "higher" else change
+        if worse > gate.max_regression:
+            yield (
+                f"{at} {'fell' if change < 0 else 'rose'} from {before[name]:.4g} to {after[name]:.4g}, {worse:.1%} "
+                f"worse than what it replaces; {gate.max_regression:.1%} is allowed"
+            )
+
+
+def _different(quality: Quality, completions: CompletionComparison) -> Iterator[str]:
+    if completions.failed:
+        yield f"{completions.failed} of {completions.failed + completions.compared} prompts have no completion"
+    if not completions.compared:
+        return
+    share = completions.identical / completions.compared
+    first = f"(prompt {completions.first_different} is the first with another completion)"
+    if completions.same_weights and share < quality.min_identical:
+        yield (
+            f"{share:.1%} of {completions.compared} completions are identical to {completions.with_what}, and "
+            f"{quality.min_identical:.1%} is required of techniques that leave the weights alone {first}"
+        )
+    if not completions.same_weights and completions.difference > quality.max_difference:
+        yield (
+            f"completions differ from {completions.with_what} by {completions.difference:.1%} of their words on "
+            f"average, and at most {quality.max_difference:.1%} is allowed {first}"
+        )
+
+
+def _users(users: int) -> str:
+    return f"{users} user" if users == 1 else f"{users} users"
 
 
 class Verdict:
-    """Judges the run of an evaluation that counts.
+    """Judges the run of an evaluation that counts; ``before`` has the records of what it replaces, if anything."""
 
-    Args:
-        request: what was asked for.
-        records: of this evaluation.
-        before: of what it replaces; None where it replaces nothing.
-    """
-
-    def __init__(
-        self, request: EvaluationRequest, records: EvaluationRecords, before: EvaluationRecords | None
-    ) -> None:
+    def __init__(self, request: EvaluationRequest, records: RunRecords, before: RunRecords | None) -> None:
         self._request, self._records = request, records
-        decision = before.current() if before is not None else None
+        decision = before.read(CURRENT) if before is not None else None
         # What was not let through is no measure for what comes after it.
         self._before = before if decision is not None and decision.get("accepted") else None
-        self._decision_before = decision if self._before is not None else None
+        self._decision_before = decision or {}
 
     def misses(self, run: str) -> list[str]:
-        """All that is not as required; empty where nothing is required."""
+        """All requirements that are not met."""
         gate = self._request.gate
         if gate is None:
             return []
-        result = self._records.run_result(run)
-        earlier = self._before.result() if self._before is not None else None
+        result = self._records.read(RESULT, run)
+        earlier = self._before.read(RESULT) if self._before is not None else None
         return misses(gate, _values(result), _values(earlier), self._compared(run))
 
     def refusal(self, found: list[str]) -> str | None:
         """The stack's reason; None where nothing is missed."""
         if not found:
             return None
-        prefix = f"evaluations/{self._records.key}/"
-        return (
-            f"{self._request.label} does not come to what is required: {'; '.join(found)}. Report: "
-            f"s3://{self._records.bucket}/{prefix}. {_NEXT_STEP}"
-        )
+        missed = "; ".join(found)
+        report = f"Report: {self._records.uri()}. {_NEXT_STEP}"
+        return f"{self._request.label} does not meet its requirements: {missed}. {report}"
 
     def decision(self, run: str, found: list[str]) -> dict[str, Any]:
-        """What is written down."""
+        """The decision's record."""
         return {
             "accepted": not found,
             "before": self._before.key if self._before is not None else None,
@@ -200,20 +172,19 @@ class Verdict:
         }
 
     def _compared(self, run: str) -> CompletionComparison | None:
-        kept = self._records.completions(run)
+        kept = self._records.read(COMPLETIONS, run)
         if kept is None or self._request.gate is None or self._request.gate.quality is None:
             return None
         completions, references = kept["answers"], kept["references"]
         if any(reference is not None for reference in references):
-            return compare(completions, references, same_weights=False, with_what="the reference answers")
-        decision = self._decision_before
-        earlier = self._before.completions(decision["run"]) if self._before and decision else None
+            return compare(completions, references, same_weights=False, with_what="the reference completions")
+        earlier = self._before.read(COMPLETIONS, self._decision_before["run"]) if self._before else None
         if earlier is None or earlier.get("prompts_digest") != kept["prompts_digest"]:
             # Nothing to compare with: all there is to require is that there are completions.
             return compare(completions, [], same_weights=False, with_what="nothing")
-        lossless = self._request.lossless and bool(decision and decision.get("lossless"))
+        lossless = self._request.lossless and bool(self._decision_before.get("lossless"))
         return compare(completions, earlier["answers"], same_weights=lossless, with_what="those of what it replaces")
 
 
-def _values(result: Mapping[str, Any] | None) -> dict[int, dict[str, float]]:
+def _values(result: Mapping[str, Any] | None) -> Values:
     return {level["concurrency"]: level["metrics"] for level in (result or {}).get("levels", [])}

@@ -1,4 +1,4 @@
-"""What an instance costs in an hour: the AWS Price List, asked when an evaluation runs.
+"""The price of an instance by the hour: the AWS Price List, read when an evaluation runs.
 
 Source: AWS Price List API reference, GetProducts; attributes of ``AmazonSageMaker`` products as the service lists them.
 """
@@ -17,7 +17,7 @@ from ..documents import nested, object_in
 if TYPE_CHECKING:
     from mypy_boto3_pricing.client import PricingClient
 
-# Where the API is: it answers for every region of the partition.
+# Regions of the API, which has the prices of every region of the partition.
 _ENDPOINTS = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
 
 
@@ -25,7 +25,7 @@ def instance_price_per_hour(instance_type: str, *, region: str, partition: str =
     """The on-demand price of hosting on one instance, in US dollars; None where the list has none.
 
     Raises:
-        ClientError: when the Price List cannot be asked.
+        ClientError: when the Price List cannot be read.
     """
     home = _ENDPOINTS.get(partition)
     if home is None:
@@ -41,7 +41,7 @@ def instance_price_per_hour(instance_type: str, *, region: str, partition: str =
 
 
 def hourly_prices(product: Mapping[str, object]) -> Iterator[float]:
-    """What a product costs on demand, in US dollars an hour."""
+    """The prices of a product on demand, in US dollars an hour."""
     for term in object_in(nested(product, "terms", "OnDemand")).values():
         for dimension in object_in(nested(term, "priceDimensions")).values():
             price = float(str(nested(dimension, "pricePerUnit", "USD") or 0))

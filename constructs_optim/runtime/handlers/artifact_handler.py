@@ -1,11 +1,10 @@
 """``Custom::OptimizedArtifact``: an artifact that is there already, referred to by its key.
 
-Nothing is made here, and nothing in the store is changed but this owner's record, which counts the reference: the store
-may be another account's, shared for reading. The physical id is the artifact key, so that another key is a
-replacement.
+Nothing in the store is changed but this owner's record, which counts the reference: the store may be another account's,
+shared for reading. The physical id is the artifact key, so that another key is a replacement.
 
-The reference is written down before the artifact is looked at. Whoever removes artifacts closes the claim first and
-reads the references then: one of the two sees the other.
+The reference is written down before the artifact is read. Whoever removes artifacts closes the claim first and reads
+the references then: one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ..aws import client
 from ..cloudformation import Event, issued_at
-from ..custom_resource import handle
+from ..custom_resource import custom_resource
 from ..documents import failed_request, list_in, nested, object_in
 from ..errors import DeploymentError, Superseded, code_of
 from ..jobs.artifact_jobs import KINDS
@@ -31,18 +29,10 @@ from ..requests.properties import ArtifactProperties, StoreProperties
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
 from ..store.json_records import NewerRecord
-from ..store.owner_records import (
-    LEAVING,
-    Owner,
-    OwnerRecord,
-    OwnerRecords,
-)
-from ..telemetry import entry_point, log
+from ..store.owner_records import LEAVING, Owner, OwnerRecord, OwnerRecords
+from ..telemetry import log
 
-if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
-
-# What another program wrote is quoted this far: the reason of a failure has room for 1,024 characters.
+# Text of other programs is quoted this far: the reason of a failure has room for 1,024 characters.
 _QUOTED = 320
 _DEPLOY_ITS_MAKER = (
     "deploy the stack that makes it again, which runs another job, and this one when that has ended. A stack that did "
@@ -50,17 +40,10 @@ _DEPLOY_ITS_MAKER = (
 )
 
 
-@entry_point
-def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets a response."""
-    handle(event, context, ensure=_ensure, delete=_delete)
-
-
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = validate(ArtifactProperties, event["ResourceProperties"])
-    owner, request = _owner(event), event["RequestId"]
+    owner, request, key = _owner(event), event["RequestId"], wanted.artifact_key
     s3 = client("s3")
-    key = wanted.artifact_key
     store = ArtifactStore(s3, wanted.bucket, wanted.kms_key_arn)
     records = OwnerRecords(s3, wanted.bucket, wanted.kms_key_arn)
     _begin(records, event)
@@ -70,10 +53,10 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         manifest = _manifest(store, wanted, owner)
         record = records.settle(owner, request, key, before=event.get("PhysicalResourceId"))
     except Superseded:
-        # The later request has found the reference, and does what becomes of it.
+        # The later request has found the reference, and decides on it.
         raise
     except Exception:
-        # What cannot be taken back now is taken back by CloudFormation's next request for the resource.
+        # CloudFormation's next request for the resource gives up what cannot be given up now.
         with contextlib.suppress(ClientError, BotoCoreError, DeploymentError):
             records.withdraw(owner, request, key)
             records.left(owner, request, key)
@@ -82,12 +65,8 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     for stale in sorted(record.keys_in(LEAVING)):
         records.left(owner, request, stale)
     log("referred", artifact_key=key, job_name=manifest["job_name"])
-    return key, {
-        "ArtifactKey": key,
-        "ModelDataUri": manifest["model_data_uri"],
-        "Image": manifest["image"],
-        "JobName": manifest["job_name"],
-    }
+    attributes = {"ModelDataUri": "model_data_uri", "Image": "image", "JobName": "job_name"}
+    return key, {"ArtifactKey": key, **{name: manifest[member] for name, member in attributes.items()}}
 
 
 def _delete(event: Event) -> None:
@@ -102,7 +81,7 @@ def _delete(event: Event) -> None:
             records.left(owner, request, key)
             log("unreferenced", artifact_key=key)
     except NewerRecord as newer:
-        # Its form is unknown. The reference stays, and goes when its stack is gone (artifacts prune).
+        # Its form is unknown. The reference stays until its stack is gone (artifacts prune).
         log("unchanged", reason=str(newer))
     except ClientError as error:
         # With the bucket went the references.
@@ -133,7 +112,7 @@ def _manifest(store: ArtifactStore, wanted: ArtifactProperties, owner: Owner) ->
     """The artifact's manifest, which is there and is that of the declared recipe.
 
     Raises:
-        DeploymentError: when it is not, with what is known about it, or when what the manifest says does not hold.
+        DeploymentError: when it is not, with what is known about it, or when the manifest does not hold.
     """
     key = wanted.artifact_key
     claim = store.claim(key)
@@ -141,96 +120,67 @@ def _manifest(store: ArtifactStore, wanted: ArtifactProperties, owner: Owner) ->
     present = claim is None or not claim.released
     manifest = store.manifest(key, claim.attempt if claim is not None else None) if present else None
     if manifest is None:
-        known = _known(store, wanted, claim, owner)
+        problem, next_step = _missing(store, wanted, claim, owner)
+        raise DeploymentError(f"the artifact {key} is not in the store {store.bucket}: {problem}. Next: {next_step}")
+    identity = str(nested(manifest, "source", "identity") or "")
+    by_this_recipe = wanted.recipe_key is None or artifact_key(wanted.recipe_key, identity) == key
+    if not by_this_recipe or (wanted.source is not None and not is_of(wanted.source, identity)):
+        found = _described(object_in(manifest.get("description")))
         raise DeploymentError(
-            f"the artifact {key} is not in the store {store.bucket}: {known.what}. Next: {known.next_step}"
+            f"the artifact {key} in the store {store.bucket} is another recipe's: it is {found}, made of "
+            f"{_quoted(identity) or 'an unknown source'}, and this stack declares {_described(wanted.description)}. "
+            "Techniques and settings, accelerator, tensor parallel degree, the container image that a release of "
+            "constructs-optim chooses, or the model differ. Next: declare the recipe of the stack that made it, with "
+            "the same release, or refer to the key of this recipe"
         )
-    _check_recipe(wanted, manifest, store.bucket)
     check_manifest(store, key, manifest, repositories=wanted.serving_repositories)
     return manifest
 
 
-def _check_recipe(wanted: ArtifactProperties, manifest: dict[str, Any], bucket: str) -> None:
-    key = wanted.artifact_key
-    identity = str(nested(manifest, "source", "identity") or "")
-    by_this_recipe = wanted.recipe_key is None or artifact_key(wanted.recipe_key, identity) == key
-    if by_this_recipe and (wanted.source is None or is_of(wanted.source, identity)):
-        return
-    found = _described(object_in(manifest.get("description")))
-    raise DeploymentError(
-        f"the artifact {key} in the store {bucket} is another recipe's: it is "
-        f"{found}, made of {_quoted(identity) or 'a source not written down'}, "
-        f"and this stack declares {_described(wanted.description)}. Techniques and settings, accelerator, tensor "
-        "parallel degree, the container image that a release of constructs-optim chooses, or the model differ. Next: "
-        "declare the recipe of the stack that made it, with the same release, or refer to the key of this recipe"
-    )
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What is known about an artifact that is not there, and what to do about it."""
-
-    what: str
-    next_step: str
-
-
-def _known(store: ArtifactStore, wanted: ArtifactProperties, claim: Claim | None, owner: Owner) -> _Known:
+def _missing(store: ArtifactStore, wanted: ArtifactProperties, claim: Claim | None, owner: Owner) -> tuple[str, str]:
+    """Why an artifact is not there, and what to do about it."""
     written = store.written_manifest(wanted.artifact_key)
     if claim is None and written is None:
-        return _Known(
+        return (
             f"no job has made it there, and none is making it. It would be {_described(wanted.description)}",
             "deploy a stack with an OptimizationJob of this recipe on this store, and this one when its job has "
             "ended; or check key and store",
         )
     if claim is None or (written is not None and written.get("attempt", claim.attempt) == claim.attempt):
         if claim is not None and claim.released:
-            return _Known("it was given up, and its files may be about to be removed", _DEPLOY_ITS_MAKER)
-        return _Known("its manifest is there, but files were removed or changed since", _DEPLOY_ITS_MAKER)
+            return "it was given up, and its files may be about to be removed", _DEPLOY_ITS_MAKER
+        return "its manifest is there, but files were removed or changed since", _DEPLOY_ITS_MAKER
     if claim.failure:
-        return _Known(f"the last attempt failed: {_quoted(claim.failure)}", _DEPLOY_ITS_MAKER)
+        return f"the last attempt failed: {_quoted(claim.failure)}", _DEPLOY_ITS_MAKER
     if claim.released:
-        return _Known("the stacks that had it made gave it up before it was there", _DEPLOY_ITS_MAKER)
+        return "the stacks that had it made gave it up before it was there", _DEPLOY_ITS_MAKER
+    # The second part of a stack's ARN is its name.
+    parts = [owner.stack_id.split("/") for owner in claim.owners if claim.made_in(owner.account)]
+    names = list(dict.fromkeys(part[1] for part in parts if len(part) > 1))
+    stacks = f" for the stack{'s' if len(names) > 1 else ''} {', '.join(names[:3])}" if names else ""
     if not claim.made_in(owner.account):
-        return _Known(
-            f"account {claim.maker} makes it{_for_stacks(claim)}{_until(claim)}",
-            "deploy again when its job has ended; that account can look at the job",
-        )
-    return _known_of_job(store, claim, wanted.job_kind)
-
-
-def _known_of_job(store: ArtifactStore, claim: Claim, of: str) -> _Known:
-    """About a job of that kind, which this account can look at."""
-    name, made_by = job_name(store.bucket, claim.artifact_key, claim.attempt), KINDS[of]
-    kind = made_by.kind
+        until = f", by {_minute(dt.datetime.fromtimestamp(claim.due, dt.UTC))} at the latest" if claim.due else ""
+        next_step = "deploy again when its job has ended; that account can look at the job"
+        return f"account {claim.maker} makes it{stacks}{until}", next_step
+    name, kind = job_name(store.bucket, claim.artifact_key, claim.attempt), KINDS[wanted.job_kind].kind
     job = SageMakerJobs(client("sagemaker"), kind).describe(name)
     if job is None:
-        return _Known(f"its {kind.title} {name} does not exist", _DEPLOY_ITS_MAKER)
+        return f"its {kind.title} {name} does not exist", _DEPLOY_ITS_MAKER
     status = kind.status(job)
     if kind.is_running(job):
-        since = job["CreationTime"].astimezone(dt.UTC)
-        return _Known(
-            f"the {kind.title} {name} makes it{_for_stacks(claim)} and is {status} (created {_minute(since)})",
+        since = _minute(job["CreationTime"].astimezone(dt.UTC))
+        return (
+            f"the {kind.title} {name} makes it{stacks} and is {status} (created {since})",
             f"`constructs-optim jobs watch {name}`, and deploy again when it has ended",
         )
     if kind.has_completed(job):
-        return _Known(
+        return (
             f"the {kind.title} {name} has completed, and its manifest is not written yet",
             "deploy again in a few minutes. Where that does not help, deploy the stack that makes it, which writes the "
             "manifest",
         )
     reason = _quoted(job.get("FailureReason") or "no reason is given")
-    return _Known(f"the {kind.title} {name} is {status}: {reason}", _DEPLOY_ITS_MAKER)
-
-
-def _for_stacks(claim: Claim) -> str:
-    # The second part of a stack's ARN is its name.
-    parts = [owner.stack_id.split("/") for owner in claim.owners if claim.maker in ("", owner.account)]
-    names = list(dict.fromkeys(part[1] for part in parts if len(part) > 1))
-    return f" for the stack{'s' if len(names) > 1 else ''} {', '.join(names[:3])}" if names else ""
-
-
-def _until(claim: Claim) -> str:
-    return f", by {_minute(dt.datetime.fromtimestamp(claim.due, dt.UTC))} at the latest" if claim.due else ""
+    return f"the {kind.title} {name} is {status}: {reason}", _DEPLOY_ITS_MAKER
 
 
 def _minute(time: dt.datetime) -> str:
@@ -245,3 +195,6 @@ def _described(description: Mapping[str, object]) -> str:
 
 def _quoted(text: str) -> str:
     return text if len(text) <= _QUOTED else f"{text[: _QUOTED - 3]}..."
+
+
+handler = custom_resource(ensure=_ensure, delete=_delete)

@@ -7,28 +7,17 @@ nothing and has nothing to delete.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from botocore.exceptions import ClientError
 
 from ..aws import client
 from ..cloudformation import Event
-from ..custom_resource import handle
+from ..custom_resource import custom_resource
 from ..errors import message_of
 from ..requests.fields import validate
 from ..requests.properties import CapacityProperties
-from ..telemetry import entry_point, log
-
-if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
+from ..telemetry import log
 
 _ID = "copies-of-"
-
-
-@entry_point
-def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets a response."""
-    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
@@ -68,3 +57,6 @@ def _copies_now(stack_id: str, logical_id: str) -> int | None:
 
 def _delete(event: Event) -> None:
     """The component is CloudFormation's to delete."""
+
+
+handler = custom_resource(ensure=_ensure, delete=_delete)

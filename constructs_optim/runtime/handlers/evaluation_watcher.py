@@ -1,48 +1,34 @@
 """One poll of an evaluation, made by the watching state machine each time it wakes.
 
-Benchmark, completions, results, verdict, in that order; each step writes down what it found, so that a repeated poll
-goes on from there. Returns ``{"Done": false, "WaitSeconds": n}`` until the stack has its signal.
+Benchmark, completions, results, verdict, in that order; each step is written down, so that a repeated poll goes on from
+there. Returns ``{"Done": false, "WaitSeconds": n}`` until the stack has its signal.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..documents import is_artifact_key
-from ..errors import (
-    DeploymentError,
-    InvalidEvent,
-    code_of,
-    message_of,
-)
+from ..errors import DeploymentError, code_of, message_of
 from ..evaluation import evaluation_report
-from ..evaluation.benchmark_output import ARCHIVE, Level, publish, read_levels
+from ..evaluation.benchmark_output import ARCHIVE, publish, read_levels
 from ..evaluation.completions import complete_prompts
-from ..evaluation.evaluated_fleet import Fleet, fleet
+from ..evaluation.evaluated_fleet import fleet
 from ..evaluation.gate import Verdict
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
-from ..jobs.watching import (
-    DONE,
-    again,
-    end,
-    poll_later,
-    send_signal,
-)
-from ..requests.evaluation_properties import EvaluationRequest
+from ..jobs.watching import DONE, Output, again, end, poll, send_signal
 from ..requests.fields import validate
-from ..store.run_records import EvaluationRecords, run_job_name
+from ..requests.run_properties import EvaluationWatch
+from ..store.run_records import CURRENT, RESULT, RUN, RunRecords, run_job_name
 from ..telemetry import Counted, entry_point, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-_RUN = re.compile(r"[a-zA-Z0-9-]{1,64}")
 _NOT_HERE = (
     "Benchmark jobs are not open to every account and region: an account team or AWS Support can tell, and without "
     "evaluate(...) the endpoint is deployed as before"
@@ -50,148 +36,98 @@ _NOT_HERE = (
 
 
 @entry_point
-def handler(event: Mapping[str, object], context: LambdaContext) -> dict[str, object]:
+def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
-    request = validate(EvaluationRequest, event.get("Request"))
-    run, issued = _run(event), _issued(event)
+    watch = validate(EvaluationWatch, event)
+    request = watch.request
+    if watch.error:
+        return end(watch, failure=f"watching the evaluation of {request.label} failed: {watch.error}. Deploy again")
     region, account = context.invoked_function_arn.split(":")[3:5]
-    key = request.key(account, region)
-    if event.get("Error"):
-        return end(event, failure=f"watching the evaluation of {request.label} failed: {event['Error']}. Deploy again")
-    records = EvaluationRecords(client("s3"), request.bucket, request.kms_key_arn, key)
-    if records.is_given_up(issued):
-        return end(event, failure=f"the evaluation of {request.label} was given up")
+    records = RunRecords(client("s3"), "evaluations", request.bucket, request.kms_key_arn, request.key(account, region))
+    if records.is_given_up(watch.issued):
+        return end(watch, failure=f"the evaluation of {request.label} was given up")
     try:
-        return _Poll(event, request, records, run, issued, region, context).next_step()
+        if records.read(RESULT, watch.run) is None and (waiting := _measure(watch, records, region, context)):
+            return waiting
+        return _judge(watch, records)
     except DeploymentError as error:
-        return end(event, failure=f"the evaluation of {request.label} failed: {error}")
+        return end(watch, failure=f"the evaluation of {request.label} failed: {error}")
 
 
-def _run(event: Mapping[str, object]) -> str:
-    run = event.get("Run")
-    if not isinstance(run, str) or not _RUN.fullmatch(run):
-        raise InvalidEvent("the execution's input needs Run")
-    return run
+def _measure(watch: EvaluationWatch, records: RunRecords, region: str, context: LambdaContext) -> Output | None:
+    """Keep the results of the run; the output of a poll where there is something to wait for."""
+    name, jobs, request = (
+        run_job_name(records.key, watch.run),
+        SageMakerJobs(client("sagemaker"), BENCHMARK),
+        watch.request,
+    )
+    job = jobs.describe(name)
+    if job is None:
+        return _create(watch, records, jobs, name)
+    advice = ": measure fewer numbers of users or requests, or give it a longer timeout"
+    if waiting := poll(watch, BENCHMARK, name, job, advice=advice):
+        return waiting
+    if not complete_prompts(request, records, watch.run, context):
+        return again(1)
+    output = records.open_output(job["OutputConfig"]["S3OutputLocation"], ARCHIVE)
+    levels = read_levels(output, request.concurrencies)
+    evaluated = fleet(request, client("sagemaker"), region, context.invoked_function_arn)
+    if evaluated.price_per_hour is not None:
+        levels = [level.priced(evaluated.price_per_hour, request.discount) for level in levels]
+    publish(request.dimensions, evaluated.artifact_key, levels, at=job.get("EndTime") or dt.datetime.now(dt.UTC))
+    result = evaluation_report.result(request, evaluated, levels, job)
+    records.write_report(watch.run, evaluation_report.markdown(result))
+    records.write(RESULT, result)
+    # The run's own is written last: with it the run has ended.
+    records.write(RESULT, result, watch.run)
+    return None
 
 
-def _issued(event: Mapping[str, object]) -> int:
-    """When the run was asked for, in seconds since 1970; a schedule gives the time in ISO 8601."""
-    issued = event.get("Issued")
-    if isinstance(issued, str):
-        return int(dt.datetime.fromisoformat(issued.replace("Z", "+00:00")).timestamp())
-    if not isinstance(issued, int):
-        raise InvalidEvent("the execution's input needs Issued")
-    return issued
-
-
-class _Poll:
-    def __init__(
-        self,
-        event: Mapping[str, object],
-        request: EvaluationRequest,
-        records: EvaluationRecords,
-        run: str,
-        issued: int,
-        region: str,
-        context: LambdaContext,
-    ) -> None:
-        self.event, self.request, self.records, self.run, self.issued = event, request, records, run, issued
-        self.region, self.context = region, context
-        self.jobs = SageMakerJobs(client("sagemaker"), BENCHMARK)
-        self.name = run_job_name(records.key, run)
-
-    def next_step(self) -> dict[str, object]:
-        """Go on from where the last poll ended."""
-        if self.records.run_result(self.run) is None:
-            job = self.jobs.describe(self.name)
-            if job is None:
-                return self._create()
-            status = BENCHMARK.status(job)
-            log("polled", job_name=self.name, status=status)
-            if status != BENCHMARK.completed:
-                return self._wait(job, status)
-            if not complete_prompts(self.request, self.records, self.run, self.context):
-                return again(1)
-            self._finish(job)
-        return self._judge()
-
-    def _create(self) -> dict[str, object]:
-        self.records.begin(self.run, self.name)
-        network = {"NetworkConfig": {"VpcConfig": self.request.vpc_config}} if self.request.vpc_config else {}
-        try:
-            self.jobs.create(
-                {
-                    "AIBenchmarkJobName": self.name,
-                    "BenchmarkTarget": {"Endpoint": self._target()},
-                    "OutputConfig": {"S3OutputLocation": self.records.output_uri(self.run)},
-                    "AIWorkloadConfigIdentifier": self.request.workload_config_name,
-                    "RoleArn": self.request.role_arn,
-                    "Tags": self.request.tags,
-                    **network,
-                }
-            )
-        except ClientError as error:
-            code = code_of(error)
-            if code not in ("AccessDeniedException", "ResourceLimitExceeded", "ValidationException"):
-                raise
-            message = message_of(error)
-            raise DeploymentError(f"CreateAIBenchmarkJob failed with {code}: {message}. {_NOT_HERE}") from error
-        log(Counted.job_created, job_name=self.name)
-        if self.records.is_given_up(self.issued):
-            # Whoever gave it up may have looked before the job was there.
-            self.jobs.stop(self.name)
-        return again(5)
-
-    def _target(self) -> dict[str, object]:
-        component = self.request.inference_component_name
-        listed = {"InferenceComponents": [{"Identifier": component}]} if component else {}
-        return {"Identifier": self.request.endpoint_name, **listed}
-
-    def _wait(self, job: Mapping[str, Any], status: str) -> dict[str, object]:
-        if status in ("Failed", "Stopped"):
-            reason = job.get("FailureReason") or "it was stopped from outside this deployment"
-            raise DeploymentError(
-                f"the benchmark job {self.name} ended as {status}: {reason}. Deploy again to repeat it"
-            )
-        return poll_later(
-            self.event,
-            f"the benchmark job {self.name} is still {status}",
-            since=job["CreationTime"],
-            advice=": measure fewer numbers of users or requests, or give it a longer timeout",
+def _create(watch: EvaluationWatch, records: RunRecords, jobs: SageMakerJobs, name: str) -> Output:
+    request, component = watch.request, watch.request.inference_component_name
+    records.write(RUN, {"job_name": name}, watch.run)
+    listed: dict[str, Any] = {"InferenceComponents": [{"Identifier": component}]} if component else {}
+    try:
+        jobs.create(
+            {
+                "AIBenchmarkJobName": name,
+                "BenchmarkTarget": {"Endpoint": {"Identifier": request.endpoint_name, **listed}},
+                "OutputConfig": {"S3OutputLocation": records.uri(run=watch.run)},
+                "AIWorkloadConfigIdentifier": request.workload_config_name,
+                "RoleArn": request.role_arn,
+                "Tags": request.tags,
+                **({"NetworkConfig": {"VpcConfig": request.vpc_config}} if request.vpc_config else {}),
+            }
         )
+    except ClientError as error:
+        code = code_of(error)
+        if code not in ("AccessDeniedException", "ResourceLimitExceeded", "ValidationException"):
+            raise
+        reason = f"CreateAIBenchmarkJob failed with {code}: {message_of(error)}"
+        raise DeploymentError(f"{reason}. {_NOT_HERE}") from error
+    log(Counted.job_created, job_name=name)
+    if records.is_given_up(watch.issued):
+        # Whoever gave it up may have listed the jobs before this one was there.
+        jobs.stop(name)
+    return again(5)
 
-    def _finish(self, job: Mapping[str, Any]) -> None:
-        """Read what was measured, add what it costs, publish it and keep it."""
-        output = self.records.open_output(job["OutputConfig"]["S3OutputLocation"], ARCHIVE)
-        levels = read_levels(output, self.request.concurrencies)
-        evaluated = fleet(self.request, client("sagemaker"), self.region, self.context.invoked_function_arn)
-        priced = [self._priced(level, evaluated) for level in levels]
-        ended = job.get("EndTime") or dt.datetime.now(dt.UTC)
-        publish(self.request.dimensions, evaluated.artifact_key, priced, at=ended)
-        result = evaluation_report.result(self.request, evaluated, priced, job)
-        self.records.finish(self.run, result, evaluation_report.markdown(result))
 
-    def _priced(self, level: Level, evaluated: Fleet) -> Level:
-        price = evaluated.price_per_hour
-        return level if price is None else level.priced(price, self.request.discount)
-
-    def _judge(self) -> dict[str, object]:
-        before = self.event.get("Before")
-        replaced = None
-        if is_artifact_key(before):
-            replaced = EvaluationRecords(client("s3"), self.request.bucket, self.request.kms_key_arn, str(before))
-        verdict = Verdict(self.request, self.records, replaced)
-        found = verdict.misses(self.run)
-        decision = self.records.current()
-        if self.event.get("WaitHandle") or decision is None:
-            self.records.decide(verdict.decision(self.run, found))
-        elif not found:
-            # A scheduled run: what is in service stays in service, and later ones are compared with it as it is now.
-            self.records.decide({**decision, "run": self.run})
-        log(Counted.evaluated, evaluation=self.records.key, run=self.run, misses=len(found))
-        refusal = verdict.refusal(found)
-        if refusal is None:
-            return end(self.event, data=self.records.key)
-        send_signal(self.event, failure=refusal)
-        log(Counted.gate_closed, reason=refusal)
-        return DONE
+def _judge(watch: EvaluationWatch, records: RunRecords) -> Output:
+    request, replaced = watch.request, None
+    if watch.before:
+        replaced = RunRecords(client("s3"), "evaluations", request.bucket, request.kms_key_arn, watch.before)
+    verdict = Verdict(request, records, replaced)
+    misses = verdict.misses(watch.run)
+    decision = records.read(CURRENT)
+    if watch.wait_handle or decision is None:
+        records.write(CURRENT, verdict.decision(watch.run, misses))
+    elif not misses:
+        # A scheduled run: what is in service stays in service, and later ones are compared with it as it is now.
+        records.write(CURRENT, {**decision, "run": watch.run})
+    log(Counted.evaluated, evaluation=records.key, run=watch.run, misses=len(misses))
+    refusal = verdict.refusal(misses)
+    if refusal is None:
+        return end(watch, data=records.key)
+    send_signal(watch, failure=refusal)
+    log(Counted.gate_closed, reason=refusal)
+    return DONE

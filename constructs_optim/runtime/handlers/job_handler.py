@@ -8,8 +8,8 @@ The order of the steps is what makes every one of them repeatable: the request i
 before it is claimed, the claim before the job, the watcher last (docs/reliability.md).
 
 The owner's record says which artifacts the owner wants, and their claims follow. Requests overtake one another, so
-whoever takes an owner off a claim reads the record again afterwards, and puts it back where a later request has come
-back to the artifact.
+whoever takes an owner off a claim reads the record again afterwards, and puts the owner back where a later request has
+come back to the artifact.
 """
 
 from __future__ import annotations
@@ -25,31 +25,23 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ..aws import client
 from ..cloudformation import Event, issued_at, signal
-from ..custom_resource import handle
+from ..custom_resource import custom_resource
 from ..documents import failed_request, is_artifact_key, object_in
 from ..errors import DeploymentError, Superseded, code_of, message_of
 from ..jobs.artifact_jobs import KINDS
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
 from ..jobs.signals import artifact_data
 from ..jobs.source import ResolvedSource, resolve, with_reads
-from ..jobs.watching import deadline, start_watching
+from ..jobs.watching import start_watching
 from ..requests.fields import validate
 from ..requests.properties import ArtifactSource, HubSource, JobProperties, S3Source, StoreProperties
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
 from ..store.json_records import NewerRecord
-from ..store.owner_records import (
-    APPLIED,
-    CONFIRMED,
-    LEAVING,
-    Owner,
-    OwnerRecord,
-    OwnerRecords,
-)
-from ..telemetry import Counted, entry_point, log
+from ..store.owner_records import APPLIED, CONFIRMED, LEAVING, Owner, OwnerRecord, OwnerRecords
+from ..telemetry import Counted, log
 
 if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
     from mypy_boto3_cloudformation.client import CloudFormationClient
 
 _MOST_ATTEMPTS = 50
@@ -63,14 +55,8 @@ _REJOIN_ATTEMPTS = 6
 _DECISIVE = ("RecipeKey", "Source", "Reads", "Bucket", "WaitHandle")
 
 
-@entry_point
-def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets a response."""
-    handle(event, context, ensure=_ensure, delete=_delete)
-
-
 class _Deployment:
-    """One resource's request, and what it is carried out with."""
+    """One resource's request, with its clients and records."""
 
     def __init__(self, event: Event, wanted: StoreProperties) -> None:
         self.event = event
@@ -98,10 +84,10 @@ class _Deployment:
             gives_up=gives_up,
         )
 
-    def check_request(self, key: str, wanted: JobProperties, source: ResolvedSource) -> None:
-        """Refuse a request that SageMaker would refuse, before anything is written about it."""
-        name, output = job_name(self.store.bucket, key, 1), self.store.model_uri(key, 1)
-        self.jobs.check(self.made_by.request(name, key, output, wanted, source, self.store))
+    def job_request(self, key: str, attempt: int, wanted: JobProperties, source: ResolvedSource) -> dict[str, object]:
+        """The body of the operation that creates an attempt's job."""
+        name, output = job_name(self.store.bucket, key, attempt), self.store.model_uri(key, attempt)
+        return self.made_by.request(name, key, output, wanted, source, self.store)
 
     def abandon(self, key: str) -> None:
         """Give up the owner's interest in an artifact that its record does not want any more.
@@ -121,7 +107,7 @@ class _Deployment:
     def _agreed(self, key: str) -> Claim | None:
         """Make the claim agree with the owner's record; the claim that the owner has left, or None.
 
-        A later request may come back to the artifact between the look at the record and the change of the claim, where
+        A later request may come back to the artifact between the read of the record and the change of the claim, where
         it finds its owner still. So the record is read again after every change, and the job released only then.
         """
         wanted = self._is_wanted(key)
@@ -174,8 +160,7 @@ class _Deployment:
         """Give stopped jobs the time to end before CloudFormation goes on.
 
         It deletes their role next, without which a training job cannot write its checkpoint, and their security
-        groups, which cannot be deleted while a job uses them. What was to be done is done by now, so that whatever
-        goes wrong here fails nothing.
+        groups, which cannot be deleted while a job uses them. A failure here fails nothing.
         """
         until = time.monotonic() + _STOPPING_SECONDS
         for name in self.stopped:
@@ -193,22 +178,18 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         kept = _kept(event, wanted, record, digest)
         source = _source(deployment, wanted, is_needed=kept is None)
         key = kept or artifact_key(wanted.recipe_key, source.identity)
-        deployment.check_request(key, wanted, source)
+        # Refused here is what SageMaker would refuse, before anything is written about it.
+        deployment.jobs.check(deployment.job_request(key, 1, wanted, source))
         key = deployment.records.refer(deployment.owner, deployment.request, key).chosen[deployment.request]
     except Superseded:
         deployment.make_up_for_earlier_tries()
         raise
     try:
-        attributes = _make(deployment, key, wanted, source)
-        record = deployment.records.settle(
-            deployment.owner,
-            deployment.request,
-            key,
-            properties=digest,
-            before=event.get("PhysicalResourceId"),
-        )
+        job, uri = _make(deployment, key, wanted, source)
+        before = event.get("PhysicalResourceId")
+        record = deployment.records.settle(deployment.owner, deployment.request, key, properties=digest, before=before)
     except Exception:
-        # What cannot be given up now is given up by CloudFormation's next request for the resource.
+        # CloudFormation's next request for the resource gives up what cannot be given up now.
         with contextlib.suppress(ClientError, BotoCoreError, DeploymentError):
             deployment.undo(key)
         raise
@@ -216,31 +197,36 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     # from a deletion that failed and that CloudFormation has forgotten.
     for stale in sorted(record.keys_in(LEAVING)):
         deployment.abandon(stale)
-    return key, attributes
+    return key, {"ArtifactKey": key, "JobName": job, "ModelDataUri": uri, **source.timeout_attributes}
 
 
-def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: ResolvedSource) -> dict[str, str]:
-    """Claim the artifact, and start or join what makes it where it is not there."""
+def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: ResolvedSource) -> tuple[str, str]:
+    """Claim the artifact, and start or join its job where it is not there; the job's name and the artifact's URI."""
     store, event = deployment.store, deployment.event
-    claim = store.join(
-        key,
-        deployment.owner,
-        due=_due(wanted),
-        source={"identity": source.identity},
-        description=wanted.description,
-    )
+    identity = {"identity": source.identity}
+    claim = store.join(key, deployment.owner, due=_due(wanted), source=identity, description=wanted.description)
     manifest = store.manifest(key, claim.attempt)
     if manifest is not None:
         check_manifest(store, key, manifest, repositories=wanted.serving_repositories)
         log(Counted.artifact_reused, artifact_key=key)
         if wanted.wait_handle:
             signal(wanted.wait_handle, data=artifact_data(manifest))
-        return _attributes(key, manifest["job_name"], manifest["model_data_uri"], source)
+        return manifest["job_name"], manifest["model_data_uri"]
     claim = _start(deployment, claim, wanted, source)
-    _watch(event, wanted, claim)
+    # Once for each event: a repeated event finds the execution that it started before.
+    once = hashlib.sha256(f"{event['StackId']}{event['RequestId']}".encode()).hexdigest()[:32]
+    document = {
+        "Kind": wanted.job_kind,
+        "Bucket": wanted.bucket,
+        "KmsKeyArn": wanted.kms_key_arn,
+        "ArtifactKey": key,
+        "Attempt": claim.attempt,
+        "ServingRepositories": wanted.serving_repositories,
+        "Account": deployment.owner.account,
+    }
+    start_watching(wanted, f"{key[:32]}-{once}", document)
     name = job_name(wanted.bucket, key, claim.attempt)
-    uri = deployment.made_by.artifact_uri(store.model_uri(key, claim.attempt), name)
-    return _attributes(key, name, uri, source)
+    return name, deployment.made_by.artifact_uri(store.model_uri(key, claim.attempt), name)
 
 
 def _source(deployment: _Deployment, wanted: JobProperties, *, is_needed: bool) -> ResolvedSource:
@@ -255,7 +241,7 @@ def _source(deployment: _Deployment, wanted: JobProperties, *, is_needed: bool) 
 
 
 def _digest(properties: Mapping[str, object]) -> str:
-    """What the artifact follows from, in 32 characters."""
+    """A digest of the properties that decide the artifact."""
     decisive = json.dumps([properties.get(name) for name in _DECISIVE], sort_keys=True)
     return hashlib.sha256(decisive.encode()).hexdigest()[:32]
 
@@ -263,7 +249,7 @@ def _digest(properties: Mapping[str, object]) -> str:
 def _kept(event: Event, wanted: JobProperties, record: OwnerRecord, digest: str) -> str | None:
     """The artifact that an update brings back, or does not touch; None for one of a new recipe, source or wait handle.
 
-    A rollback brings back properties that were carried out before. The model's files may be others by now, and the
+    A rollback brings back properties that were applied before. The model's files may be others by now, and the
     endpoint serves what was made of those before.
     """
     pinned = not wanted.reads and (
@@ -281,7 +267,12 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
     store, jobs, account = deployment.store, deployment.jobs, deployment.owner.account
     key = claim.artifact_key
     if artifact_key(wanted.recipe_key, source.identity) != key:
-        return _left_as_it_is(deployment, claim)
+        # It cannot be made again: the model's files have changed since it was claimed.
+        kept = key in deployment.records.get(deployment.owner).keys_in(APPLIED, CONFIRMED)
+        if not kept and claim.made_in(account) and not jobs.describe(job_name(wanted.bucket, key, claim.attempt)):
+            raise DeploymentError("the model's files have changed while they were deployed; deploy again")
+        log("unchanged", artifact_key=key, attempt=claim.attempt)
+        return claim
     for _ in range(_MOST_ATTEMPTS):
         if not claim.made_in(account):
             if not claim.failure and (not claim.due or time.time() < claim.due):
@@ -298,7 +289,7 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
                 jobs.stop(job_name(wanted.bucket, key, claim.attempt - 1))
             # Creating it may have been held up for long, and nobody would own the job of a request that is over.
             deployment.records.check_latest(deployment.owner, deployment.request)
-            if jobs.create(deployment.made_by.request(name, key, output, wanted, source, store)):
+            if jobs.create(deployment.job_request(key, claim.attempt, wanted, source)):
                 log(Counted.job_created, job_name=name, artifact_key=key)
                 return claim
             continue
@@ -312,20 +303,6 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
     )
 
 
-def _left_as_it_is(deployment: _Deployment, claim: Claim) -> Claim:
-    """The claim of an artifact that cannot be made again: the model's files have changed since it was claimed."""
-    name = job_name(deployment.store.bucket, claim.artifact_key, claim.attempt)
-    kept = deployment.records.get(deployment.owner).keys_in(APPLIED, CONFIRMED)
-    if (
-        claim.artifact_key not in kept
-        and claim.made_in(deployment.owner.account)
-        and not deployment.jobs.describe(name)
-    ):
-        raise DeploymentError("the model's files have changed while they were deployed; deploy again")
-    log("unchanged", artifact_key=claim.artifact_key, attempt=claim.attempt)
-    return claim
-
-
 def _due(wanted: JobProperties) -> int:
     """When a job that starts now must have ended: its longest runtime, and an hour for waiting and stopping."""
     limits = object_in(wanted.request.get("StoppingCondition")).values()
@@ -335,7 +312,7 @@ def _due(wanted: JobProperties) -> int:
 
 
 def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: str, output: str) -> bool:
-    """Whether a job of the name makes or has made the artifact, and nothing of it was taken away since."""
+    """Whether a job of the name makes or has made the artifact, all of which is still there."""
     store, made_by = deployment.store, deployment.made_by
     if made_by.output(job).rstrip("/") != output.rstrip("/"):
         return False
@@ -347,27 +324,6 @@ def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: 
         # A manifest whose files are all there would have been reused.
         return False
     return bool(store.files(uri))
-
-
-def _watch(event: Event, wanted: JobProperties, claim: Claim) -> None:
-    """Start the watcher, once for each event: a repeated event finds the execution it started before."""
-    once = hashlib.sha256(f"{event['StackId']}{event['RequestId']}".encode()).hexdigest()[:32]
-    start_watching(
-        client("stepfunctions"),
-        wanted.state_machine_arn,
-        f"{claim.artifact_key[:32]}-{once}",
-        {
-            "Kind": wanted.job_kind,
-            "Bucket": wanted.bucket,
-            "KmsKeyArn": wanted.kms_key_arn,
-            "ArtifactKey": claim.artifact_key,
-            "Attempt": claim.attempt,
-            "ServingRepositories": wanted.serving_repositories,
-            "Account": Owner(event["StackId"], event["LogicalResourceId"]).account,
-            "Deadline": deadline(wanted.wait_seconds),
-            "WaitHandle": wanted.wait_handle,
-        },
-    )
 
 
 def _delete(event: Event) -> None:
@@ -393,31 +349,18 @@ def _delete(event: Event) -> None:
                 deployment.jobs.stop_all(deployment.store.bucket, str(physical_id))
         elif failed_request(physical_id) is None or deployment.records.may_refer(deployment.owner):
             raise
-        # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
-
-
-def _attributes(key: str, job: str, model_data_uri: str, source: ResolvedSource) -> dict[str, str]:
-    return {"ArtifactKey": key, "JobName": job, "ModelDataUri": model_data_uri, **source.timeout_attributes}
+        # Otherwise the creation failed before it referred to anything, maybe for the same reason.
 
 
 def _gone(owners: Iterable[Owner], asking: Owner, cloudformation: CloudFormationClient) -> frozenset[Owner]:
     """Those of ``owners`` whose stack does not exist any more.
 
-    Only stacks of the asking one's own account and region can be looked up; an owner that cannot be, or about which
-    CloudFormation gives no clear answer, counts as there.
+    Only stacks of the same account and region can be looked up; an owner that cannot be, or about which CloudFormation
+    gives no clear answer, counts as there.
     """
-    return frozenset(
-        owner
-        for owner in owners
-        if owner.stack_id != asking.stack_id
-        and _account_and_region(owner) == _account_and_region(asking)
-        and _is_gone(owner.stack_id, cloudformation)
-    )
-
-
-def _account_and_region(owner: Owner) -> list[str]:
-    """Partition, region and account of the stack."""
-    return owner.stack_id.split(":")[:5]
+    region = asking.stack_id.split(":")[:5]
+    near = (owner for owner in owners if owner.stack_id != asking.stack_id and owner.stack_id.split(":")[:5] == region)
+    return frozenset(owner for owner in near if _is_gone(owner.stack_id, cloudformation))
 
 
 def _is_gone(stack_id: str, cloudformation: CloudFormationClient) -> bool:
@@ -428,3 +371,6 @@ def _is_gone(stack_id: str, cloudformation: CloudFormationClient) -> bool:
     except BotoCoreError:
         return False
     return all(stack["StackStatus"] == "DELETE_COMPLETE" for stack in stacks)
+
+
+handler = custom_resource(ensure=_ensure, delete=_delete)

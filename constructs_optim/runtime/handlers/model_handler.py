@@ -17,27 +17,18 @@ from botocore.exceptions import ClientError
 
 from ..aws import client
 from ..cloudformation import Event
-from ..custom_resource import handle
+from ..custom_resource import custom_resource
 from ..errors import DeploymentError, message_of
 from ..jobs.source import ResolvedSource, hub_document, resolve
 from ..requests.fields import Tag, validate
 from ..requests.properties import HubSource, ModelProperties
-from ..telemetry import Counted, entry_point, log
+from ..telemetry import Counted, log
 
 if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
-    from botocore.paginate import PageIterator
     from mypy_boto3_sagemaker.client import SageMakerClient
-    from mypy_boto3_sagemaker.type_defs import ListTagsOutputTypeDef
 
 NAME_PREFIX = "optim-"
 _NAME_LENGTH = 63
-
-
-@entry_point
-def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets a response."""
-    handle(event, context, ensure=_ensure, delete=_delete)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
@@ -75,10 +66,7 @@ def _request(wanted: ModelProperties, sagemaker: SageMakerClient, source: Resolv
         image, of_hub = document.container(wanted.instance_type)
         environment = {**of_hub, **environment}
     channels = [
-        {
-            "ChannelName": channel.name,
-            "S3DataSource": resolve(channel.source, sagemaker=sagemaker, s3=s3).data_source,
-        }
+        {"ChannelName": channel.name, "S3DataSource": resolve(channel.source, sagemaker=sagemaker, s3=s3).data_source}
         for channel in wanted.channels
     ]
     return {
@@ -104,7 +92,8 @@ def _name(event: Event, request: Mapping[str, object]) -> str:
 
 
 def _retag(sagemaker: SageMakerClient, arn: str, wanted: list[Tag]) -> None:
-    now = {tag["Key"]: tag["Value"] for page in _tag_pages(sagemaker, arn) for tag in page["Tags"]}
+    pages = sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
+    now = {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
     keys = {tag["Key"] for tag in wanted}
     # Tags of CloudFormation and of AWS are not this resource's to remove.
     gone = sorted(key for key in now if key not in keys and not key.startswith("aws:"))
@@ -113,10 +102,6 @@ def _retag(sagemaker: SageMakerClient, arn: str, wanted: list[Tag]) -> None:
     new = [tag for tag in wanted if now.get(tag["Key"]) != tag["Value"]]
     if new:
         sagemaker.add_tags(ResourceArn=arn, Tags=new)
-
-
-def _tag_pages(sagemaker: SageMakerClient, arn: str) -> PageIterator[ListTagsOutputTypeDef]:
-    return sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
 
 
 def _name_from(event: Event, properties: Mapping[str, object], sagemaker: SageMakerClient) -> str | None:
@@ -147,3 +132,6 @@ def _delete_model(sagemaker: SageMakerClient, name: str) -> None:
     except ClientError as error:
         if "could not find" not in message_of(error).lower():
             raise
+
+
+handler = custom_resource(ensure=_ensure, delete=_delete)

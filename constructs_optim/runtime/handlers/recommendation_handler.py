@@ -7,26 +7,21 @@ predecessor CloudFormation asks to delete, and a rollback finds the earlier resu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..cloudformation import Event, issued_at, signal
-from ..custom_resource import handle
+from ..cloudformation import Event, account_and_region, issued_at, signal
+from ..custom_resource import custom_resource
 from ..documents import is_artifact_key
 from ..errors import DeploymentError, code_of, message_of
 from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
 from ..jobs.signals import recommendation_data
 from ..jobs.source import resolve
-from ..jobs.watching import deadline, start_watching, stop_runs
+from ..jobs.watching import give_up_runs, start_watching
 from ..requests.fields import validate
-from ..requests.recommendation_properties import RecommendationProperties, RecommendationRequest
-from ..store.run_records import RecommendationRecords, owner_of, run_job_name, run_of
-from ..telemetry import Counted, entry_point, log
-
-if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
+from ..requests.run_properties import RecommendationProperties, RecommendationRequest
+from ..store.run_records import RESULT, RUN, RunRecords, owner_of, run_job_name, run_of
+from ..telemetry import Counted, log
 
 _NOT_HERE = (
     "Recommendation jobs are not open to every account and region: an account team or AWS Support can tell, and "
@@ -34,19 +29,15 @@ _NOT_HERE = (
 )
 
 
-@entry_point
-def handler(event: Event, context: LambdaContext) -> None:
-    """Entry point. Whatever happens, CloudFormation gets a response."""
-    handle(event, context, ensure=_ensure, delete=_delete)
-
-
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = validate(RecommendationProperties, event["ResourceProperties"])
-    records = _records(event, wanted.request, _key(event, wanted.request))
-    result = records.result()
-    # What a resource was signalled stays: its wait condition does not wait twice, so its stack would never know better.
+    records = _records(event, wanted.request, wanted.request.key(*account_and_region(event)))
+    result = records.read(RESULT)
+    # A resource keeps what it was signalled: its wait condition does not wait twice, so its stack would not notice.
     kept = event.get("PhysicalResourceId") == records.key
-    fingerprint = None if result is not None and kept else _fingerprint(wanted.request)
+    fingerprint = None
+    if result is None or not kept:
+        fingerprint = resolve(wanted.request.source, sagemaker=client("sagemaker"), s3=client("s3")).identity
     if result is not None and fingerprint in (None, result["asked"]["fingerprint"]):
         log("recommended before", recommendation=records.key)
         if wanted.wait_handle:
@@ -54,25 +45,14 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         name = result["job"]["name"]
     else:
         name = _start(event, wanted, records, str(fingerprint), kept=kept)
-    return records.key, {"JobName": name, "RecommendationKey": records.key, "ResultUri": records.result_uri}
+    return records.key, {"JobName": name, "RecommendationKey": records.key, "ResultUri": records.uri(RESULT)}
 
 
-def _fingerprint(request: RecommendationRequest) -> str:
-    return resolve(request.source, sagemaker=client("sagemaker"), s3=client("s3")).identity
-
-
-def _start(
-    event: Event,
-    wanted: RecommendationProperties,
-    records: RecommendationRecords,
-    fingerprint: str,
-    *,
-    kept: bool,
-) -> str:
+def _start(event: Event, wanted: RecommendationProperties, records: RunRecords, fingerprint: str, *, kept: bool) -> str:
     """Have a job and its watcher, once for each event: a repeated event finds what it started before."""
     jobs, issued = SageMakerJobs(client("sagemaker"), RECOMMENDATION), issued_at(event["ResponseURL"])
     if records.is_given_up(issued):
-        raise DeploymentError("the recommendation was given up by the time this request was carried out; deploy again")
+        raise DeploymentError("the recommendation was given up before this request was handled; deploy again")
     of_event = run_of(event["StackId"], event["RequestId"])
     usable = _usable_run(records, jobs, None if kept else fingerprint)
     if usable is not None:
@@ -81,51 +61,36 @@ def _start(
     else:
         run = records.owner + of_event[: -len(records.owner)]
         name = run_job_name(records.key, run)
-        records.begin(run, name, fingerprint=fingerprint)
+        records.write(RUN, {"job_name": name, "fingerprint": fingerprint}, run)
         created = _create(wanted, records, run, jobs)
         log(Counted.job_created if created else Counted.job_attached, job_name=name)
         if records.is_given_up(issued):
-            # Whoever gave it up may have looked before the job was there.
+            # Whoever gave it up may have listed the jobs before this one was there.
             jobs.stop(name)
-    start_watching(
-        client("stepfunctions"),
-        wanted.state_machine_arn,
-        f"{records.key[:32]}-{of_event}",
-        {
-            "Request": event["ResourceProperties"]["Request"],
-            "Run": run,
-            "Fingerprint": fingerprint,
-            "Deadline": deadline(wanted.wait_seconds),
-            "WaitHandle": wanted.wait_handle,
-        },
-    )
+    document = {"Request": event["ResourceProperties"]["Request"], "Run": run, "Fingerprint": fingerprint}
+    start_watching(wanted, f"{records.key[:32]}-{of_event}", document)
     return run_job_name(records.key, run)
 
 
-def _usable_run(records: RecommendationRecords, jobs: SageMakerJobs, fingerprint: str | None) -> tuple[str, str] | None:
-    """A run of this resource whose job still runs, or whose result nobody has read, with the files it is about.
+def _usable_run(records: RunRecords, jobs: SageMakerJobs, fingerprint: str | None) -> tuple[str, str] | None:
+    """A run of this resource whose job still runs, or whose result nobody has read, with its files' fingerprint.
 
-    Without it, a change of tags would pay for a second job beside the first.
-
-    Args:
-        records: what has begun.
-        jobs: where its jobs are.
-        fingerprint: the files that it must be about; None for any.
+    Without it, a change of tags would pay for a second job beside the first. ``fingerprint`` is that of the files that
+    it must be about; None for any.
     """
     for run in records.runs():
-        files = (records.begun(run) or {}).get("fingerprint")
+        files = (records.read(RUN, run) or {}).get("fingerprint")
         if not files or fingerprint not in (None, files):
             continue
         job = jobs.describe(run_job_name(records.key, run))
         if job is None:
             continue
-        status = RECOMMENDATION.status(job)
-        if status in RECOMMENDATION.running or (status == RECOMMENDATION.completed and job.get("Recommendations")):
+        if RECOMMENDATION.is_running(job) or (RECOMMENDATION.has_completed(job) and job.get("Recommendations")):
             return run, files
     return None
 
 
-def _create(wanted: RecommendationProperties, records: RecommendationRecords, run: str, jobs: SageMakerJobs) -> bool:
+def _create(wanted: RecommendationProperties, records: RunRecords, run: str, jobs: SageMakerJobs) -> bool:
     request = wanted.request
     reserved = {
         "CapacityReservationPreference": "capacity-reservations-only",
@@ -140,7 +105,7 @@ def _create(wanted: RecommendationProperties, records: RecommendationRecords, ru
             {
                 "AIRecommendationJobName": run_job_name(records.key, run),
                 "ModelSource": {"S3": {"S3Uri": request.model_uri}},
-                "OutputConfig": {"S3OutputLocation": records.output_uri(run)},
+                "OutputConfig": {"S3OutputLocation": records.uri("output/", run)},
                 "AIWorkloadConfigIdentifier": request.workload_config_name,
                 "PerformanceTarget": {"Constraints": [{"Metric": request.metric}]},
                 "RoleArn": request.role_arn,
@@ -160,26 +125,16 @@ def _create(wanted: RecommendationProperties, records: RecommendationRecords, ru
 
 
 def _delete(event: Event) -> None:
-    """Stop what this resource began and what still runs; results stay in the store."""
     request = validate(RecommendationProperties, event["ResourceProperties"]).request
     physical_id = event.get("PhysicalResourceId")
     # The request of a creation that failed may have created its job all the same.
-    key = str(physical_id) if is_artifact_key(physical_id) else _key(event, request)
-    records = _records(event, request, key)
-    try:
-        records.give_up(issued_at(event["ResponseURL"]))
-        stop_runs(SageMakerJobs(client("sagemaker"), RECOMMENDATION), records)
-    except ClientError as error:
-        # With the bucket went where a job's output would go.
-        if code_of(error) != "NoSuchBucket":
-            raise
+    key = physical_id if is_artifact_key(physical_id) else request.key(*account_and_region(event))
+    give_up_runs(event, RECOMMENDATION, _records(event, request, key))
 
 
-def _key(event: Event, request: RecommendationRequest) -> str:
-    region, account = event["StackId"].split(":")[3:5]
-    return request.key(account, region)
-
-
-def _records(event: Event, request: RecommendationRequest, key: str) -> RecommendationRecords:
+def _records(event: Event, request: RecommendationRequest, key: str) -> RunRecords:
     owner = owner_of(event["StackId"], event["LogicalResourceId"])
-    return RecommendationRecords(client("s3"), request.bucket, request.kms_key_arn, key, owner)
+    return RunRecords(client("s3"), "recommendations", request.bucket, request.kms_key_arn, key, owner)
+
+
+handler = custom_resource(ensure=_ensure, delete=_delete)

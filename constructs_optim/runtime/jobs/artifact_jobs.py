@@ -1,4 +1,4 @@
-"""Jobs that make artifacts: what differs between optimization jobs and training jobs, from the request to the manifest.
+"""The two kinds of jobs that make artifacts, from the request to the manifest.
 
 Source: Amazon SageMaker API reference, CreateOptimizationJob, CreateTrainingJob and their Describe operations.
 """
@@ -63,26 +63,24 @@ class OptimizationJobs:
         return recommended or next(used, "")
 
     def failure(self, job: Job) -> str:
-        """Why it failed."""
+        """The reason of its failure."""
         return job.get("FailureReason") or "it was stopped from outside this deployment"
 
     def span(self, job: Job) -> tuple[dt.datetime, dt.datetime]:
-        """When it began and ended to work."""
+        """The start and the end of its work."""
         began = job.get("OptimizationStartTime") or job["CreationTime"]
         return began, job.get("OptimizationEndTime") or job["LastModifiedTime"]
 
     def recorded(self, job: Job) -> dict[str, Any]:
-        """What the manifest keeps of it."""
+        """Its part of the manifest."""
         members = ("ModelSource", "DeploymentInstanceType", "OptimizationConfigs", "OptimizationEnvironment")
         return {"request": {member: job[member] for member in members if member in job}}
 
     def superfluous_settings(self, job: Job) -> tuple[str, ...]:
-        """Settings of serving.properties that are in the way of the artifact's use.
+        """Settings of serving.properties that hinder the artifact's use: ``option.quantize`` of quantized weights.
 
-        ``option.quantize`` of weights that are quantized: their ``config.json`` says how.
-
-        The container refuses to shard what has it ("Sharding & Quantization are mutually exclusive", djl-serving,
-        serving/docker/partition/sm_neo_dispatcher.py), and a server that is told ``awq`` does without the faster Marlin
+        The container refuses to shard such an artifact ("Sharding & Quantization are mutually exclusive", djl-serving,
+        serving/docker/partition/sm_neo_dispatcher.py), and a server with the setting does without the faster Marlin
         kernels ("If you bring a pre-quantized model to LMI, you should not set the option.quantize configuration",
         LMI user guides for vLLM and lmi-dist). A TensorRT-LLM engine keeps it.
         """
@@ -99,13 +97,13 @@ class TrainingJobs:
     kind = TRAINING
 
     def artifact_uri(self, output: str, name: str) -> str:
-        """SageMaker puts an uncompressed model there."""
+        """SageMaker's prefix of an uncompressed model."""
         return f"{output}{name}/output/model/"
 
     def request(
         self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
     ) -> dict[str, object]:
-        """The model's channel, output, checkpoints and TensorBoard's files besides what the plan says."""
+        """The plan's members, the model's channel, output, checkpoints and TensorBoard's files."""
         model = {"S3DataDistributionType": "FullyReplicated", **source.channel_source}
         channel = {"ChannelName": wanted.model_channel, "DataSource": {"S3DataSource": model}}
         request = dict(wanted.request)
@@ -127,19 +125,17 @@ class TrainingJobs:
         return job["OutputDataConfig"]["S3OutputPath"]
 
     def image(self, job: Job) -> str:
-        """What it ran in."""
+        """The image it ran in."""
         return job["AlgorithmSpecification"].get("TrainingImage", "")
 
     def failure(self, job: Job) -> str:
-        """``FailureReason``, or which limit it ran into."""
-        if job.get("FailureReason"):
-            return job["FailureReason"]
+        """``FailureReason``, or the limit that it reached."""
         limits = job.get("StoppingCondition", {})
-        match job.get("SecondaryStatus"):
+        match job.get("FailureReason") or job.get("SecondaryStatus"):
             case "MaxRuntimeExceeded":
                 return (
-                    f"it ran for longer than the {limits.get('MaxRuntimeInSeconds')} s it was given (max_runtime); "
-                    "another one goes on from its last checkpoint"
+                    f"it ran for longer than the {limits.get('MaxRuntimeInSeconds')} s of its max_runtime; another "
+                    "one goes on from its last checkpoint"
                 )
             case "MaxWaitTimeExceeded":
                 return (
@@ -147,7 +143,7 @@ class TrainingJobs:
                     "(TrainingCompute(spot_wait_seconds=...)); another one goes on from its last checkpoint"
                 )
             case _:
-                return "it was stopped from outside this deployment"
+                return job.get("FailureReason") or "it was stopped from outside this deployment"
 
     def span(self, job: Job) -> tuple[dt.datetime, dt.datetime]:
         """From the first instance to the last."""
@@ -155,16 +151,11 @@ class TrainingJobs:
         return began, job.get("TrainingEndTime") or job["LastModifiedTime"]
 
     def recorded(self, job: Job) -> dict[str, Any]:
-        """What it was asked to do, what it cost, and its last metrics."""
+        """Its request, what it cost, and its last metrics."""
         members = (
-            "AlgorithmSpecification",
-            "Environment",
-            "HyperParameters",
-            "InputDataConfig",
-            "ResourceConfig",
-            "StoppingCondition",
-            "EnableManagedSpotTraining",
-        )
+            "AlgorithmSpecification", "Environment", "HyperParameters", "InputDataConfig", "ResourceConfig",
+            "StoppingCondition", "EnableManagedSpotTraining",
+        )  # fmt: skip
         metrics = {metric["MetricName"]: metric["Value"] for metric in job.get("FinalMetricDataList", ())}
         return {
             "request": {member: job[member] for member in members if member in job},

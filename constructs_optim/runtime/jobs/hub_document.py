@@ -16,7 +16,6 @@ from ..errors import DeploymentError, code_of, message_of
 
 if TYPE_CHECKING:
     from mypy_boto3_sagemaker.client import SageMakerClient
-    from mypy_boto3_sagemaker.type_defs import DescribeHubContentRequestTypeDef
 
 LONGEST_STARTUP = 3600
 """The API's longest time, in seconds, for a model to be downloaded, and to be loaded."""
@@ -24,44 +23,48 @@ _ARTIFACTS = ("hostingprepackedartifacturi", "hostingartifacturi")
 
 
 class HubDocument:
-    """One model's document, with one of its inference configurations laid over it."""
+    """One model's document, with one of its inference configurations laid over it.
+
+    ``model`` is the model's name in errors; without ``configuration``, the document's own default is taken, if any.
+    """
 
     def __init__(self, model: str, text: str, configuration: str | None = None) -> None:
         """Read a document.
-
-        Args:
-            model: what to call the model in errors.
-            text: the document.
-            configuration: name of an inference configuration. Default: the document's own default, if it has any.
 
         Raises:
             DeploymentError: for a document that is no JSON object, and for a configuration that it does not have.
         """
         self._model = model
-        written, document = _parsed(model, text)
+        try:
+            # As recursive as reading it.
+            document = _fold(json.loads(text))
+        except (ValueError, RecursionError):
+            document = None
+        if not is_object(document):
+            raise DeploymentError(
+                f"the hub's document of {model} cannot be read: it is no JSON object, or nested too deeply. Next: "
+                "choose another version of the model; for a model of a private hub, import it again"
+            )
         configurations = object_in(document.get("inferenceconfigs"))
         if configuration is not None and _folded(configuration) not in configurations:
-            there_are = ", ".join(sorted(_names(written))) or "none"
+            names = ", ".join(sorted(_names(json.loads(text)))) or "none"
             raise DeploymentError(
-                f"{model} has no inference configuration {configuration!r}; its document has: {there_are}"
+                f"{model} has no inference configuration {configuration!r}; its document has: {names}"
             )
         self._components = object_in(document.get("inferenceconfigcomponents"))
         rankings = list_in(nested(document, "inferenceconfigrankings", "overall", "rankings"))
-        chosen = configuration or (str(rankings[0]) if rankings else None)
-        self._fields = document | self._overlay(configurations.get(_folded(chosen)) if chosen else None)
-
-    def _overlay(self, configuration: object) -> dict[str, object]:
-        merged: dict[str, object] = {}
-        for name in list_in(nested(configuration, "componentnames")):
-            merged |= object_in(self._components.get(_folded(str(name))))
-        if any(key in merged for key in _ARTIFACTS):
+        chosen = configuration or (str(rankings[0]) if rankings else "")
+        overlay: dict[str, object] = {}
+        for name in list_in(nested(configurations, _folded(chosen), "componentnames")):
+            overlay |= object_in(self._components.get(_folded(str(name))))
+        if any(key in overlay for key in _ARTIFACTS):
             # A configuration that names one of the two must not be joined with the base document's other one.
-            merged = {**dict.fromkeys(_ARTIFACTS), **merged}
-        return merged
+            overlay = {**dict.fromkeys(_ARTIFACTS), **overlay}
+        self._fields = document | overlay
 
     @property
     def eula_uri(self) -> str | None:
-        """Where the licence is, of a model that has one to accept."""
+        """The URI of the licence, of a model that has one to accept."""
         if uri := self._fields.get("hostingeulauri"):
             return str(uri)
         return "see the model card" if self._fields.get("gatedbucket") else None
@@ -97,16 +100,12 @@ class HubDocument:
             DeploymentError: where the document names none.
         """
         for fields in (self._fields, *self._components.values()):
-            drafts = list_in(nested(fields, "hostingadditionaldatasources", "speculativedecoding"))
-            for source in map(object_in, drafts):
+            for source in list_in(nested(fields, "hostingadditionaldatasources", "speculativedecoding")):
                 uri = nested(source, "s3datasource", "s3uri")
-                if (
-                    str(nested(source, "provider", "name")).lower() == provider
-                    and isinstance(uri, str)
-                    and uri.startswith("s3://")
-                ):
+                is_of_provider = str(nested(source, "provider", "name")).lower() == provider
+                if is_of_provider and isinstance(uri, str) and uri.startswith("s3://"):
                     gated = str(nested(source, "provider", "classification")).lower() == "gated"
-                    eula = source.get("hostingeulauri") or source.get("hostingeulakey") or "see the model card"
+                    eula = nested(source, "hostingeulauri") or nested(source, "hostingeulakey") or "see the model card"
                     return uri, str(eula) if gated else None
         raise DeploymentError(
             f"the hub's document of {self._model} names no draft model by {provider}; use "
@@ -114,21 +113,20 @@ class HubDocument:
         )
 
     def container(self, instance_type: str) -> tuple[str, dict[str, str]]:
-        """Image and environment that the document asks for on ``instance_type``.
+        """Image and environment of the model's container on ``instance_type``.
 
         Raises:
-            DeploymentError: where it names no image.
+            DeploymentError: where the document names no image.
         """
         variants = object_in(self._fields.get("hostinginstancetypevariants"))
         aliases = {f"${name}": value for name, value in object_in(variants.get("aliases")).items()}
-        family = instance_type.removeprefix("ml.").partition(".")[0]
         image = self._fields.get("hostingecruri")
         environment = {
             str(variable["name"]): str(variable["default"])
             for variable in map(object_in, list_in(self._fields.get("inferenceenvironmentvariables")))
             if "name" in variable and variable.get("requiredformodelclass") and variable.get("default") is not None
         }
-        for key in (family, instance_type):
+        for key in (instance_type.removeprefix("ml.").partition(".")[0], instance_type):
             layer = nested(variants, "variants", _folded(key), "properties")
             image = nested(layer, "imageuri") or image
             environment |= {k: str(v) for k, v in object_in(nested(layer, "environmentvariables")).items()}
@@ -144,41 +142,23 @@ def hub_content(sagemaker: SageMakerClient, hub_name: str, model_id: str, versio
     Raises:
         DeploymentError: where the hub has none.
     """
-    asked: DescribeHubContentRequestTypeDef = {
-        "HubName": hub_name,
-        "HubContentType": "Model",
-        "HubContentName": model_id,
-    }
-    if version:
-        asked["HubContentVersion"] = version
     try:
-        content = sagemaker.describe_hub_content(**asked)
+        content = sagemaker.describe_hub_content(
+            HubName=hub_name,
+            HubContentType="Model",
+            HubContentName=model_id,
+            **({"HubContentVersion": version} if version else {}),
+        )
     except ClientError as error:
         if code_of(error) != "ResourceNotFound":
             raise
+        of_version = f" in version {version}" if version else ""
         raise DeploymentError(
-            f"the hub {hub_name} has no model {model_id!r}"
-            + (f" in version {version}" if version else "")
-            + " in this region. `aws sagemaker list-hub-content-versions --hub-name "
-            + f"{hub_name} --hub-content-type Model --hub-content-name {model_id}` lists the versions. "
-            + f"SageMaker said: {message_of(error)}"
+            f"the hub {hub_name} has no model {model_id!r}{of_version} in this region. `aws sagemaker "
+            f"list-hub-content-versions --hub-name {hub_name} --hub-content-type Model --hub-content-name {model_id}` "
+            f"lists the versions. SageMaker's error: {message_of(error)}"
         ) from None
     return content["HubContentDocument"], content["HubContentVersion"]
-
-
-def _parsed(model: str, text: str) -> tuple[dict[str, object], dict[str, object]]:
-    """The document as it is written, and as it is looked up in."""
-    try:
-        document: object = json.loads(text)
-        if is_object(document):
-            # As recursive as reading it.
-            return document, object_in(_fold(document))
-    except (ValueError, RecursionError):
-        pass
-    raise DeploymentError(
-        f"the hub's document of {model} cannot be read: it is no JSON object, or nested too deeply. Next: choose "
-        "another version of the model; for a model of a private hub, import it again"
-    )
 
 
 def _names(document: object) -> list[str]:

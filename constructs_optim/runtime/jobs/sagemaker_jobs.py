@@ -6,9 +6,9 @@ import hashlib
 import itertools
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from botocore import xform_name
 from botocore.exceptions import ClientError
@@ -18,7 +18,7 @@ from ..documents import is_list, is_object
 from ..errors import InvalidEvent, code_of, message_of
 
 if TYPE_CHECKING:
-    from botocore.model import ListShape, Shape, StructureShape
+    from botocore.model import StructureShape
     from mypy_boto3_sagemaker.client import SageMakerClient
 
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
@@ -27,14 +27,9 @@ _ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
 
 @dataclass(frozen=True)
 class JobKind:
-    """A kind of job: what its operations are called, and what its statuses mean.
+    """A kind of job: its name in operations (Create<name>) and members (<name>Status), and the meaning of statuses.
 
-    Attributes:
-        name: as in the operations: ``OptimizationJob`` is created by CreateOptimizationJob and named by
-            OptimizationJobName.
-        title: what people call it.
-        running: statuses in which it may still be stopped.
-        completed: the status of one that went well.
+    In a status of ``running`` it may still be stopped.
     """
 
     name: str
@@ -43,19 +38,19 @@ class JobKind:
     completed: str
 
     def is_running(self, job: Mapping[str, Any]) -> bool:
-        """Whether it may still be stopped."""
+        """Whether the job may still be stopped."""
         return self.status(job) in self.running
 
     def is_stopping(self, job: Mapping[str, Any]) -> bool:
-        """Whether it was asked to stop and has not ended yet."""
+        """Whether the job is being stopped and has not ended yet."""
         return self.status(job).upper() == "STOPPING"
 
     def has_completed(self, job: Mapping[str, Any]) -> bool:
-        """Whether it went well."""
+        """Whether the job has completed."""
         return self.status(job) == self.completed
 
     def has_failed(self, job: Mapping[str, Any]) -> bool:
-        """Whether it failed or was stopped."""
+        """Whether the job failed or was stopped."""
         return self.status(job).upper() in _ENDED_BADLY
 
     @property
@@ -71,12 +66,11 @@ class JobKind:
 OPTIMIZATION = JobKind("OptimizationJob", "optimization job", frozenset({"STARTING", "INPROGRESS"}), "COMPLETED")
 BENCHMARK = JobKind("AIBenchmarkJob", "benchmark job", frozenset({"InProgress"}), "Completed")
 RECOMMENDATION = JobKind("AIRecommendationJob", "recommendation job", frozenset({"InProgress"}), "Completed")
-
 TRAINING = JobKind("TrainingJob", "training job", frozenset({"InProgress"}), "Completed")
 
 
 def job_name(bucket: str, artifact_key: str, attempt: int) -> str:
-    """The name of one attempt's job, derived from what it makes and where: creating it twice is noticed.
+    """The name of one attempt's job: creating it twice is noticed.
 
     The bucket is part of it: two stores of one account may each want the same artifact.
     """
@@ -106,7 +100,7 @@ class SageMakerJobs:
     def create(self, request: Mapping[str, object]) -> bool:
         """Create the job; False where the name is taken, by a concurrent or repeated call."""
         try:
-            self._call("Create", typed_members(request, self._input_shape.members))
+            self._call("Create", typed(request, self._input_shape))
         except ClientError as error:
             if code_of(error) in ("ResourceInUse", "ConflictException"):
                 return False
@@ -119,8 +113,7 @@ class SageMakerJobs:
         Raises:
             InvalidEvent: naming every member that is unknown, missing or of another form.
         """
-        shape = self._input_shape
-        report = ParamValidator().validate(typed_members(request, shape.members), shape)
+        report = ParamValidator().validate(typed(request, self._input_shape), self._input_shape)
         if report.has_errors():
             problems = report.generate_report().replace("\n", "; ")
             raise InvalidEvent(f"Request is not one of Create{self.kind.name}: {problems}")
@@ -145,12 +138,7 @@ class SageMakerJobs:
                 raise
 
     def wait_while_stopping(self, name: str, until: float) -> None:
-        """Wait for the end of a job that is being stopped.
-
-        Args:
-            name: its name; one that does not exist has ended.
-            until: when to give up, by the monotonic clock.
-        """
+        """Wait for the end of a job that is being stopped, ``until`` then by the monotonic clock."""
         pause = 0.5
         while (job := self.describe(name)) is not None and self.kind.is_stopping(job):
             if time.monotonic() + pause > until:
@@ -166,24 +154,20 @@ class SageMakerJobs:
                 return
             self.stop(name)
 
-    def _call(self, verb: str, request: Mapping[str, object]) -> dict[str, Any]:
-        return self._operation(verb)(**request)
-
-    def _operation(self, verb: str) -> Callable[..., dict[str, Any]]:
+    def _call(self, verb: str, request: Any) -> dict[str, Any]:
         # boto3's own rule for method names, which knows of AIBenchmarkJob.
-        return getattr(self._sagemaker, xform_name(f"{verb}{self.kind.name}"))
+        return getattr(self._sagemaker, xform_name(f"{verb}{self.kind.name}"))(**request)
 
 
-def typed_members(values: Mapping[str, object], members: Mapping[str, Shape]) -> dict[str, object]:
-    """Turn the strings CloudFormation delivers back into the types the API's model asks for, member by member."""
-    return {name: typed(value, members[name]) if name in members else value for name, value in values.items()}
+def typed(value: object, shape: Any) -> Any:
+    """A value in which the strings that CloudFormation delivers have the types of the API's model.
 
-
-def typed(value: object, shape: Shape) -> object:
-    """The same for one value; one of another form than the model's stays as it is, and botocore refuses it."""
-    if _is_structure(shape) and is_object(value):
-        return typed_members(value, shape.members)
-    if _is_list(shape) and is_list(value):
+    A value of another form than the model's stays as it is, and botocore refuses it.
+    """
+    if shape.type_name == "structure" and is_object(value):
+        members = shape.members
+        return {name: typed(item, members[name]) if name in members else item for name, item in value.items()}
+    if shape.type_name == "list" and is_list(value):
         return [typed(item, shape.member) for item in value]
     if not isinstance(value, str):
         return value
@@ -194,14 +178,6 @@ def typed(value: object, shape: Shape) -> object:
             return value.lower() == "true"
         case _:
             return value
-
-
-def _is_structure(shape: Shape) -> TypeGuard[StructureShape]:
-    return shape.type_name == "structure"
-
-
-def _is_list(shape: Shape) -> TypeGuard[ListShape]:
-    return shape.type_name == "list"
 
 
 def is_not_found(error: ClientError) -> bool:

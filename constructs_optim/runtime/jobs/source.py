@@ -1,7 +1,7 @@
-"""Where a model's files are, resolved when the stack is deployed.
+"""The location and identity of a model's files, resolved when the stack is deployed.
 
-A model of the hub is looked up in its document. The content of an S3 prefix is known by its objects' names, sizes and
-ETags. The output of a job is known by its artifact key.
+A model of the hub is looked up in its document. The content of an S3 prefix is identified by its objects' names, sizes
+and ETags, the output of a job by its artifact key.
 """
 
 from __future__ import annotations
@@ -68,10 +68,8 @@ def resolve(source: Source, *, sagemaker: SageMakerClient, s3: S3Client) -> Reso
         DeploymentError: an unknown model or version, an EULA that was not accepted, an empty or missing prefix.
     """
     match source:
-        case HubSource():
+        case HubSource() | HubDraftSource():
             return _from_hub(source, sagemaker)
-        case HubDraftSource():
-            return _draft_from_hub(source, sagemaker)
         case S3Source():
             return _from_s3(source, s3)
         case ArtifactSource():
@@ -79,7 +77,7 @@ def resolve(source: Source, *, sagemaker: SageMakerClient, s3: S3Client) -> Reso
 
 
 def with_reads(source: ResolvedSource, reads: Sequence[S3Source], s3: S3Client) -> ResolvedSource:
-    """The source, with what else a job reads in its identity, each in a line of its own.
+    """The source, with the identities of what else a job reads in its own, each in a line.
 
     Raises:
         DeploymentError: an empty or missing prefix.
@@ -91,7 +89,7 @@ def with_reads(source: ResolvedSource, reads: Sequence[S3Source], s3: S3Client) 
 def is_of(source: Source, identity: str) -> bool:
     """Whether ``identity`` is one that ``source`` has or had: of the same model, in any version where none is pinned.
 
-    What an artifact was made of is not looked up again for this. An artifact as the source is taken at its word.
+    Nothing is looked up for this. An artifact as the source is not checked.
     """
     identity = identity.partition("\n")[0]
     match source:
@@ -111,38 +109,22 @@ def hub_document(source: HubSource | HubDraftSource, sagemaker: SageMakerClient)
         DeploymentError: where the hub has none.
     """
     text, found = hub_content(sagemaker, source.hub_name, source.model_id, source.version)
-    configuration = source.configuration if isinstance(source, HubSource) else None
-    return HubDocument(f"{source.model_id} {found}", text, configuration), found
+    return HubDocument(f"{source.model_id} {found}", text, source.configuration), found
 
 
-def _from_hub(source: HubSource, sagemaker: SageMakerClient) -> ResolvedSource:
+def _from_hub(source: HubSource | HubDraftSource, sagemaker: SageMakerClient) -> ResolvedSource:
     document, version = hub_document(source, sagemaker)
-    uri = document.model_uri
-    eula = document.eula_uri
+    is_draft = isinstance(source, HubDraftSource)
+    uri, eula = document.draft("sagemaker") if is_draft else (document.model_uri, document.eula_uri)
     if eula and not source.accept_eula:
         raise DeploymentError(
-            f"{source.model_id} is gated by an end-user licence agreement ({eula}). Read it, then declare "
-            f'Model.jumpstart("{source.model_id}", accept_eula=True)'
+            f"{'the draft model of ' if is_draft else ''}{source.model_id} is gated by an end-user licence agreement "
+            f'({eula}). Read it, then declare Model.jumpstart("{source.model_id}", accept_eula=True)'
         )
-    return ResolvedSource(
-        identity=f"hub:{source.hub_name}/{source.model_id}@{version}",
-        uri=uri,
-        accept_eula=source.accept_eula,
-        startup_timeouts=document.startup_timeouts,
-    )
-
-
-def _draft_from_hub(source: HubDraftSource, sagemaker: SageMakerClient) -> ResolvedSource:
-    document, version = hub_document(source, sagemaker)
-    uri, eula = document.draft("sagemaker")
-    if eula and not source.accept_eula:
-        raise DeploymentError(
-            f"the draft model of {source.model_id} is gated by an end-user licence agreement ({eula}). Read it, then "
-            f'declare Model.jumpstart("{source.model_id}", accept_eula=True)'
-        )
-    return ResolvedSource(
-        identity=f"draft:{source.hub_name}/{source.model_id}@{version}", uri=uri, accept_eula=bool(eula)
-    )
+    name = f"{source.hub_name}/{source.model_id}@{version}"
+    if is_draft:
+        return ResolvedSource(identity=f"draft:{name}", uri=uri, accept_eula=bool(eula))
+    return ResolvedSource(f"hub:{name}", uri, source.accept_eula, document.startup_timeouts)
 
 
 def _from_s3(source: S3Source, s3: S3Client, holds: str = "model") -> ResolvedSource:
@@ -159,6 +141,4 @@ def _from_s3(source: S3Source, s3: S3Client, holds: str = "model") -> ResolvedSo
         raise DeploymentError(f"the {holds} {source.uri} cannot be listed: {code}") from None
     if not found:
         raise DeploymentError(f"there are no {holds} files under {source.uri}; upload them, then deploy again")
-    return ResolvedSource(
-        identity=f"s3:{source.uri}#{digest.hexdigest()}", uri=source.uri, accept_eula=source.accept_eula
-    )
+    return ResolvedSource(f"s3:{source.uri}#{digest.hexdigest()}", source.uri, source.accept_eula)

@@ -1,33 +1,53 @@
-"""What watchers of jobs share: how they start and stop, when to poll again, and when a stack has waited long enough."""
+"""What handlers and watchers of jobs share: starting and stopping, when to poll again, and signals to the stack."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from ..cloudformation import signal
-from ..errors import code_of
+from ..aws import client
+from ..cloudformation import Event, issued_at, signal
+from ..errors import DeploymentError, code_of
 from ..store.run_records import RunRecords, run_job_name
 from ..telemetry import Counted, log
-from .sagemaker_jobs import SageMakerJobs
+from .sagemaker_jobs import JobKind, SageMakerJobs
 
 if TYPE_CHECKING:
-    from mypy_boto3_stepfunctions.client import SFNClient
+    from ..requests.fields import Watch
+    from ..requests.properties import WatchedProperties
 
-DONE: dict[str, object] = {"Done": True}
-"""What ends the state machine's execution."""
+Output = dict[str, object]
+"""The output of a poll, which the state machine goes by."""
+DONE: Output = {"Done": True}
+"""The output that ends the state machine's execution."""
 _STACK_PATIENCE = dt.timedelta(hours=12)
 _EARLY_SECONDS = 60
 # A function has 180 seconds.
 _PATIENCE_SECONDS, _COMING_SECONDS = 120, 10
 
 
-def again(seconds: int) -> dict[str, object]:
+def start_watching(wanted: WatchedProperties, name: str, document: Mapping[str, object]) -> bool:
+    """Start the execution ``name`` with the input ``document``; False where a repeated event finds it started."""
+    deadline = None
+    if wanted.wait_seconds is not None:
+        # CloudFormation gives no reason for a condition that times out; a little earlier the watcher gives one.
+        deadline = int(time.time() + wanted.wait_seconds - min(_EARLY_SECONDS, wanted.wait_seconds / 10))
+    text = json.dumps({**document, "Deadline": deadline, "WaitHandle": wanted.wait_handle})
+    try:
+        client("stepfunctions").start_execution(stateMachineArn=wanted.state_machine_arn, name=name, input=text)
+    except ClientError as error:
+        if code_of(error) != "ExecutionAlreadyExists":
+            raise
+        return False
+    return True
+
+
+def again(seconds: int) -> Output:
     """The output that has the state machine poll again."""
     return {"Done": False, "WaitSeconds": seconds}
 
@@ -44,82 +64,81 @@ def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
     return int(min(3600, max(300, age.total_seconds() / 100)))
 
 
-def deadline(seconds: int | None) -> int | None:
-    """When the watcher fails the wait of the stack, in seconds since 1970.
-
-    CloudFormation gives no reason for a condition that times out; a little earlier the watcher gives one.
-    """
-    if seconds is None:
-        return None
-    return int(time.time() + seconds - min(_EARLY_SECONDS, seconds / 10))
+def is_out_of_time(watch: Watch) -> bool:
+    """Whether the stack has waited as long as it does."""
+    return bool(watch.wait_handle) and watch.deadline is not None and time.time() >= watch.deadline
 
 
-def is_out_of_time(event: Mapping[str, object]) -> bool:
-    """Whether the stack that an execution's input names has waited as long as it does."""
-    until = event.get("Deadline")
-    return bool(event.get("WaitHandle")) and isinstance(until, int) and dt.datetime.now().timestamp() >= until
-
-
-def _is_awaited(event: Mapping[str, object]) -> bool:
-    return bool(event.get("WaitHandle")) and isinstance(event.get("Deadline"), int) and not is_out_of_time(event)
-
-
-def poll_later(event: Mapping[str, object], what: str, *, since: dt.datetime, advice: str) -> dict[str, object]:
-    """Poll a job again that goes on; a stack that is out of time gets its failure.
+def poll(
+    watch: Watch,
+    kind: JobKind,
+    name: str,
+    job: Mapping[str, Any],
+    *,
+    advice: str,
+    failure: Callable[[Mapping[str, Any]], str] | None = None,
+) -> Output | None:
+    """The output while a job runs, with a signal where the stack is out of time; None once it has completed.
 
     Args:
-        event: the execution's input.
-        what: what goes on, for instance ``the benchmark job b-1 is still InProgress``.
-        since: when it began.
-        advice: what would help, with the punctuation that it begins with.
+        watch: the execution's input.
+        kind: the kind of job.
+        name: its name.
+        job: its description.
+        advice: what would help a stack that is out of time, with the punctuation that it begins with.
+        failure: why it failed, by its description. Default: its ``FailureReason``.
+
+    Raises:
+        DeploymentError: when the job has failed.
     """
-    age = dt.datetime.now(dt.UTC) - since
-    if is_out_of_time(event):
-        send_signal(event, failure=f"{what} after {hours(age)}, which is as long as this deployment waits{advice}")
-    return again(wait_seconds(age, is_awaited=_is_awaited(event)))
+    status = kind.status(job)
+    log("polled", job_name=name, status=status)
+    if kind.has_completed(job):
+        return None
+    if kind.has_failed(job):
+        reason = failure(job) if failure else job.get("FailureReason") or "it was stopped from outside this deployment"
+        raise DeploymentError(f"the {kind.title} {name} ended as {status}: {reason}. Deploy again to run another one")
+    age = dt.datetime.now(dt.UTC) - job["CreationTime"]
+    is_late = is_out_of_time(watch)
+    if is_late:
+        minutes = int(age.total_seconds() // 60)
+        reason = f"the {kind.title} {name} is still {status} after {minutes // 60} h {minutes % 60} min"
+        send_signal(watch, failure=f"{reason}, which is as long as this deployment waits{advice}")
+    return again(wait_seconds(age, is_awaited=bool(watch.wait_handle) and watch.deadline is not None and not is_late))
 
 
-def hours(age: dt.timedelta) -> str:
-    """For instance ``1 h 20 min``."""
-    minutes = int(age.total_seconds() // 60)
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-def end(event: Mapping[str, object], *, failure: str | None = None, data: str = "") -> dict[str, object]:
-    """Tell whoever waits how it ended, and end the execution."""
+def end(watch: Watch, *, failure: str | None = None, data: str = "") -> Output:
+    """Signal the outcome to the stack, and end the execution."""
     log(Counted.job_failed if failure else Counted.job_completed, failure=failure or "")
-    send_signal(event, failure=failure, data=data)
+    send_signal(watch, failure=failure, data=data)
     return DONE
 
 
-def send_signal(event: Mapping[str, object], *, failure: str | None = None, data: str = "") -> None:
-    """Signal the wait condition of the execution's input, where there is one."""
-    if handle := event.get("WaitHandle"):
-        signal(str(handle), failure=failure, data=data)
+def send_signal(watch: Watch, *, failure: str | None = None, data: str = "") -> None:
+    """Signal the wait condition, where there is one."""
+    if watch.wait_handle:
+        signal(watch.wait_handle, failure=failure, data=data)
 
 
-def start_watching(stepfunctions: SFNClient, state_machine_arn: str, name: str, document: Mapping[str, object]) -> bool:
-    """Start the execution ``name`` with the input ``document``; False where a repeated event finds it started."""
+def give_up_runs(event: Event, kind: JobKind, records: RunRecords) -> None:
+    """Give up all runs of a resource that is deleted, and wait until their jobs have stopped.
+
+    SageMaker keeps a workload configuration that is in use. Results stay in the store.
+    """
+    jobs, began = SageMakerJobs(client("sagemaker"), kind), time.monotonic()
     try:
-        stepfunctions.start_execution(stateMachineArn=state_machine_arn, name=name, input=json.dumps(document))
+        records.give_up(issued_at(event["ResponseURL"]))
+        while time.monotonic() < began + _PATIENCE_SECONDS:
+            names = [run_job_name(records.key, run) for run in records.runs()]
+            for name in names:
+                jobs.stop(name)
+            found = [jobs.describe(name) for name in names]
+            # A run that has begun and has no job may be about to have one; whoever begins it stops that.
+            expected = None in found and time.monotonic() < began + _COMING_SECONDS
+            if not expected and not any(job is not None and kind.is_stopping(job) for job in found):
+                return
+            time.sleep(1)
     except ClientError as error:
-        if code_of(error) != "ExecutionAlreadyExists":
+        # With the bucket went where a job's output would go.
+        if code_of(error) != "NoSuchBucket":
             raise
-        return False
-    return True
-
-
-def stop_runs(jobs: SageMakerJobs, records: RunRecords) -> None:
-    """Stop the jobs of all runs, and wait until they have: SageMaker keeps a workload configuration that is in use."""
-    began = time.monotonic()
-    while time.monotonic() < began + _PATIENCE_SECONDS:
-        names = [run_job_name(records.key, run) for run in records.runs()]
-        for name in names:
-            jobs.stop(name)
-        found = [jobs.describe(name) for name in names]
-        # A run that has begun and has no job may be about to have one; whoever begins it stops that.
-        expected = None in found and time.monotonic() < began + _COMING_SECONDS
-        stopping = any(job is not None and jobs.kind.is_stopping(job) for job in found)
-        if not expected and not stopping:
-            return
-        time.sleep(1)

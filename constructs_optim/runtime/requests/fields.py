@@ -38,10 +38,7 @@ SOURCE_KINDS = frozenset({"hub", "hub_draft", "s3", "artifact"})
 
 
 def _checked_wait_handle(url: str) -> str:
-    """Refuse a URL that is none of CloudFormation's own.
-
-    A function of the local cloud signals to loopback. In Lambda, loopback is the runtime's own interface.
-    """
+    """Refuse a URL that is none of CloudFormation's own; a function of the local cloud signals to loopback."""
     parts = urlsplit(url)
     is_local = parts.hostname in _LOOPBACK and urlsplit(os.environ.get("AWS_ENDPOINT_URL", "")).hostname in _LOOPBACK
     is_own = parts.port is None and _WAIT_HANDLE_HOST.fullmatch(parts.hostname or "") is not None
@@ -109,6 +106,20 @@ class Properties(BaseModel):
         if not is_object(properties):
             return properties
         return {name: value for name, value in properties.items() if value not in (None, "", [], {})}
+
+
+class Watch(Properties):
+    """The input of an execution that watches a job.
+
+    Attributes:
+        wait_handle: of the stack's wait condition; None where no stack waits.
+        deadline: when the watcher fails that wait, in seconds since 1970.
+        error: what the state machine caught, where it gave up.
+    """
+
+    wait_handle: str | None = None
+    deadline: int | None = None
+    error: Any = None
 
 
 P = TypeVar("P", bound=Properties)

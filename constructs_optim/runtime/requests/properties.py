@@ -8,22 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ..documents import is_artifact_key
-from .fields import (
-    Bucket,
-    InstanceType,
-    KeyArn,
-    Properties,
-    RoleArn,
-    S3Uri,
-    Seconds,
-    Sha256,
-    StateMachineArn,
-    Tag,
-    Tags,
-    VpcConfig,
-    WaitHandle,
-    pattern,
-)
+from . import fields
+from .fields import Bucket, InstanceType, KeyArn, Properties, RoleArn, S3Uri, Sha256, Tag, Tags, Watch, pattern
 
 JobKind = Literal["OptimizationJob", "TrainingJob"]
 _HubContent = Annotated[str, pattern("[a-zA-Z0-9](-*[a-zA-Z0-9])*", 63)]
@@ -47,13 +33,14 @@ S3Prefix = Annotated[S3Uri, AfterValidator(_s3_prefix)]
 
 
 class HubDraftSource(Properties):
-    """The draft that SageMaker provides for a JumpStart model."""
+    """The draft that SageMaker provides for a JumpStart model; the newest version where ``version`` is None."""
 
     kind: Literal["hub_draft"] = "hub_draft"
     hub_name: _HubContent
     model_id: _HubContent
     version: _Version | None = None
     accept_eula: bool = False
+    configuration: None = None
 
 
 class HubSource(Properties):
@@ -115,7 +102,15 @@ class StoreProperties(Properties):
     kms_key_arn: KeyArn | None = None
 
 
-class JobProperties(StoreProperties):
+class WatchedProperties(Properties):
+    """A resource whose job a state machine watches, and whose stack may wait for it."""
+
+    state_machine_arn: fields.StateMachineArn
+    wait_handle: fields.WaitHandle | None = None
+    wait_seconds: fields.Seconds | None = None
+
+
+class JobProperties(StoreProperties, WatchedProperties):
     """One ``Custom::OptimizationJob`` or ``Custom::TrainingJob``.
 
     Attributes:
@@ -137,9 +132,6 @@ class JobProperties(StoreProperties):
     request: dict[str, Any]
     description: dict[str, Any] = Field(default_factory=dict)
     role_arn: RoleArn
-    wait_handle: WaitHandle | None = None
-    wait_seconds: Seconds | None = None
-    state_machine_arn: StateMachineArn
     serving_repositories: _Repositories = ()
     tags: Tags = Field(default_factory=list[Tag])
 
@@ -148,6 +140,18 @@ class JobProperties(StoreProperties):
         if self.job_kind == "TrainingJob" and self.model_channel is None:
             raise ValueError("a training job needs ModelChannel")
         return self
+
+
+class ArtifactWatch(Watch):
+    """The input of the execution that watches an artifact's job; ``account`` is that of the stack."""
+
+    kind: JobKind = "OptimizationJob"
+    bucket: Bucket
+    kms_key_arn: KeyArn | None = None
+    artifact_key: Sha256
+    attempt: int
+    account: str = ""
+    serving_repositories: tuple[str, ...] = ()
 
 
 class Channel(Properties):
@@ -178,7 +182,7 @@ class ModelProperties(Properties):
     channels: Annotated[tuple[Channel, ...], Field(max_length=5), AfterValidator(_distinct)] = ()
     role_arn: RoleArn
     enable_network_isolation: bool = True
-    vpc_config: VpcConfig | None = None
+    vpc_config: fields.VpcConfig | None = None
     tags: Tags = Field(default_factory=list[Tag])
 
 

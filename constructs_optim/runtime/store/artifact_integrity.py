@@ -1,8 +1,8 @@
-"""Whether an artifact is what its manifest says, and may be deployed: what one can tell without reading its files.
+"""Whether an artifact is what its manifest says, and may be deployed, without reading its files.
 
-Jobs and other accounts write to a store as well. What a deployment takes from a manifest is therefore checked against
-what it can know from elsewhere: where the artifact has to be, which images its recipe can have, and what S3 itself
-keeps of each file (size, ETag, checksums).
+Jobs and other accounts write to a store as well. So what a deployment takes from a manifest is compared with what is
+known from elsewhere: the artifact's prefix, the images of its recipe, and S3's own size, ETag and checksums of each
+file.
 
 Source: Amazon S3 user guide, "Checking object integrity": S3 computes a checksum of every object (CRC64NVME unless the
 writer chose another algorithm); HeadObject with ChecksumMode returns it, with permission for GetObject.
@@ -40,36 +40,38 @@ class Finding:
     damage: Damage
     detail: str
 
-    def to_json(self) -> dict[str, str]:
-        """The finding as ``artifacts verify --format json`` prints it."""
-        return {"file": self.file, "damage": self.damage.value, "detail": self.detail}
-
 
 def check_manifest(
     store: ArtifactStore, key: str, manifest: Mapping[str, Any], *, repositories: Collection[str] = ()
 ) -> None:
-    """Refuse to deploy what a manifest says where it does not hold.
+    """Refuse to deploy an artifact whose manifest does not hold.
 
     Args:
         store: the store.
-        key: the artifact that is wanted.
-        manifest: what :meth:`ArtifactStore.manifest` gave: names, sizes and ETags of its files are those of the store.
+        key: the artifact.
+        manifest: of :meth:`ArtifactStore.manifest`: names, sizes and ETags of its files are those of the store.
         repositories: ``host/repository`` of the images that the recipe can be served with. Default: any.
 
     Raises:
         DeploymentError: naming what does not hold.
     """
-    # Names, sizes and ETags were compared already: a request more is only for what has a checksum to compare.
-    files = [file for file in manifest["files"] if file.get("checksums")]
-    findings = misplaced(store, key, manifest) or [
-        *_foreign_image(manifest, repositories),
-        *differences(files, store.with_checksums(manifest["model_data_uri"], _as_listed(files))),
-    ]
+    findings = misplaced(store, key, manifest)
+    if not findings:
+        # Names, sizes and ETags were compared already: a request more is only for what has a checksum to compare.
+        files = [file for file in manifest["files"] if file.get("checksums")]
+        listed = [{name: file[name] for name in ("name", "size", "etag")} for file in files]
+        findings = differences(files, store.with_checksums(manifest["model_data_uri"], listed))
+        host, _, tagged = manifest["image"].partition("@")[0].rpartition("/")
+        # No image at all serves nothing that another one's name would.
+        if tagged and repositories and f"{host}/{tagged.partition(':')[0]}" not in repositories:
+            served = ", ".join(sorted(repositories))
+            detail = f"image is {manifest['image']}, and this recipe is served with one of {served}"
+            findings.insert(0, Finding("manifest.json", Damage.changed, detail))
     if findings:
-        listed = "; ".join(f"{finding.file} {finding.damage.value} ({finding.detail})" for finding in findings[:3])
+        listing = "; ".join(f"{finding.file} {finding.damage.value} ({finding.detail})" for finding in findings[:3])
         more = f" and {len(findings) - 3} more" if len(findings) > 3 else ""
         raise DeploymentError(
-            f"the artifact {key} in the store {store.bucket} is not what its manifest says: {listed}{more}. "
+            f"the artifact {key} in the store {store.bucket} is not what its manifest says: {listing}{more}. "
             "Something else than this library's functions wrote it or its files, so it is not deployed. Next: find "
             "out what did (S3 keeps the versions of both), then restore the version of manifest.json before it, or "
             "delete manifest.json and deploy a stack that makes the artifact, which runs another job"
@@ -77,7 +79,7 @@ def check_manifest(
 
 
 def misplaced(store: ArtifactStore, key: str, manifest: Mapping[str, Any]) -> list[Finding]:
-    """What is wrong with the location that a manifest names: it has to be its attempt's, of this artifact."""
+    """A finding where a manifest's location is not its attempt's, of this artifact."""
     uri, attempt = str(manifest["model_data_uri"]), attempt_of(manifest)
     if uri.startswith(store.model_uri(key, attempt)) and uri.endswith("/"):
         return []
@@ -86,41 +88,17 @@ def misplaced(store: ArtifactStore, key: str, manifest: Mapping[str, Any]) -> li
 
 
 def attempt_of(manifest: Mapping[str, Any]) -> int:
-    """Which attempt made what the manifest describes; manifests of the first releases say so in their URI alone."""
+    """The attempt that a manifest describes; manifests of the first releases have it in their URI alone."""
     if isinstance(manifest.get("attempt"), int):
         return manifest["attempt"]
     found = _ATTEMPT.search(str(manifest["model_data_uri"]))
     return int(found[1]) if found else 1
 
 
-def repository_of(image: str) -> str:
-    """``host/repository`` of an image, without its tag and digest."""
-    repository, _, name = image.partition("@")[0].rpartition("/")
-    return f"{repository}/{name.partition(':')[0]}"
-
-
-def _foreign_image(manifest: Mapping[str, Any], repositories: Collection[str]) -> list[Finding]:
-    image = manifest["image"]
-    # No image at all serves nothing that another one's name would.
-    if not image or not repositories or repository_of(image) in repositories:
-        return []
-    detail = f"image is {image}, and this recipe is served with one of {', '.join(sorted(repositories))}"
-    return [Finding("manifest.json", Damage.changed, detail)]
-
-
-def _as_listed(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: file[name] for name in ("name", "size", "etag")} for file in files]
-
-
 def differences(expected: Iterable[Mapping[str, Any]], found: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Compare a manifest's files with those of the store, without reading them.
+    """Compare a manifest's files with those of the store, without reading them; a finding for each that differs.
 
-    Args:
-        expected: ``{"name", "size", "etag"}`` each, and ``"checksums"`` where they were known.
-        found: the same of what is there.
-
-    Returns:
-        One finding for each file that differs, by name.
+    Each file is ``{"name", "size", "etag"}``, and has ``"checksums"`` where they are known.
     """
     then, now = ({file["name"]: file for file in files} for files in (expected, found))
     findings: list[Finding] = []
@@ -135,11 +113,11 @@ def differences(expected: Iterable[Mapping[str, Any]], found: Iterable[Mapping[s
 
 
 def _changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    changes = [f"{what} {now[what]}, was {then[what]}" for what in ("size", "etag") if then[what] != now[what]]
     kept, current = object_in(then.get("checksums")), object_in(now.get("checksums"))
-    common = sorted({*kept} & {*current})
-    changes += [f"{name} {current[name]}, was {kept[name]}" for name in common if kept[name] != current[name]]
-    if changes and then["size"] == now["size"] and any(kept[name] == current[name] for name in common):
-        same = next(name for name in common if kept[name] == current[name])
+    compared = [(name, then[name], now[name]) for name in ("size", "etag")]
+    compared += [(name, kept[name], current[name]) for name in sorted({*kept} & {*current})]
+    changes = [f"{name} {after}, was {before}" for name, before, after in compared if before != after]
+    same = next((name for name, before, after in compared[2:] if before == after), None)
+    if changes and then["size"] == now["size"] and same is not None:
         changes.append(f"{same} is the same: written again with the same content")
     return changes

@@ -96,10 +96,9 @@ class _Manifest(StoredPart):
 
 
 class ArtifactStore:
-    """The records of one bucket. Every method may be repeated."""
+    """The records of one bucket, by :class:`JsonRecords`. Every method may be repeated."""
 
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, any_schema: bool = False) -> None:
-        """See :class:`JsonRecords`."""
         self._s3 = s3
         self.bucket = bucket
         self._records = JsonRecords(s3, bucket, kms_key_arn, any_schema=any_schema)

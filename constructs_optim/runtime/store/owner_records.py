@@ -189,10 +189,9 @@ class UnreadableRecord:
 
 
 class OwnerRecords:
-    """The owner records of one bucket. Every method may be repeated."""
+    """The owner records of one bucket, by :class:`JsonRecords`. Every method may be repeated."""
 
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, any_schema: bool = False) -> None:
-        """See :class:`JsonRecords`."""
         self._records = JsonRecords(s3, bucket, kms_key_arn, largest=_LARGEST_RECORD, any_schema=any_schema)
 
     def all(self, account: str | None = None, *, threads: int = 8) -> Iterator[OwnerRecord | UnreadableRecord]:

@@ -1,30 +1,31 @@
-"""What the store keeps of evaluations and recommendations, and of the runs of each.
+"""The store's records of evaluations and recommendations, and of the runs of each.
 
 ::
 
-    evaluations/<key>/current.json              which run counts, whether it was let through, and what was missed
+    evaluations/<key>/current.json              which run counts, whether it was accepted, and its misses
     evaluations/<key>/result.json               its measurements
     evaluations/<key>/given_up.json             when the last stack that wanted it gave it up
     evaluations/<key>/runs/<run>/run.json       that the run has begun
     evaluations/<key>/runs/<run>/output/...     what the benchmark job wrote
     evaluations/<key>/runs/<run>/result.json    the run's measurements
-    evaluations/<key>/runs/<run>/report.md      the same for people
+    evaluations/<key>/runs/<run>/report.md      the same as a page
     evaluations/<key>/runs/<run>/answers.json   completions of the prompts of the quality gate
 
-    recommendations/<key>/result.json             the newest result, for whoever asks the same again
+    recommendations/<key>/result.json             the newest result, for the next request of the same
     recommendations/<key>/given_up/<owner>.json   when that resource of a stack gave it up
     recommendations/<key>/runs/<run>/run.json     that the run has begun, and what the model's files were
     recommendations/<key>/runs/<run>/output/...   what the recommendation job wrote
     recommendations/<key>/runs/<run>/result.json  the run's own result
 
-Results are shared by all that ask the same. A recommendation's runs are not: one is stopped with the resource that
-began it, whose name begins the run's.
+Results are shared by equal requests. A recommendation's runs are not: one is stopped with the resource that began it,
+whose name begins the run's.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
 
 from botocore.exceptions import ClientError
 
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 _SHORT, _OWNER_DIGITS = 24, 8
+CURRENT, RESULT, RUN, COMPLETIONS = "current.json", "result.json", "run.json", "answers.json"
 
 
 def run_of(*parts: str) -> str:
-    """The name of a run, the same each time the same request is carried out."""
+    """The name of a run, the same each time the same request is handled."""
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
@@ -49,7 +51,7 @@ def run_job_name(key: str, run: str) -> str:
 
 
 def owner_of(stack_id: str, logical_id: str) -> str:
-    """What the runs of one resource of a stack have in common: 8 hexadecimal digits."""
+    """The 8 hexadecimal digits that the names of a resource's runs begin with."""
     return hashlib.sha256(f"{stack_id}\n{logical_id}".encode()).hexdigest()[:_OWNER_DIGITS]
 
 
@@ -59,144 +61,81 @@ def owner_in(run: str) -> str:
 
 
 class RunRecords:
-    """The records of what has one key. Every method may be repeated."""
+    """The records of what has one key: of an evaluation, or of a recommendation as one ``owner`` sees it.
 
-    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, kind: str, key: str) -> None:
-        """Prepare to read and write below ``<kind>/<key>/``."""
+    Every method may be repeated. ``file`` is a name of the layout; with ``run``, it is that run's file.
+    """
+
+    def __init__(
+        self,
+        s3: S3Client,
+        kind: Literal["evaluations", "recommendations"],
+        bucket: str,
+        kms_key_arn: str | None,
+        key: str,
+        owner: str = "",
+    ) -> None:
         self._s3 = s3
-        self.bucket: str = bucket
-        self.key: str = key
+        self.bucket = bucket
+        self.key = key
+        self.owner = owner
         self._prefix = f"{kind}/{key}/"
+        self._given_up = f"{self._prefix}given_up/{owner}.json" if owner else f"{self._prefix}given_up.json"
         self._records = JsonRecords(s3, bucket, kms_key_arn)
-
-    def output_uri(self, run: str) -> str:
-        """Where a run's job writes: an ``s3://`` prefix that ends in a slash."""
-        return f"s3://{self.bucket}/{self._of(run)}"
-
-    def give_up(self, issued: int) -> None:
-        """Whatever was asked for by then is not wanted any more; ``issued`` in seconds since 1970."""
-        self._records.swap(self._given_up, lambda before: {"issued": max(issued, (before or {}).get("issued", 0))})
-
-    def is_given_up(self, issued: int) -> bool:
-        """Whether what was asked for then is not wanted any more."""
-        return (self._records.read(self._given_up) or {}).get("issued", -1) >= issued
-
-    def begin(self, run: str, job: str, **more: str) -> None:
-        """Write down that a run begins, before its job is created; ``more`` is kept with it."""
-        self._records.write(f"{self._of(run)}run.json", {"schema": 1, "job_name": job, **more})
-
-    def begun(self, run: str) -> Record | None:
-        """What :meth:`begin` wrote down."""
-        return self._records.read(f"{self._of(run)}run.json")
-
-    def runs(self) -> list[str]:
-        """The runs that have begun."""
-        pages = self._s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self.bucket, Prefix=f"{self._prefix}runs/", Delimiter="/"
-        )
-        return [folder.get("Prefix", "").split("/")[-2] for page in pages for folder in page.get("CommonPrefixes", ())]
-
-    def run_result(self, run: str) -> Record | None:
-        """What came of a run; None while nothing has."""
-        return self._records.read(f"{self._of(run)}result.json")
-
-    @property
-    def _given_up(self) -> str:
-        return f"{self._prefix}given_up.json"
-
-    def _of(self, run: str) -> str:
-        return f"{self._prefix}runs/{run}/"
-
-
-class EvaluationRecords(RunRecords):
-    """The records of one evaluation. Every method may be repeated."""
-
-    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, key: str) -> None:
-        """Prepare to read and write below ``evaluations/<key>/``."""
-        super().__init__(s3, bucket, kms_key_arn, "evaluations", key)
         self._encryption = encryption(kms_key_arn)
 
-    def open_output(self, location: str, path: str) -> StreamingBody:
-        """A file of a job's output, to be read from its beginning.
+    def read(self, file: str, run: str = "") -> Record | None:
+        """The content of a file; None where there is none."""
+        return self._records.read(self._name(file, run))
 
-        Args:
-            location: the output location in the job's description, which is below the one that was asked for.
-            path: of the file below that.
+    def write(self, file: str, content: Mapping[str, object], run: str = "") -> None:
+        """Write a file, whatever was there."""
+        self._records.write(self._name(file, run), {"schema": 1, **content})
 
-        Raises:
-            DeploymentError: where there is no such file.
-        """
-        prefix = location.removeprefix(f"s3://{self.bucket}/").rstrip("/")
-        try:
-            return self._s3.get_object(Bucket=self.bucket, Key=f"{prefix}/{path}")["Body"]
-        except ClientError as error:
-            if not lacks(self._s3, self.bucket, f"{prefix}/{path}", error):
-                raise
-            raise DeploymentError(f"the benchmark job wrote nothing to s3://{self.bucket}/{prefix}/{path}") from error
-
-    def current(self) -> Record | None:
-        """Which run counts; None where none has ended."""
-        return self._records.read(f"{self._prefix}current.json")
-
-    def result(self) -> Record | None:
-        """The measurements of the run that counts."""
-        return self._records.read(f"{self._prefix}result.json")
-
-    def decide(self, decision: Record) -> None:
-        """Write down which run counts, and what came of it."""
-        self._records.write(f"{self._prefix}current.json", {"schema": 1, **decision})
-
-    def finish(self, run: str, result: Record, report: str) -> None:
-        """Keep a run's measurements and report. The run's own are written last: with them it has ended."""
+    def write_report(self, run: str, report: str) -> None:
+        """Write a run's report."""
         self._s3.put_object(
             Bucket=self.bucket,
-            Key=f"{self._of(run)}report.md",
+            Key=self._name("report.md", run),
             Body=report.encode(),
             ContentType="text/markdown; charset=utf-8",
             **self._encryption,
         )
-        self._records.write(f"{self._prefix}result.json", result)
-        self._records.write(f"{self._of(run)}result.json", result)
 
-    def completions(self, run: str) -> Record | None:
-        """The completions so far."""
-        return self._records.read(f"{self._of(run)}answers.json")
+    def uri(self, file: str = "", run: str = "") -> str:
+        """The ``s3://`` URI of a file, or of the folder, which ends in a slash."""
+        return f"s3://{self.bucket}/{self._name(file, run)}"
 
-    def write_completions(self, run: str, completions: Record) -> None:
-        """Keep the completions so far."""
-        self._records.write(f"{self._of(run)}answers.json", completions)
+    def give_up(self, issued: int) -> None:
+        """Give up all requests up to ``issued``, in seconds since 1970."""
+        self._records.swap(self._given_up, lambda before: {"issued": max(issued, (before or {}).get("issued", 0))})
 
-
-class RecommendationRecords(RunRecords):
-    """The records of what is asked under one key, as one owner sees them. Every method may be repeated."""
-
-    def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None, key: str, owner: str) -> None:
-        """Prepare to read and write below ``recommendations/<key>/``."""
-        super().__init__(s3, bucket, kms_key_arn, "recommendations", key)
-        self.owner = owner
-
-    @property
-    def result_uri(self) -> str:
-        """Where the result is, or will be."""
-        return f"s3://{self.bucket}/{self._prefix}result.json"
-
-    def output_uri(self, run: str) -> str:
-        """Where a run's job writes: an ``s3://`` prefix that ends in a slash, apart from the records."""
-        return f"{super().output_uri(run)}output/"
+    def is_given_up(self, issued: int) -> bool:
+        """Whether a request of that time was given up."""
+        return (self._records.read(self._given_up) or {}).get("issued", -1) >= issued
 
     def runs(self) -> list[str]:
-        """The owner's runs that have begun."""
-        return [run for run in super().runs() if owner_in(run) == self.owner]
+        """The runs that have begun, of this owner where there is one."""
+        pages = self._s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self.bucket, Prefix=f"{self._prefix}runs/", Delimiter="/"
+        )
+        folders = (folder.get("Prefix", "") for page in pages for folder in page.get("CommonPrefixes", ()))
+        runs = [folder.split("/")[-2] for folder in folders]
+        return [run for run in runs if self.owner in ("", owner_in(run))]
 
-    def result(self) -> Record | None:
-        """The newest result."""
-        return self._records.read(f"{self._prefix}result.json")
+    def open_output(self, location: str, path: str) -> StreamingBody:
+        """The file ``path`` below a job's output location, to be read from its beginning.
 
-    def finish(self, run: str, result: Record) -> None:
-        """Keep a run's result, as the newest as well."""
-        self._records.write(f"{self._of(run)}result.json", result)
-        self._records.write(f"{self._prefix}result.json", result)
+        Raises:
+            DeploymentError: where there is no such file.
+        """
+        key = f"{location.removeprefix(f's3://{self.bucket}/').rstrip('/')}/{path}"
+        try:
+            return self._s3.get_object(Bucket=self.bucket, Key=key)["Body"]
+        except ClientError as error:
+            if not lacks(self._s3, self.bucket, key, error):
+                raise
+            raise DeploymentError(f"the benchmark job wrote nothing to s3://{self.bucket}/{key}") from error
 
-    @property
-    def _given_up(self) -> str:
-        return f"{self._prefix}given_up/{self.owner}.json"
+    def _name(self, file: str, run: str) -> str:
+        return f"{self._prefix}runs/{run}/{file}" if run else f"{self._prefix}{file}"

@@ -1,0 +1,310 @@
+"""``constructs-optim explain``: explain the effects of deploying a synthesized app."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import Field, TypeAdapter, ValidationError
+from rich.console import Console
+
+from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
+from constructs_optim.explanation.explain import explain
+from constructs_optim.explanation.jobs import (
+    PastJob,
+    Prices,
+    StackEvidence,
+    StoreContents,
+    StoredArtifact,
+    instance_type_of,
+    steps_of,
+)
+from constructs_optim.explanation.report import Report
+from constructs_optim.explanation.text import markdown, text_lines
+from constructs_optim.operations.artifacts import Artifact
+from constructs_optim.operations.stacks import DeployedTemplates
+from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, TRAINING_JOB
+from constructs_optim.templates.template import Resource, Template
+
+from .aws import Account, Profile, Region, bucket_name, errors_explained, failed
+
+DEPLOYED = "deployed"
+LISTED = "aws"
+_USES = ("hosting", "training", "optimization")
+_Dollars = Annotated[float, Field(gt=0, strict=True)]
+_PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[str, dict[str, _Dollars]])
+
+
+class Format(StrEnum):
+    """How an explanation is printed."""
+
+    text = "text"
+    markdown = "markdown"
+    json = "json"
+
+
+class FailOn(StrEnum):
+    """What makes the exit status 1."""
+
+    change = "change"
+    interruption = "interruption"
+    job = "job"
+    permissions = "permissions"
+
+
+def _store(value: str | None) -> str | None:
+    return value if value == DEPLOYED else bucket_name(value)
+
+
+def explain_command(
+    assembly: Annotated[Path, typer.Argument(help="The folder that `cdk synth` wrote.")] = Path("cdk.out"),
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="What to compare with: another such folder, or `deployed` for what CloudFormation has.",
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BUCKET",
+            help="Where to look artifacts up: a bucket, or `deployed` for the store that each job names.",
+            callback=_store,
+        ),
+    ] = None,
+    prices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|aws",
+            help='A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}, or `aws` to ask the AWS Price List.',
+        ),
+    ] = None,
+    stack: Annotated[
+        list[str] | None, typer.Option(help="Only these stacks, for instance Prod/*. Repeatable; all by default.")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
+    fail_on: Annotated[
+        list[FailOn] | None,
+        typer.Option(
+            metavar="EVENT",
+            help="Exit status 1 on a `change`; on an `interruption` of an endpoint or component; where a `job` may "
+            "run; where `permissions` grow. Repeatable.",
+        ),
+    ] = None,
+    region: Region = None,
+    profile: Profile = None,
+) -> None:
+    """Explain what a deployment does to each endpoint: jobs, replacements, updates, costs and permissions.
+
+    Exit status 1 means that AWS refuses the deployment, or that something happens which --fail-on names.
+    AWS is called only for --against deployed, --store and --prices aws.
+    """
+    needs_aws = against == DEPLOYED or store is not None or prices == LISTED
+    stated = stated_prices(Path(prices)) if prices not in (None, LISTED) else Prices()
+    try:
+        with errors_explained():
+            after = _chosen(read_assembly(assembly), stack or [], assembly)
+            aws = _Lookup(Account(profile, region), store) if needs_aws else None
+            before, name = None, against
+            if aws is not None and against == DEPLOYED:
+                before, name = aws.deployed(after), "what is deployed"
+            elif against is not None:
+                before = [one for one in read_assembly(Path(against)) if not stack or _is_chosen(one, stack)]
+            evidence = {
+                one.path: StackEvidence(
+                    prices=aws.prices(one) if aws is not None and prices == LISTED else stated,
+                    stores=aws.stores(one) if aws is not None else {},
+                )
+                for one in [*(before or ()), *after]
+            }
+            report = explain(
+                after,
+                before,
+                against=name,
+                deployed=against == DEPLOYED,
+                evidence_of=lambda one: evidence[one.path],
+                notes=aws.notes if aws is not None else (),
+            )
+    except ExplanationError as error:
+        raise failed(str(error)) from None
+    match format:
+        case Format.json:
+            typer.echo(report.model_dump_json(indent=2))
+        case Format.markdown:
+            typer.echo(markdown(report), nl=False)
+        case Format.text:
+            for line in text_lines(report, Console().width):
+                typer.secho(line, bold=not line.startswith(" "))
+    if report.refusals or any(_happens(report, event) for event in fail_on or ()):
+        raise typer.Exit(1)
+
+
+def _chosen(stacks: list[StackTemplate], patterns: list[str], assembly: Path) -> list[StackTemplate]:
+    chosen = [stack for stack in stacks if not patterns or _is_chosen(stack, patterns)]
+    if not chosen:
+        names = ", ".join(stack.path for stack in stacks) or "none"
+        raise ExplanationError(f"{assembly} has no stack {' or '.join(patterns)}; its stacks are: {names}")
+    return chosen
+
+
+def _is_chosen(stack: StackTemplate, patterns: Iterable[str]) -> bool:
+    """Whether a stack, or the outermost one it is nested in, matches one of the patterns."""
+    outermost = stack.path
+    for _ in stack.parents:
+        outermost = outermost.rpartition("/")[0]
+    return any(fnmatchcase(path, pattern) for pattern in patterns for path in (stack.path, outermost))
+
+
+def _happens(report: Report, event: FailOn) -> bool:
+    match event:
+        case FailOn.change:
+            return report.has_changes
+        case FailOn.interruption:
+            return any(endpoint.is_interrupted for endpoint in report.endpoints)
+        case FailOn.job:
+            return report.may_run_jobs
+        case FailOn.permissions:
+            return any(change.grants_more for change in report.permissions)
+
+
+def stated_prices(path: Path) -> Prices:
+    """The prices of a file: ``{"ml.g5.12xlarge": 7.09}``, or such objects under hosting, training and optimization."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise typer.BadParameter(f"{path} is not JSON: {error}") from None
+    by_use = isinstance(content, dict) and content and {*content} <= {*_USES}
+    try:
+        prices = _PRICES_BY_USE.validate_python(content if by_use else {"hosting": content})
+    except ValidationError as error:
+        wrong = dict.fromkeys(str(detail["loc"][1]) if len(detail["loc"]) > 1 else "it" for detail in error.errors())
+        raise typer.BadParameter(
+            f'{path} has to be an object of dollars an hour above zero, {{"ml.g5.12xlarge": 7.09}}, or one of such '
+            f"objects under {', '.join(_USES)}; wrong: {', '.join(wrong)}"
+        ) from None
+    return Prices(**prices, source=f"prices of {path.name}")
+
+
+class _Lookup:
+    """What AWS has of stacks: templates, artifact stores and prices; ``notes`` are about what could not be read."""
+
+    def __init__(self, account: Account, store: str | None) -> None:
+        """``store``: the bucket of all artifacts, ``deployed`` for the one that each job names, None for none."""
+        self._account, self._store = account, store
+        self._deployed = DeployedTemplates(lambda region: account.client("cloudformation", region))
+        self._contents: dict[str, StoreContents] = {}
+        self._denied = False
+        self._notes: dict[str, None] = {}
+
+    @property
+    def notes(self) -> list[str]:
+        return [*self._notes]
+
+    def deployed(self, stacks: list[StackTemplate]) -> list[StackTemplate]:
+        """The stacks as they are deployed; without those that are not there.
+
+        Raises:
+            ExplanationError: for stacks of other accounts, which these credentials do not show.
+        """
+        if elsewhere := [stack for stack in stacks if self._is_elsewhere(stack)]:
+            names = ", ".join(f"{stack.path} ({stack.account})" for stack in elsewhere)
+            raise ExplanationError(
+                f"the credentials are of account {self._account.id}, and these stacks are of others: {names}. Choose "
+                "stacks of one account with --stack, and its credentials with --profile"
+            )
+        templates = [self._deployed.template(stack.stack_name, stack.region, stack.parents) for stack in stacks]
+        return [
+            replace(stack, template=template)
+            for stack, template in zip(stacks, templates, strict=True)
+            if template is not None
+        ]
+
+    def prices(self, stack: StackTemplate) -> Prices:
+        """The prices of the stack's region; none, with a note, where AWS does not show them."""
+        region = stack.region or self._account.region
+        if self._denied:
+            return Prices()
+        if region is None:
+            self._note(f"There are no prices for {stack.path}: its region is known only at deployment; give --region.")
+            return Prices()
+        hosting = self._account.prices(region)
+        training = self._account.prices(region, "Training") if Template(stack.template).of_type(TRAINING_JOB) else {}
+        if hosting is None or training is None:
+            self._denied = True
+            self._note("There are no prices: AWS denies pricing:GetProducts; state prices with --prices FILE.")
+            return Prices()
+        return Prices(hosting, training, source=f"AWS Price List of {region}")
+
+    def stores(self, stack: StackTemplate) -> dict[str, StoreContents]:
+        """The contents of the stores that the stack's jobs and references name, by their logical ids."""
+        jobs = Template(stack.template).of_type(*JOBS, OPTIMIZED_ARTIFACT)
+        if self._store is None or not jobs:
+            return {}
+        if self._store != DEPLOYED:
+            return {job.logical_id: self._contents_of(self._store) for job in jobs}
+        if self._is_elsewhere(stack):
+            self._note(f"The stores of {stack.path} were not looked into: it is of account {stack.account}.")
+            return {}
+        stores = {job.logical_id: self._store_of(stack, job) for job in jobs}
+        return {name: store for name, store in stores.items() if store is not None}
+
+    def _store_of(self, stack: StackTemplate, job: Resource) -> StoreContents | None:
+        """The store that a job names: by its name, as a resource of its stack, or as another stack's export."""
+        name: str | None = None
+        match job.get("Bucket"):
+            case str(bucket):
+                name = bucket
+            case {"Ref": str(logical_id)} if logical_id in stack.template.get("Resources", {}):
+                name = self._deployed.physical_id(stack.stack_name, stack.region, logical_id, stack.parents)
+                if name is None:
+                    return StoreContents("that this deployment creates", {})
+            case {"Fn::ImportValue": str(export)}:
+                name = self._deployed.exported(export, stack.region)
+            case _:
+                pass
+        if name is None:
+            self._note(f"The store of {job.label} in {stack.path} was not found: name it with --store BUCKET.")
+            return None
+        return self._contents_of(name)
+
+    def _contents_of(self, bucket: str) -> StoreContents:
+        if bucket not in self._contents:
+            stored: dict[str, StoredArtifact] = {}
+            past: list[PastJob] = []
+            for artifact in self._account.inventory(bucket).all():
+                stored[artifact.key] = StoredArtifact(artifact.state.value, artifact.detail, artifact.made_at)
+                if (job := _past_job(artifact)) is not None:
+                    past.append(job)
+            self._contents[bucket] = StoreContents(bucket, stored, tuple(past))
+        return self._contents[bucket]
+
+    def _is_elsewhere(self, stack: StackTemplate) -> bool:
+        return stack.account not in (None, self._account.id)
+
+    def _note(self, text: str) -> None:
+        self._notes[text] = None
+
+
+def _past_job(artifact: Artifact) -> PastJob | None:
+    """How long an artifact's job took, where its manifest tells."""
+    manifest: Mapping[str, Any] = artifact.manifest or {}
+    seconds, request = manifest.get("duration_seconds"), manifest.get("request") or {}
+    if not isinstance(seconds, int | float) or not artifact.is_complete:
+        return None
+    described = artifact.description
+    return PastJob(
+        model_id=str(described.get("Model", "")).partition(" ")[0],
+        techniques=tuple(str(technique) for technique in described.get("Techniques") or ()),
+        steps=steps_of(request),
+        instance_type=instance_type_of(request) or "",
+        seconds=float(seconds),
+    )

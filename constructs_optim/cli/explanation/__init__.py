@@ -1,1 +1,0 @@
-"""``constructs-optim explain``: the command, what it looks up, and how it prints."""

@@ -1,0 +1,262 @@
+"""Graphs of metrics: units that people read, one scale an axis, and no line that CloudWatch has no data for.
+
+The graphs are data: ``dashboards.toml``.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.recipe import metrics
+from constructs_optim.recipe.metrics import MetricDefinition, Unit
+
+from .served_model import ServedModel, operands, renamed
+from .widgets import GRID_COLUMNS, Segment, Widget
+
+COLORS: Mapping[str, str] = {
+    "grey": "#7f7f7f",
+    "green": "#2ca02c",
+    "blue": "#1f77b4",
+    "orange": "#ff7f0e",
+    "purple": "#9467bd",
+    "red": "#d62728",
+}
+_AXES: Mapping[Unit, str] = {
+    Unit.COUNT: "count",
+    Unit.COUNT_PER_SECOND: "per second",
+    Unit.MILLISECONDS: "ms",
+    Unit.PERCENT: "%",
+    Unit.US_DOLLARS: "US$",
+}
+# An evaluation ran some day before: its widgets look back further than a viewer's last hours.
+_EVALUATIONS_START = "-P3M"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line, or bar, of a graph: a metric in ``recipe.metrics``.
+
+    ``suffix`` ends the ids of its rows, in graphs of several endpoints. With ``concurrency``, it is of an evaluation.
+    """
+
+    metric: str
+    statistic: str | None = None
+    label: str | None = None
+    color: str | None = None
+    suffix: str = ""
+    concurrency: int | None = None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph over time; ``to_hundred`` where values are percentages of a whole, ``only`` of variants or components."""
+
+    name: str
+    title: str
+    lines: tuple[Line, ...]
+    to_hundred: bool = False
+    only: Literal["variant", "component"] | None = None
+
+
+@dataclass(frozen=True)
+class GraphSegment:
+    """Graphs below a heading; ``of_components`` for further inference components as well."""
+
+    name: str
+    title: str
+    graphs: tuple[Graph, ...]
+    of_components: bool = False
+    priced: bool = False
+
+
+@dataclass(frozen=True)
+class EvaluationSegment:
+    """Metrics of evaluations below a heading."""
+
+    name: str
+    title: str
+    metrics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Dashboards:
+    """The content of ``dashboards.toml``."""
+
+    segments: tuple[GraphSegment, ...]
+    evaluation: tuple[EvaluationSegment, ...]
+    totals: tuple[Graph, ...]
+    row: tuple[Graph, ...]
+
+
+@cache
+def dashboards() -> Dashboards:
+    """The graphs of all dashboards."""
+    data = (files(__package__ or "") / "dashboards.toml").read_text(encoding="utf-8")
+    return TypeAdapter(Dashboards).validate_python(tomllib.loads(data))
+
+
+@dataclass(frozen=True)
+class GraphContext:
+    """What the graphs of one endpoint or component share.
+
+    Attributes:
+        served: what serves the model whose metrics they draw.
+        region: where the metrics are.
+        account: whose they are. Default: the dashboard's own account.
+        deployments: vertical annotations: pairs of a time in ISO 8601 and a label.
+        price: of an instance in an hour, in US dollars. Default: not known.
+        discount: what a savings plan takes off the price, as a share.
+    """
+
+    served: ServedModel
+    region: str
+    account: str | None = None
+    deployments: tuple[tuple[str, str], ...] = ()
+    price: float | None = None
+    discount: float = 0
+
+    def segments(
+        self,
+        thresholds: Mapping[str, Sequence[tuple[float, str]]],
+        *,
+        prefix: str = "",
+        of_component: str | None = None,
+    ) -> list[Segment]:
+        """The segments of live metrics.
+
+        Args:
+            thresholds: horizontal annotations of graphs by name, as pairs of a value and a label.
+            prefix: of the widgets' names.
+            of_component: the name of a further component, of which only what it does not share is shown.
+        """
+        shown: list[Segment] = []
+        server = "component" if self.served.is_component else "variant"
+        for segment in dashboards().segments:
+            if (of_component and not segment.of_components) or (segment.priced and self.price is None):
+                continue
+            drawn = [graph for graph in segment.graphs if graph.only in (None, server) and self.publishes(graph)]
+            width = GRID_COLUMNS // max(len(drawn), 1)
+            widgets = tuple(
+                self.graph(graph, f"{prefix}{graph.name}", width, thresholds=thresholds.get(graph.name, ()))
+                for graph in drawn
+            )
+            title = f"{of_component}: {segment.title}" if of_component else segment.title
+            shown.append(Segment(f"{prefix}{segment.name}", title, widgets))
+        return shown
+
+    def publishes(self, graph: Graph) -> bool:
+        """Whether SageMaker publishes any of the graph's metrics."""
+        return any(self.served.publishes(metrics.find(line.metric)) for line in graph.lines)
+
+    def graph(
+        self, graph: Graph, name: str, width: int, height: int = 6, *, thresholds: Sequence[tuple[float, str]] = ()
+    ) -> Widget:
+        """A graph over time as a widget."""
+        unit = "copy" if self.served.is_component else "instance"
+        axis: dict[str, Any] = {}
+        if graph.to_hundred:
+            summed = self.served.series(metrics.find(graph.lines[0].metric)).summed
+            # Added up over an unknown number of GPUs or vCPUs, 100 is not the whole.
+            axis = {"max": 100} if summed is None or self.served.instance_type is not None else {}
+        annotations = drop_none(
+            horizontal=[{"value": value, "label": label, "color": COLORS["grey"]} for value, label in thresholds]
+            or None,
+            vertical=[{"value": at, "label": label, "color": COLORS["purple"]} for at, label in self.deployments]
+            or None,
+        )
+        properties = graph_properties(
+            graph.title.format(unit=unit),
+            [(self, line) for line in graph.lines],
+            self.region,
+            self.account,
+            axis=axis,
+            unit=unit,
+        )
+        return Widget(name, "metric", {**properties, **drop_none(annotations=annotations or None)}, width, height)
+
+    def formula(self, metric: MetricDefinition) -> str | None:
+        """The metric math of a metric that is calculated; None for one that is published.
+
+        What an evaluation published counts where no price was stated.
+        """
+        if metric.formula is None:
+            return None
+        is_published = metric.series(component=self.served.is_component) is not None
+        if is_published and self.price is None and "price" in metric.formula:
+            return None
+        return self.served.expression(metric, price=self.price, discount=self.discount)
+
+
+def graph_properties(
+    title: str,
+    lines: Iterable[tuple[GraphContext, Line]],
+    region: str,
+    account: str | None = None,
+    *,
+    stacked: bool = False,
+    axis: Mapping[str, Any] | None = None,
+    unit: str = "",
+) -> dict[str, Any]:
+    """The properties of a graph over time; of bars, where its lines are of evaluations.
+
+    Lines of metrics that SageMaker does not publish are left out. The axis has the unit of the first line.
+    """
+    drawn = [entry for entry in lines if entry[0].served.publishes(metrics.find(entry[1].metric))]
+    metric, evaluated = metrics.find(drawn[0][1].metric), drawn[0][1].concurrency is not None
+    view = {"view": "bar"} if evaluated else {"view": "timeSeries", "stacked": stacked}
+    return {
+        "title": title,
+        **view,
+        "region": region,
+        **drop_none(accountId=account),
+        **({"stat": metric.statistic} if evaluated else {}),
+        "metrics": _rows(drawn, region, account, unit),
+        **({"start": _EVALUATIONS_START, "setPeriodToTimeRange": True} if evaluated else {}),
+        "yAxis": {"left": {"min": 0, **(axis or {}), "label": _AXES[metric.shown_unit], "showUnits": False}},
+    }
+
+
+def _rows(lines: Iterable[tuple[GraphContext, Line]], region: str, account: str | None, unit: str) -> list[list[Any]]:
+    """The ``metrics`` array of a graph: operands of metric math come first, hidden, and each once."""
+    hidden: dict[str, list[Any]] = {}
+    drawn: list[list[Any]] = []
+    for context, line in lines:
+        served, metric = context.served, metrics.find(line.metric)
+        label = (line.label or line.statistic or metric.title).format(unit=unit)
+        rendering = drop_none(label=label, color=line.color and COLORS.get(line.color))
+        # An expression is calculated in the dashboard's account, from metrics of wherever they are.
+        location = drop_none(
+            region=context.region if context.region != region else None,
+            accountId=context.account if context.account != account else None,
+        )
+        # A graph of evaluations has one statistic for all rows.
+        is_live = line.concurrency is None
+        formula = context.formula(metric)
+        if formula is not None:
+            ids = {operand.name: f"{operand.name}{line.suffix}" for operand in operands(formula)}
+            for operand in operands(formula):
+                row_id = ids[operand.name]
+                stat = {"stat": operand.statistic} if is_live else {}
+                shown = {**stat, "id": row_id, "visible": False, **location}
+                hidden[row_id] = served.row(operand, shown, concurrency=line.concurrency)
+            drawn.append([{"expression": renamed(formula, ids), **rendering}])
+            continue
+        statistic = line.statistic or metric.statistic
+        stat = {"stat": statistic} if is_live else {}
+        row_id = re.sub(r"\W", "_", f"{metric.name}_{statistic.lower()}{line.suffix}")
+        calculated = served.shown_expression(metric, row_id)
+        if calculated is None:
+            drawn.append(served.row(metric, {**stat, **rendering, **location}, concurrency=line.concurrency))
+        else:
+            hidden[row_id] = served.row(metric, {**stat, "id": row_id, "visible": False, **location})
+            drawn.append([{"expression": calculated, **rendering}])
+    return [*hidden.values(), *drawn]

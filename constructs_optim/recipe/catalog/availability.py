@@ -1,0 +1,51 @@
+"""What not every region has, and what SageMaker's recommendation jobs take."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pydantic import BaseModel, ConfigDict
+
+from .files import load
+
+INFERENCE_COMPONENT = "AWS::SageMaker::InferenceComponent"
+WORKLOAD_CONFIG = "AWS::SageMaker::AIWorkloadConfig"
+
+
+class RecommendationJobs(BaseModel):
+    """What a recommendation job takes, with the API's metric for each goal, and the regions that have them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    instance_types: tuple[str, ...]
+    most_instance_types: int
+    metrics: dict[str, str]
+    frameworks: tuple[str, ...]
+    regions: tuple[str, ...]
+
+
+@cache
+def recommendations() -> RecommendationJobs:
+    """What recommendation jobs take."""
+    return RecommendationJobs.model_validate(load("recommendations"))
+
+
+def draft_model_regions() -> list[str]:
+    """The regions in which SageMaker provides draft models."""
+    return list(load("jumpstart")["draft_model_regions"])
+
+
+def regions_with(resource_type: str) -> tuple[str, ...]:
+    """The regions that have a resource type of CloudFormation, by name."""
+    return tuple(load("resource_types")["types"][resource_type])
+
+
+def is_missing(resource_type: str, region: str) -> bool:
+    """Whether a region lacks a resource type; False for a region that the catalog does not know."""
+    return region in load("resource_types")["regions"] and region not in regions_with(resource_type)
+
+
+def workload_parameters() -> tuple[list[str], tuple[str, ...]]:
+    """The parameters of a benchmark's workload, by name, and what the names of further ones begin with."""
+    data = load("workload")
+    return data["parameters"], tuple(data["prefixes"])

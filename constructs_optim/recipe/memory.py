@@ -1,0 +1,235 @@
+"""Will it fit? Weights and KV cache against the accelerators' memory, in GB (10^9 bytes).
+
+What a served model takes: weights in their precision, a draft's as well, and the KV cache of the requests in flight.
+LMI lets vLLM use nine tenths of each accelerator's memory (``gpu_memory_utilization``); a copy of the model has the
+memory of the accelerators that it is spread over.
+
+vLLM does not start where the KV cache cannot hold one request of the longest context, which is the model's own unless
+``OPTION_MAX_MODEL_LEN`` says otherwise. What is left for the cache is what weights and workspace leave.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from constructs_optim.recipe.catalog import instances, models
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.techniques import Technique
+
+USABLE = 0.9
+MAX_MODEL_LEN = "OPTION_MAX_MODEL_LEN"
+# What changes how much the cache has, or how much a token takes of it: what fits then is for the server to say.
+_CACHE_SETTINGS = (
+    "OPTION_CPU_OFFLOAD_GB",
+    "OPTION_GPU_MEMORY_UTILIZATION",
+    "OPTION_KV_CACHE_DTYPE",
+    "OPTION_PIPELINE_PARALLEL_DEGREE",
+    "OPTION_SWAP_SPACE",
+)
+LEAST_CONTEXT = 2048
+"""Tokens; an endpoint that takes less is of no use to a chat."""
+_CONTEXT_STEP = 1024
+# AWQ and GPTQ with groups of 128 weights, a scale of 16 bits and a zero of 4 bits each: 4 + 20 / 128.
+_INT4_BITS = 4 + (16 + 4) / 128
+# Of each accelerator: CUDA context, communication, graphs and activations. vLLM's own profiles show 0.6 GiB (pull
+# request 14447: 0.20 outside of PyTorch, 0.37 of activations) to 3.05 GiB (10511, Llama 3 8B: 1.79 and 1.26).
+_WORKSPACE_GB, _LEAST_WORKSPACE_GB = 2.0, 0.6
+# What activations grow by with a request's length: hidden states and their residual, whole on every accelerator.
+_ACTIVATION_BYTES = 2 * 2
+DEFAULT_BATCH_SIZE = 8
+_DEFAULT_SEQUENCE_LENGTH = 4096
+# A SageMaker draft's size is not published; the smallest Llama that drafts has 1.2 billion parameters.
+_DRAFT_PARAMETERS_BILLION = 1.2
+_NUMBER = re.compile(r"\d{1,9}")
+
+
+class MemoryEstimate(BaseModel):
+    """What one copy of the model takes, in GB, and what it has.
+
+    ``kv_cache_gb`` is for ``batch_size`` requests of ``sequence_length`` tokens; None where the model's geometry is
+    not known. Weights in INT4 keep embeddings and output layer in 16 bits.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    weights_gb: float
+    draft_gb: float
+    kv_cache_gb: float | None
+    batch_size: int
+    sequence_length: int
+    available_gb: float
+
+    @property
+    def fixed_gb(self) -> float:
+        """What is needed before the first request comes."""
+        return self.weights_gb + self.draft_gb
+
+    @property
+    def weights_fit(self) -> bool:
+        """Whether the weights fit, whatever is left for the KV cache."""
+        return self.fixed_gb <= self.available_gb
+
+    @property
+    def total_gb(self) -> float:
+        """All of it."""
+        return self.fixed_gb + (self.kv_cache_gb or 0)
+
+
+def estimate(recipe: Recipe) -> MemoryEstimate | None:
+    """The estimate for a recipe; None where the model's size or the instance is not known."""
+    row, instance, degree = recipe.model_row, recipe.instance, recipe.tensor_parallel_degree
+    if row is None or row.parameters_billion is None or instance is None or not isinstance(degree, int) or degree < 1:
+        return None
+    techniques = [technique for _, technique in recipe.located_techniques]
+    batch, length = _requests(recipe, techniques)
+    token = row.key_value_bytes_a_token
+    memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units
+    return MemoryEstimate(
+        weights_gb=round(weights_gb(row, techniques), 3),
+        draft_gb=round(_draft_gb(row, techniques), 3),
+        kv_cache_gb=round(token * batch * length / 1e9, 3) if token is not None else None,
+        batch_size=batch,
+        sequence_length=length,
+        available_gb=round(memory * USABLE, 3),
+    )
+
+
+def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
+    """The weights after all techniques: Llama 3 70B is 140 GB in half precision and 39.5 GB in INT4.
+
+    In INT4, groups of weights have scales, and embeddings and output layer stay in 16 bits (AutoAWQ, "modules to not
+    convert").
+    """
+    bits = next((t.weight_bits for t in techniques if t.weight_bits is not None), None)
+    stored = min(bits, row.weight_bits) if bits is not None else row.weight_bits
+    billions = row.parameters_billion or 0
+    if row.stored_gb is not None and stored == row.weight_bits:
+        return row.stored_gb
+    if stored == 4 and row.embedding_parameters is not None:
+        kept = row.embedding_parameters / 1e9
+        return (billions - kept) * _INT4_BITS / 8 + kept * 2
+    return billions * stored / 8
+
+
+class Context(BaseModel):
+    """How long one request may be, in tokens, where vLLM serves the model.
+
+    ``requested`` is what the environment says, or else the model's own longest request. ``fits`` is what the memory
+    holds beside weights and the usual workspace, ``fits_at_best`` beside the least that was ever seen: what is longer
+    does not start. ``request_gb`` is the KV cache of one request of ``requested`` tokens, ``left_gb`` the room for it.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    requested: int
+    fits: int
+    fits_at_best: int
+    request_gb: float
+    left_gb: float
+
+    @property
+    def shortened(self) -> int | None:
+        """What to tell the server instead of ``requested``: thousands of tokens; None where ``requested`` fits."""
+        if self.requested <= self.fits:
+            return None
+        return min(self.requested, max(self.fits // _CONTEXT_STEP * _CONTEXT_STEP, LEAST_CONTEXT))
+
+
+def context(recipe: Recipe) -> Context | None:
+    """The longest request of a recipe that vLLM serves.
+
+    None of any other, where the model is not known enough, where the environment gives the cache other settings than
+    the ones reckoned with (16 bits a value, and nine tenths of the memory), or where it gives a length that is known at
+    deployment only.
+
+    Source: vLLM, ``check_enough_kv_cache_memory`` of ``v1/core/kv_cache_utils.py``; before V1,
+    ``raise_if_cache_size_invalid`` of ``worker/worker.py``.
+    """
+    row, found = recipe.model_row, estimate(recipe)
+    if row is None or found is None or not _is_served_by_vllm(recipe):
+        return None
+    if any(recipe.variables.get(name, "auto") != "auto" for name in _CACHE_SETTINGS):
+        return None
+    given = recipe.variables.get(MAX_MODEL_LEN)
+    # What the server is told and is no number (a token, -1, 8k) is left to it.
+    requested = _number(given) if given is not None else row.max_position
+    held = row.context_bytes(requested) if requested is not None else None
+    if not requested or held is None:
+        return None
+    accelerators = recipe.tensor_parallel_degree or 1
+    # An accelerator holds a whole key and value head at least: fewer heads than accelerators are copied.
+    request = held * max(1, accelerators / (row.key_value_heads or accelerators))
+    beside = found.available_gb - found.fixed_gb
+    left = (beside - accelerators * _WORKSPACE_GB) * 1e9
+    activations = accelerators * (row.hidden_size or 0) * _ACTIVATION_BYTES
+    return Context(
+        requested=requested,
+        fits=max(0, int(left / (request / requested + activations))),
+        fits_at_best=max(0, int((beside - accelerators * _LEAST_WORKSPACE_GB) * 1e9 * requested / request)),
+        request_gb=round(request / 1e9, 3),
+        left_gb=round(max(0.0, left - activations * requested) / 1e9, 3),
+    )
+
+
+def _is_served_by_vllm(recipe: Recipe) -> bool:
+    techniques = [technique for _, technique in recipe.located_techniques]
+    server = recipe.image.server if recipe.image is not None else None
+    return (
+        recipe.instance is not None
+        and recipe.instance.kind == "gpu"
+        and server is not None
+        and server.tensor_parallel_degree == "OPTION_TENSOR_PARALLEL_DEGREE"
+        and not any(technique.hub_configuration or technique.kind == "compilation" for technique in techniques)
+    )
+
+
+def smallest_fit(recipe: Recipe, found: MemoryEstimate) -> str | None:
+    """The instance type with the least accelerator memory that holds it, of those its techniques run on."""
+    fitting = [
+        row
+        for row in instances.by_name().values()
+        if row.hosts_endpoints
+        and all(recipe.runs_on(technique, row) for _, technique in recipe.located_techniques)
+        and row.total_accelerator_memory_gb * USABLE >= found.total_gb
+    ]
+    smallest = instances.smallest(fitting)
+    return smallest.name if smallest is not None else None
+
+
+def _requests(recipe: Recipe, techniques: list[Technique]) -> tuple[int, int]:
+    """Requests in flight and their length: as compiled, as the environment says, or what is usual."""
+    given = recipe.variables
+    batch = next(filter(None, (t.batch_size() for t in techniques)), None)
+    length = next(filter(None, (t.sequence_length() for t in techniques)), None)
+    return (
+        batch or _number(given.get("OPTION_MAX_ROLLING_BATCH_SIZE")) or DEFAULT_BATCH_SIZE,
+        length or _number(given.get(MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH,
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and _NUMBER.fullmatch(text) else None
+
+
+def added_parameters(row: models.ModelRow, technique: Technique) -> int:
+    """Weights that a technique adds to a model; 0 where the model's shape is not known."""
+    if row.hidden_size is None or row.vocabulary_size is None:
+        return 0
+    return technique.added_parameters(row.hidden_size, row.vocabulary_size)
+
+
+def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
+    """Heads by what they add; a draft of the hub's by its own size, another one by what drafts usually are."""
+    for technique in techniques:
+        added = added_parameters(row, technique)
+        if added:
+            return added * 2 / 1e9
+        if technique.kind == "speculative_decoding":
+            draft = getattr(technique, "model_id", None)
+            found = models.find(draft) if isinstance(draft, str) else None
+            billions = found.parameters_billion if found is not None else None
+            return (billions or _DRAFT_PARAMETERS_BILLION) * 2
+    return 0.0

@@ -1,0 +1,132 @@
+"""Rules about inference components: what they take of their endpoint's instances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from constructs_optim.recipe.catalog import availability
+from constructs_optim.recipe.hosting import Component, Hosting, instances_for_copies
+from constructs_optim.recipe.tokens import is_token, is_whole
+
+from .registry import Finding, rule
+
+_LEAST_MEMORY_MIB = 128
+
+
+@rule(
+    "OPT130",
+    title="A component's copy fits an instance",
+    reason="a copy of an inference component has its accelerators and memory on one instance",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_InferenceComponentComputeResourceRequirements.html",
+)
+def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
+    for component in hosting.components:
+        label, accelerators, memory = component.label, component.accelerators, f"{component.memory_mib} MiB"
+        if not is_whole(accelerators, 1):
+            yield Finding(f"{label}.accelerators", accelerators, "a whole number from 1 on")
+        if not is_whole(component.memory_mib, _LEAST_MEMORY_MIB):
+            yield Finding(f"{label}.memory", memory, f"{_LEAST_MEMORY_MIB} MiB or more")
+        if not is_whole(component.copies, 0):
+            yield Finding(f"{label}.copies", component.copies, "a whole number from 0 on")
+        for row in hosting.rows:
+            units, unit = row.parallel_units, "NeuronCores" if row.kind == "neuron" else "accelerators"
+            if is_whole(accelerators, units + 1):
+                reason = f"{row.name} has {units} {unit}"
+                yield Finding(f"{label}.accelerators", accelerators, f"at most {units}", reason)
+            if is_whole(component.memory_mib, row.memory_mib):
+                reason = f"{row.name} has {row.memory_mib} MiB, and the container's host needs some of it"
+                yield Finding(f"{label}.memory", memory, f"less than {row.memory_mib} MiB", reason)
+
+
+@rule(
+    "OPT131",
+    title="All copies fit the endpoint's instances",
+    reason="copies that find no room stay pending, and the deployment fails",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-deploy-models.html",
+)
+def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
+    most, components = hosting.maximum_instance_count, hosting.components
+    if most is None or not is_whole(most, 1) or not all(map(_is_sound, components)):
+        return
+    for row in hosting.rows:
+        if any(each.accelerators > row.parallel_units or each.memory_mib >= row.memory_mib for each in components):
+            continue
+        needed = instances_for_copies(components, row)
+        if needed > most:
+            fix = f"variant=VariantOptions(max_instance_count={needed}), fewer copies, or a larger instance type"
+            reason = (
+                f"the copies of {', '.join(each.label for each in components)} take {needed} instances of {row.name}"
+            )
+            yield Finding("variant.max_instance_count", most, fix, reason)
+
+
+def _is_sound(component: Component) -> bool:
+    sizes = is_whole(component.accelerators, 1) and is_whole(component.memory_mib, _LEAST_MEMORY_MIB)
+    return sizes and is_whole(component.copies, 0)
+
+
+@rule(
+    "OPT132",
+    title="SageMaker's draft is served by a variant",
+    reason="SageMaker's draft models exclude inference components",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize.html",
+)
+def _drafts_are_served_by_variants(hosting: Hosting) -> Iterator[Finding]:
+    for technique in hosting.known_techniques:
+        if technique.variant_only and hosting.serves_components:
+            yield Finding("inference_component", technique.name, "inference_component=False, or a draft of your own")
+
+
+@rule(
+    "OPT133",
+    title="Components are served by an endpoint of components",
+    reason="a variant serves the model it was made with: no other can be added to it, shards load only as a "
+    "component, and an endpoint without a model of its own has nothing else to serve",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-deploy-models.html",
+)
+def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Finding]:
+    if hosting.serves_components:
+        return
+    needing = [technique.name for technique in hosting.known_techniques if technique.inference_component]
+    if needing or hosting.components or hosting.adapters or not hosting.has_model:
+        value = needing[0] if needing else hosting.inference_component
+        yield Finding("inference_component", value, "OptimizedEndpoint(..., inference_component=True)")
+
+
+@rule(
+    "OPT134",
+    title="An adapter is an archive in S3",
+    reason="SageMaker loads an adapter from one gzip-compressed tar archive",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-adapt.html",
+)
+def _adapters_are_archives(hosting: Hosting) -> Iterator[Finding]:
+    for adapter in hosting.adapters:
+        uri = adapter.uri
+        if not is_token(uri) and not (uri.startswith("s3://") and uri.endswith(".tar.gz")):
+            yield Finding(f"{adapter.label}.artifact_uri", uri, "s3://bucket/adapters/sql.tar.gz")
+
+
+@rule(
+    "OPT135",
+    title="A model with adapters loads them",
+    reason="the container loads adapters only when it is started for them",
+    link="https://docs.djl.ai/master/docs/serving/serving/docs/adapters.html",
+)
+def _the_base_loads_adapters(hosting: Hosting) -> Iterator[Finding]:
+    for adapter in hosting.adapters:
+        if not adapter.loads:
+            yield Finding(adapter.label, adapter.uri, "adapters=Adapters(max_loaded=4, max_rank=64) for the model")
+
+
+@rule(
+    "OPT137",
+    title="The region has inference components",
+    reason="CloudFormation has no AWS::SageMaker::InferenceComponent in that region, and refuses the whole template",
+    link="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html",
+)
+def _region_has_components(hosting: Hosting) -> Iterator[Finding]:
+    kind = availability.INFERENCE_COMPONENT
+    if hosting.region is not None and hosting.serves_components and availability.is_missing(kind, hosting.region):
+        regions = ", ".join(availability.regions_with(kind))
+        fix = f"a model that a variant serves, without Sharding.fast_load(); or a stack in one of {regions}"
+        yield Finding("region", hosting.region, fix)

@@ -1,0 +1,164 @@
+"""Rules about the container, its environment, and secrets in that."""
+
+# pyright: reportUnnecessaryIsInstance=false
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from constructs_optim.recipe.catalog import images
+from constructs_optim.recipe.lock import LOCK_FILE
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.tokens import is_token
+
+from .registry import Finding, rule
+
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
+# What every plan adds to the given variables of a job: tensor parallel degree and model location.
+_ADDED = 2
+_MOST_MODEL_VARIABLES, _LONGEST_MODEL_VALUE = 100 - _ADDED, 1024
+_MOST_JOB_VARIABLES, _LONGEST_JOB_VALUE = 25 - _ADDED, 256
+# Not every name with TOKEN in it: a model's EOS_TOKEN is none of a user's.
+_SECRET_NAME = re.compile(
+    r"(^|_)(passw(or)?d|secret_?(access_?)?key|client_secret|(api|private)_?key"
+    r"|(hf|hugging_?face_hub|auth|access|api|bearer|github|gh|session)_token)$",
+    re.IGNORECASE,
+)
+_SECRETS = {
+    "a Hugging Face token": re.compile(r"\bhf_[A-Za-z0-9]{20,}"),
+    "an AWS access key": re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{16}\b"),
+    # With a digit and a capital: sk-learn is a name.
+    "an API key": re.compile(r"\bsk-(?=[\w-]*\d)(?=[\w-]*[A-Z])[\w-]{20,}"),
+    "a GitHub token": re.compile(r"\b(gh[opsu]_[A-Za-z0-9]{30,}|github_pat_\w{30,})"),
+    "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    "a URL with a password": re.compile(r"""[a-z][a-z0-9+.-]*://[^/\s:@"',]+:[^/\s@"',]+@""", re.IGNORECASE),
+}
+# Where a secret is, which is none: an ARN, a file, an object in S3, a reference that CloudFormation resolves.
+_REFERENCES = ("arn:", "/", "s3://")
+_RESOLVED = re.compile(r"\{\{resolve:[^}]*\}\}")
+# What stands where a secret might: switches, and what servers take for "none is needed".
+_NO_SECRETS = frozenset({"0", "1", "dummy", "empty", "false", "no", "none", "null", "off", "on", "true", "yes"})
+
+
+@rule(
+    "OPT030",
+    title="An image has all that the techniques need",
+    reason="no container image carries these techniques together",
+    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html",
+)
+def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
+    if recipe.located_techniques and images.select(recipe.capabilities) is None:
+        names = [technique.name for _, technique in recipe.located_techniques]
+        fix = "fewer techniques; `constructs-optim catalog images` lists what each image can do"
+        yield Finding("techniques", names, fix)
+
+
+@rule(
+    "OPT035",
+    title="A recorded container can do what its techniques need",
+    reason="the lock file records an image that does not carry these techniques",
+    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html",
+)
+def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
+    for capabilities in (recipe.capabilities, *([{"training"}] if recipe.trained_techniques else [])):
+        able = {row.name for row in images.rows() if row.capabilities >= set(capabilities)}
+        preferred = images.select(capabilities)
+        for name, recorded in recipe.containers.items():
+            if name.partition("@")[0] == images.requirement(capabilities) and recorded not in able:
+                fix = f"no entry {name!r} in {LOCK_FILE}"
+                fix += f", and the next synthesis records {preferred.name}" if preferred is not None else ""
+                yield Finding(f"containers[{name!r}]", recorded, fix)
+
+
+@rule(
+    "OPT031",
+    title="The container's environment is within the service's limits",
+    reason="a container has at most 100 variables; a name has letters, digits and underscores, a value at "
+    "most 1024 characters",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html",
+)
+def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
+    environment = recipe.environment
+    if environment is None:
+        return
+    if not isinstance(environment, Mapping):
+        reason = "an environment is a mapping of names to values"
+        yield Finding("environment", environment, '{"NAME": "value"}', reason)
+        return
+    if len(environment) > _MOST_MODEL_VARIABLES:
+        yield Finding("environment", f"{len(environment)} variables", f"at most {_MOST_MODEL_VARIABLES} of your own")
+    for name, value in environment.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            yield Finding("environment", name, "a name such as OPTION_MAX_MODEL_LEN", "no variable's name")
+        elif not isinstance(value, str):
+            fix = f"a string: {str(value)[:64]!r}" if value is not None else "a string, or leave it out"
+            yield Finding(f"environment.{name}", value, fix, "values are strings")
+        elif not is_token(value) and len(value) > _LONGEST_MODEL_VALUE:
+            fix = f"at most {_LONGEST_MODEL_VALUE} characters"
+            yield Finding(f"environment.{name}", f"{len(value)} characters", fix)
+
+
+@rule(
+    "OPT032",
+    title="A job's environment is within the service's limits",
+    reason="a job's environment has at most 25 variables of at most 256 characters",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ModelQuantizationConfig.html",
+)
+def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
+    for location, technique in recipe.located_techniques:
+        variables = technique.job_environment()
+        if len(variables) > _MOST_JOB_VARIABLES:
+            yield Finding(location, f"{len(variables)} variables", f"at most {_MOST_JOB_VARIABLES}")
+        for name, value in variables.items():
+            if len(value) > _LONGEST_JOB_VALUE:
+                longest = max(technique.model_dump().items(), key=lambda item: len(str(item[1])))[0]
+                fix = f"settings that make {name} at most {_LONGEST_JOB_VALUE} characters"
+                yield Finding(f"{location}.{longest}", f"{len(value)} characters", fix)
+
+
+@rule(
+    "OPT033",
+    title="The environment does not contradict the artifact",
+    reason="the job writes the tensor parallel degree into the artifact's serving.properties, which wins "
+    "over the variable: another value would be ignored without a word",
+    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/configurations.html",
+)
+def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
+    variable, degree = recipe.tensor_parallel_variable, recipe.tensor_parallel_degree
+    value = recipe.variables.get(variable)
+    if value is not None and degree is not None and value != str(degree):
+        fix = "leave the variable out, and give the technique its tensor_parallel_degree"
+        yield Finding(f"environment.{variable}", value, fix)
+
+
+@rule(
+    "OPT034",
+    title="An environment holds no secrets",
+    reason="the template has it in plain text, and so have the model and its job for everybody who may describe them",
+    link="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-secretsmanager.html",
+)
+def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
+    environments = {"environment": recipe.environment if isinstance(recipe.environment, Mapping) else None}
+    for location, technique in recipe.trained_techniques:
+        environments[f"{location}.compute.environment"] = technique.compute.environment
+    for location, environment in environments.items():
+        for name, value in (environment or {}).items():
+            if (kind := _kind_of_secret(name, value)) is not None:
+                yield Finding(
+                    f"{location}.{name}",
+                    # Errors are kept by consoles and build logs.
+                    "(not shown)",
+                    "leave it out, for files come from the artifact store and no hub is asked; or name a secret, which "
+                    'CloudFormation looks up: SecretValue.secrets_manager("<name>").unsafe_unwrap()',
+                    f"this is {kind}; the template would have it in plain text, and so would the model and its job "
+                    "for everybody who may describe them",
+                )
+
+
+def _kind_of_secret(name: object, value: object) -> str | None:
+    if not isinstance(value, str) or not value or is_token(value) or value.startswith(_REFERENCES):
+        return None
+    if _RESOLVED.search(value) or value.lower() in _NO_SECRETS:
+        return None
+    kind = next((kind for kind, pattern in _SECRETS.items() if pattern.search(value)), None)
+    return kind or ("a secret by its name" if isinstance(name, str) and _SECRET_NAME.search(name) else None)

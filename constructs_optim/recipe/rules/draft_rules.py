@@ -1,0 +1,182 @@
+"""Rules about what techniques bring along: drafts, heads and their training data, configurations of the hub."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from constructs_optim.recipe.catalog import availability, models
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.techniques import PreOptimized
+from constructs_optim.recipe.techniques.speculative_decoding import (
+    CustomDraft,
+    EagleHeads,
+    JumpStartDraft,
+    SageMakerDraft,
+)
+from constructs_optim.recipe.tokens import is_token, matches
+
+from .model_rules import ARCHIVES, VERSION
+from .registry import Finding, rule
+
+S3_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?")
+_MODEL_ID = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_CONFIGURATION = re.compile(r"[A-Za-z0-9][\w.-]{0,127}")
+_MOST_DRAFTS = 3
+# Variables that SageMaker's draft excludes, and the value that does; None: any.
+_EXCLUDED_BY_DRAFT = {
+    "OPTION_ENTRYPOINT": None,
+    "SAGEMAKER_PROGRAM": None,
+    "SAGEMAKER_SUBMIT_DIRECTORY": None,
+    "OPTION_TRUST_REMOTE_CODE": "true",
+    "HF_TRUST_REMOTE_CODE": "true",
+}
+
+
+def is_prefix(uri: str) -> bool:
+    """Whether a URI names uncompressed files under an S3 prefix."""
+    return is_token(uri) or (matches(S3_PREFIX, uri) and not uri.lower().endswith(ARCHIVES))
+
+
+@rule(
+    "OPT060",
+    title="SageMaker's draft is for JumpStart models",
+    reason="the draft fits the tokenizer and weights that JumpStart publishes, not a model fine-tuned elsewhere",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html",
+)
+def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
+    for location, draft in recipe.techniques_of(SageMakerDraft) if recipe.s3_model is not None else ():
+        yield Finding(location, draft.name, "Model.jumpstart(...), or SpeculativeDecoding.custom_draft(...)")
+
+
+@rule(
+    "OPT061",
+    title="The region has SageMaker's drafts",
+    reason="there is no bucket of draft models in that region",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html",
+)
+def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
+    regions = availability.draft_model_regions()
+    if recipe.region is None or recipe.region in regions:
+        return
+    for location, draft in recipe.techniques_of(SageMakerDraft):
+        fix = f"one of the regions {', '.join(regions)}, or a draft of your own"
+        yield Finding(location, draft.name, fix, f"there is no bucket of draft models in {recipe.region}")
+
+
+@rule(
+    "OPT062",
+    title="SageMaker's draft runs with JumpStart's own code",
+    reason="SageMaker's draft models exclude custom inference code and trust_remote_code",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html",
+)
+def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
+    for location, _ in recipe.techniques_of(SageMakerDraft):
+        for name, excluded in _EXCLUDED_BY_DRAFT.items():
+            value = recipe.variables.get(name)
+            if value is not None and excluded in (None, value.lower()):
+                yield Finding(f"environment.{name}", value, f"leave it out, or {location}")
+
+
+@rule(
+    "OPT063",
+    title="A draft of the hub is named by a model id",
+    reason="a hub's model is named by letters, digits and hyphens",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html",
+)
+def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
+    for location, draft in recipe.techniques_of(JumpStartDraft):
+        if not _MODEL_ID.fullmatch(draft.model_id):
+            yield Finding(f"{location}.model_id", draft.model_id, "for instance meta-textgeneration-llama-3-2-1b")
+        if draft.version is not None and not VERSION.fullmatch(draft.version):
+            yield Finding(f"{location}.version", draft.version, "a version such as '2.25.0'")
+
+
+@rule(
+    "OPT064",
+    title="A gated draft's licence is accepted in the code",
+    reason="the draft has a licence of its own, which only you can accept",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html",
+)
+def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
+    for location, draft in recipe.techniques_of(JumpStartDraft):
+        row = models.find(draft.model_id)
+        # Every Llama is gated, whether or not the catalog lists it.
+        gated = row.gated if row is not None else "llama" in draft.model_id
+        if gated and not draft.accept_eula:
+            name = f"the {row.license.name} ({row.license.url})" if row is not None and row.license else "its licence"
+            call = f'SpeculativeDecoding.jumpstart_draft(model_id="{draft.model_id}", accept_eula=True)'
+            yield Finding(f"{location}.accept_eula", False, f"read {name}, then declare {call}")
+
+
+@rule(
+    "OPT065",
+    title="Drafts and training data of your own are S3 prefixes",
+    reason="it is read as uncompressed files under an S3 prefix",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-eagle.html",
+)
+def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
+    for location, draft in recipe.techniques_of(CustomDraft):
+        if not is_prefix(draft.uri):
+            yield Finding(f"{location}.uri", draft.uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
+    for location, heads in recipe.techniques_of(EagleHeads):
+        if heads.training_data is not None and not is_prefix(heads.training_data):
+            fix = "a URI such as 's3://my-bucket/prompts/'"
+            yield Finding(f"{location}.training_data", heads.training_data, fix)
+
+
+@rule(
+    "OPT066",
+    title="Heads are trained on at most 4096 tokens of context",
+    reason="the container would be asked for more context than the heads were trained on",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-eagle.html",
+    advisory=True,
+)
+def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
+    length = recipe.variables.get("OPTION_MAX_MODEL_LEN", "")
+    for _ in recipe.techniques_of(EagleHeads):
+        if length.isdigit() and int(length) > 4096:
+            yield Finding("environment.OPTION_MAX_MODEL_LEN", length, "Longer requests speculate worse, not wrongly")
+
+
+@rule(
+    "OPT067",
+    title="A pre-optimized configuration is one of the hub's",
+    reason="it is named by letters, digits, dots, underscores and hyphens, and only hub models have any",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-create-job.html",
+)
+def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
+    for location, technique in recipe.techniques_of(PreOptimized):
+        if not _CONFIGURATION.fullmatch(technique.config):
+            yield Finding(f"{location}.config", technique.config, "for instance lmi-optimized")
+        if recipe.s3_model is not None:
+            yield Finding(location, technique.name, "Model.jumpstart(...)")
+
+
+@rule(
+    "OPT068",
+    title="A draft has the model's vocabulary",
+    reason="what the draft proposes is compared token by token, and vLLM refuses a draft with another vocabulary",
+    link="https://github.com/vllm-project/vllm/issues/7252",
+)
+def _draft_has_the_vocabulary(recipe: Recipe) -> Iterator[Finding]:
+    served = recipe.model_row
+    if served is None or served.vocabulary_size is None:
+        return
+    for location, draft in recipe.techniques_of(JumpStartDraft):
+        row = models.find(draft.model_id)
+        if row is None or row.vocabulary_size in (None, served.vocabulary_size):
+            continue
+        alike = [
+            other
+            for other in models.by_id().values()
+            if other.vocabulary_size == served.vocabulary_size
+            and (other.parameters_billion or 0) < (served.parameters_billion or 0)
+        ]
+        smallest = sorted(alike, key=lambda other: other.parameters_billion or 0)[:_MOST_DRAFTS]
+        such_as = f", such as {' or '.join(other.model_id for other in smallest)}" if smallest else ""
+        reason = (
+            f"{row.model_id} knows {row.vocabulary_size} tokens and {served.model_id} {served.vocabulary_size}: vLLM "
+            "refuses a draft with another vocabulary"
+        )
+        yield Finding(f"{location}.model_id", draft.model_id, f"a smaller model of its vocabulary{such_as}", reason)

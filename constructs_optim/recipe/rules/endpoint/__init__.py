@@ -1,1 +1,0 @@
-"""Rules about how an endpoint is hosted, scaled, updated and watched."""

@@ -1,0 +1,358 @@
+"""Rules about an endpoint's instances, its configuration, and how it moves from one configuration to the next.
+
+The ranges are those of the API's own model (CreateEndpointConfig, DeploymentConfig).
+"""
+
+# pyright: reportUnnecessaryIsInstance=false
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from constructs_optim.recipe.errors import Described
+from constructs_optim.recipe.hosting import (
+    COMPONENT_STARTUP_SECONDS,
+    Adapters,
+    CapacityReservation,
+    Hosting,
+    Observability,
+    Routing,
+    UpdateSettings,
+)
+from constructs_optim.recipe.tokens import is_token, is_whole, matches
+
+from .registry import Finding, rule
+
+_STARTUP_SECONDS = 3600
+# CloudFormation's schemas of AWS::SageMaker::Endpoint (handlers.create.timeoutInMinutes: 160) and InferenceComponent
+# (none, so the registry's default of 120).
+_ENDPOINT_PATIENCE, _COMPONENT_PATIENCE = 9600, 7200
+_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+RESERVATION = re.compile(r"(?=.{1,256}\Z)arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:\d{12}:[a-z0-9-]{1,14}/\S+")
+RESERVATION_EXAMPLE = 'CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")'
+_MOST_POOLS = 5
+# The API's machine images, and the kind of accelerator whose drivers they have.
+_IMAGES = {
+    "al2-ami-sagemaker-inference-gpu-2": "gpu",
+    "al2-ami-sagemaker-inference-gpu-2-1": "gpu",
+    "al2-ami-sagemaker-inference-gpu-3-1": "gpu",
+    "al2-ami-sagemaker-inference-neuron-2": "neuron",
+    "al2023-ami-sagemaker-inference-gpu-4-1": "gpu",
+}
+MOST_ROLLBACK_ALARMS = 10
+"""How many alarms SageMaker watches during an update."""
+_LONGEST_UPDATE_SECONDS = 28_800
+# The smallest step of each strategy in steps, in percent; the largest is half of the fleet.
+_SMALLEST_STEP, _LARGEST_STEP = {"CANARY": 1, "LINEAR": 10, "ROLLING": 5}, 50
+
+
+@rule(
+    "OPT100",
+    title="Names of endpoint and variant are the service's",
+    reason="a name has 1 to 63 letters, digits and hyphens, and begins and ends with none of the last",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html",
+)
+def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
+    for location, name in (("endpoint_name", hosting.endpoint_name), ("variant.name", hosting.variant_name)):
+        if not (name is None and location == "endpoint_name") and not matches(_NAME, name):
+            yield Finding(location, name, "a name such as chat-llama-70b")
+
+
+@rule(
+    "OPT101",
+    title="An endpoint starts with instances",
+    reason="a variant has at least one instance; only one that serves inference components may start with none",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html",
+)
+def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
+    count = hosting.initial_instance_count
+    least = 0 if hosting.serves_components and hosting.minimum_instance_count == 0 else 1
+    if not is_whole(count, least):
+        reason = "a count is a number, and this is text" if isinstance(count, str) else None
+        yield Finding("variant.initial_instance_count", count, f"a whole number from {least} on", reason)
+
+
+@rule(
+    "OPT102",
+    title="SageMaker scales the instances of inference components",
+    reason="managed instance scaling keeps the number of instances in a range, and fits them to the copies "
+    "of inference components",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantManagedInstanceScaling.html",
+)
+def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
+    least, most, start = hosting.minimum_instance_count, hosting.maximum_instance_count, hosting.initial_instance_count
+    if not hosting.serves_components:
+        for name, value in (("min", least), ("max", most)):
+            if value is not None:
+                fix = "inference_component=True, or auto_scale(...) for a variant's instances"
+                yield Finding(f"variant.{name}_instance_count", value, fix)
+    elif least is not None and not is_whole(least, 0):
+        yield Finding("variant.min_instance_count", least, "a whole number from 0 on", "no number of instances")
+    elif most is not None and not is_whole(most, max(1, least or 0)):
+        yield Finding("variant.max_instance_count", most, f"a whole number from {max(1, least or 0)} on")
+    elif most is not None and is_whole(start, 0) and not (least or 0) <= start <= most:
+        fix = f"a number from {least or 0} to {most}, the managed range"
+        yield Finding("variant.initial_instance_count", start, fix)
+
+
+@rule(
+    "OPT103",
+    title="Hosting options are objects of this library",
+    reason="an option is made by its class",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html",
+)
+def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
+    for location, option, kind, example in (
+        ("adapters", hosting.adapter_settings, Adapters, "Adapters(max_loaded=4, max_rank=64)"),
+        ("variant.capacity_reservation", hosting.capacity_reservation, CapacityReservation, RESERVATION_EXAMPLE),
+        ("monitoring.observability", hosting.observability, Observability, "Observability(enhanced=True)"),
+        ("variant.routing", hosting.routing, Routing, "Routing.least_outstanding_requests()"),
+        ("update_policy", hosting.update, UpdateSettings, "UpdatePolicy.all_at_once()"),
+    ):
+        if option is not None and not isinstance(option, kind):
+            yield Finding(location, option, example)
+
+
+@rule(
+    "OPT104",
+    title="Data capture takes a share of the requests",
+    reason="the share is a whole percentage",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html",
+)
+def _capture_is_a_percentage(hosting: Hosting) -> Iterator[Finding]:
+    share = hosting.capture_percentage
+    if share is not None and not is_whole(share, 0, 100):
+        yield Finding("data_capture.sampling_percentage", share, "0 to 100")
+
+
+@rule(
+    "OPT105",
+    title="An asynchronous endpoint serves a variant's model",
+    reason="asynchronous inference queues requests for a variant: it does not go with inference components",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference.html",
+)
+def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
+    if hosting.asynchronous and hosting.serves_components:
+        yield Finding("async_inference", "given", "a variant (inference_component=False), or requests answered at once")
+    most = hosting.concurrent_invocations
+    if hosting.asynchronous and most is not None and not is_whole(most, 1, 1000):
+        reason = "an instance is sent 1 to 1,000 requests at once"
+        yield Finding("async_inference.max_concurrent_invocations_per_instance", most, "1 to 1000", reason)
+
+
+@rule(
+    "OPT106",
+    title="Timeouts are within the service's limits",
+    reason="downloading and loading a model may take 1 minute to 1 hour, finding an instance 5 minutes to 1 hour",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html",
+)
+def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
+    for location, seconds, least in (
+        ("variant.model_data_download_timeout", hosting.download_timeout_seconds, 60),
+        ("variant.container_startup_timeout", hosting.startup_timeout_seconds, 60),
+        ("variant.instance_provision_timeout", hosting.provision_timeout_seconds, 300),
+    ):
+        if seconds is not None and not is_whole(seconds, least, 3600):
+            yield Finding(location, f"{seconds} s", f"{least} to 3600 seconds")
+
+
+@rule(
+    "OPT112",
+    title="A model starts while CloudFormation waits",
+    reason="CloudFormation gives up on an endpoint that is not there after 160 minutes, on a component after 120",
+    link="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_SageMaker.html",
+    advisory=True,
+)
+def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
+    timeouts = (hosting.download_timeout_seconds, hosting.startup_timeout_seconds, hosting.provision_timeout_seconds)
+    default = COMPONENT_STARTUP_SECONDS if hosting.serves_components else _STARTUP_SECONDS
+    defaults = (default, default, 0)
+    seconds = [usual if chosen is None else chosen for chosen, usual in zip(timeouts, defaults, strict=True)]
+    patience = _COMPONENT_PATIENCE if hosting.serves_components else _ENDPOINT_PATIENCE
+    if timeouts != (None, None, None) and all(is_whole(each, 0) for each in seconds) and sum(seconds) > patience:
+        fix = (
+            f"Keep the times for download, startup and provisioning within {patience} s together: a model that takes "
+            "longer fails the deployment while SageMaker goes on"
+        )
+        yield Finding("variant.container_startup_timeout", f"{sum(seconds)} s", fix)
+
+
+@rule(
+    "OPT107",
+    title="Only volumes that SageMaker attaches have a size and a key",
+    reason="instance types with NVMe disks keep models there: SageMaker refuses a volume size or a KMS key "
+    "for them, and the hardware encrypts their disks with a key that is lost with the instance",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html",
+)
+def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
+    with_disks = ", ".join(sorted({row.name for row in hosting.rows if row.nvme_gb}))
+    size = Described(f"{hosting.volume_gib} GiB") if hosting.volume_gib is not None else None
+    key = Described("a KMS key") if hosting.encrypted_volume else None
+    for location, value in (("variant.volume_size", size), ("encryption_key", key)):
+        if value is not None and with_disks:
+            fix = f"leave {location} out, or choose a type without NVMe disks instead of {with_disks}"
+            yield Finding(location, value, fix)
+    if hosting.volume_gib is not None and not is_whole(hosting.volume_gib, 1, 512):
+        value = f"{hosting.volume_gib} GiB"
+        yield Finding("variant.volume_size", value, "1 to 512 GiB", "a volume has 1 to 512 GiB")
+
+
+@rule(
+    "OPT108",
+    title="The machine image has the accelerator's drivers",
+    reason="a machine image is made for GPUs or for Neuron devices",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html",
+)
+def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
+    version = hosting.ami_version
+    kinds = {row.kind for row in hosting.rows}
+    fitting = [name for name, kind in _IMAGES.items() if not kinds or kinds == {kind}]
+    if version is not None and not is_token(version) and version not in fitting:
+        reason = None if version in _IMAGES else "there is no such machine image"
+        fix = " or ".join(fitting) or "leave it out: the pools have accelerators of two kinds"
+        yield Finding("variant.inference_ami_version", version, fix, reason)
+
+
+@rule(
+    "OPT109",
+    title="A capacity reservation is named by its ARN",
+    reason="SageMaker finds a reservation by the ARN of its training plan",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantCapacityReservationConfig.html",
+)
+def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
+    reservation = hosting.capacity_reservation
+    if not isinstance(reservation, CapacityReservation):
+        return
+    if not matches(RESERVATION, reservation.arn):
+        yield Finding("variant.capacity_reservation.arn", reservation.arn, RESERVATION_EXAMPLE)
+    if hosting.pooled and len(hosting.instance_types) > 1:
+        reason = "a reservation is of one instance type, and SageMaker launches nothing outside it"
+        fix = "a reservation for one instance type, or pools"
+        yield Finding("variant.capacity_reservation", "with instance_pools", fix, reason)
+
+
+@rule(
+    "OPT111",
+    title="Instance pools differ, and are at most five",
+    reason="SageMaker tries one to five pools in their order, each of an instance type of its own",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_InstancePool.html",
+)
+def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
+    if not hosting.pooled:
+        return
+    count = len(hosting.instance_types)
+    if not 1 <= count <= _MOST_POOLS:
+        yield Finding("instance_pools", f"{count} pools", f"1 to {_MOST_POOLS} pools")
+    for index, name in enumerate(hosting.instance_types):
+        if name in hosting.instance_types[:index]:
+            yield Finding(f"instance_pools[{index}].instance_type", name, "a type that no earlier pool has")
+
+
+def _update(hosting: Hosting) -> UpdateSettings | None:
+    """How the endpoint is updated; None where OPT103 refuses what was passed instead."""
+    return hosting.update if isinstance(hosting.update, UpdateSettings) else None
+
+
+@rule(
+    "OPT120",
+    title="An update's steps are shares that SageMaker takes",
+    reason="a canary is at most half of the fleet, a linear step 10 to 50 % of it, a rolling batch 5 to 50 %",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeploymentConfig.html",
+)
+def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
+    update = _update(hosting)
+    if update is None:
+        return
+    least = _SMALLEST_STEP.get(update.strategy)
+    sizes = [("size", update.size, _LARGEST_STEP)] if least is not None else []
+    if update.rollback_size is not None:
+        sizes.append(("rollback_size", update.rollback_size, 100))
+    for name, size, most in sizes:
+        if update.size_unit != "CAPACITY_PERCENT":
+            if not is_whole(size, 1):
+                yield Finding(f"update_policy.{name}", size, "a whole number from 1 on")
+        elif not is_whole(size, least or 1, most):
+            yield Finding(f"update_policy.{name}", f"{size} %", f"{least or 1} to {most} %")
+
+
+@rule(
+    "OPT121",
+    title="An update's times are within the service's limits",
+    reason="each wait lasts at most an hour, and a whole update 10 minutes to 8 hours, more than its waits",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeploymentConfig.html",
+)
+def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
+    update = _update(hosting)
+    if update is None:
+        return
+    waits = {"bake_time": update.bake_seconds, "termination_wait": update.termination_wait_seconds}
+    for name, seconds in waits.items():
+        if not is_whole(seconds, 0, 3600):
+            yield Finding(f"update_policy.{name}", f"{seconds} s", "0 to 3600 seconds")
+    timeout, fix = update.timeout_seconds, None
+    if timeout is None:
+        return
+    if not is_whole(timeout, 600, _LONGEST_UPDATE_SECONDS):
+        fix = f"600 to {_LONGEST_UPDATE_SECONDS} seconds"
+    elif all(is_whole(seconds, 0) for seconds in waits.values()) and timeout <= sum(waits.values()):
+        fix = f"more than {sum(waits.values())} seconds, the waits of a single step"
+    if fix is not None:
+        yield Finding("update_policy.timeout", f"{timeout} s", fix)
+
+
+@rule(
+    "OPT122",
+    title="At most ten alarms roll an update back",
+    reason="SageMaker watches at most ten alarms during an update",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html",
+)
+def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
+    if hosting.rollback_alarms > MOST_ROLLBACK_ALARMS:
+        alarms = f"{hosting.rollback_alarms} alarms"
+        yield Finding("update_policy.rollback_alarms", alarms, f"at most {MOST_ROLLBACK_ALARMS}")
+
+
+@rule(
+    "OPT123",
+    title="There are instances enough for an update in steps",
+    reason="a step is at most half of the fleet, and half of one instance is none",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html",
+    advisory=True,
+)
+def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
+    update = _update(hosting)
+    if update is not None and update.strategy in _SMALLEST_STEP and hosting.initial_instance_count == 1:
+        fix = "Start with two instances, auto_scale(min_capacity=2, ...), or use UpdatePolicy.all_at_once()"
+        yield Finding("update_policy", update.strategy, fix)
+
+
+@rule(
+    "OPT124",
+    title="An update's steps fit its time",
+    reason="SageMaker ends an update that takes longer than its timeout, 8 hours at most, and goes back",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeploymentConfig.html",
+)
+def _steps_fit_the_time(hosting: Hosting) -> Iterator[Finding]:
+    update = _update(hosting)
+    if update is None:
+        return
+    bake, termination = update.bake_seconds, update.termination_wait_seconds
+    steps, limit = _steps(update, hosting.initial_instance_count), update.timeout_seconds or _LONGEST_UPDATE_SECONDS
+    if steps is None or not all(is_whole(wait, 0, 3600) for wait in (bake, termination)) or not is_whole(limit, 600):
+        return
+    waiting = steps * bake + termination
+    if waiting >= limit:
+        longest = (limit - termination - 1) // steps
+        shorter = f", or a bake_time of {longest} s at most: launching instances takes time as well"
+        reason = f"the waits alone take {waiting} s, and the update {limit} s at most"
+        fix = f"fewer steps{shorter if longest > 0 else ''}"
+        yield Finding("update_policy", f"{steps} steps of {bake} s", fix, reason)
+
+
+def _steps(update: UpdateSettings, instances: int) -> int | None:
+    """How often alarms are watched in one update; None where the sizes are wrong."""
+    if update.strategy in ("ALL_AT_ONCE", "CANARY"):
+        return 1
+    whole = 100 if update.size_unit == "CAPACITY_PERCENT" else instances
+    return math.ceil(whole / update.size) if is_whole(update.size, 1) and is_whole(whole, 1) else None

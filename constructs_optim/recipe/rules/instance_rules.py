@@ -1,0 +1,245 @@
+"""Rules about what the model runs on: instance type, region, accelerator memory."""
+
+# pyright: reportUnnecessaryIsInstance=false
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from constructs_optim.recipe.catalog import images, instances
+from constructs_optim.recipe.errors import did_you_mean
+from constructs_optim.recipe.memory import LEAST_CONTEXT, MAX_MODEL_LEN, USABLE, context, estimate, smallest_fit
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.techniques import Technique
+from constructs_optim.recipe.tokens import is_token, is_whole
+
+from .model_rules import too_late
+from .registry import Finding, rule
+
+_LONGEST_RUNTIME = 28 * 86_400
+_EXAMPLE = "a type such as ml.g5.12xlarge"
+
+
+@rule(
+    "OPT010",
+    title="The instance type exists",
+    reason="SageMaker has no endpoint instance type of that name",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateOptimizationJob.html",
+)
+def _instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
+    name = recipe.instance_type
+    if not isinstance(name, str):
+        yield Finding("instance_type", name, 'text such as "ml.g5.12xlarge"', "an instance type is text")
+    elif is_token(name):
+        fix = 'the type as text; it may come from the context: app.node.try_get_context("instance_type")'
+        yield Finding("instance_type", name, fix, too_late("the instance type"))
+    elif recipe.instance is None and name not in instances.other_names():
+        spelled = name if name.startswith("ml.") else f"ml.{name}"
+        yield Finding("instance_type", name, did_you_mean(spelled, instances.by_name(), _EXAMPLE))
+
+
+@rule(
+    "OPT011",
+    title="The instance type has an accelerator",
+    reason="it has no accelerator that an optimized model runs on",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateOptimizationJob.html",
+)
+def _instance_type_is_accelerated(recipe: Recipe) -> Iterator[Finding]:
+    if isinstance(recipe.instance_type, str) and recipe.instance_type in instances.other_names():
+        families = sorted({row.family for row in instances.by_name().values() if row.runs_optimization})
+        fix = f"a type of one of the families {', '.join(families)}, such as ml.g5.12xlarge"
+        yield Finding("instance_type", recipe.instance_type, fix)
+
+
+@rule(
+    "OPT012",
+    title="Every technique runs on the instance family",
+    reason="the technique has no kernels for this accelerator, or the service does not accept the type for its jobs",
+    link="https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py",
+)
+def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
+    row = recipe.instance
+    for location, technique in recipe.located_techniques:
+        if row is not None and not recipe.runs_on(technique, row):
+            fix = f"a type of one of the families {_tested_families(recipe, [technique])}"
+            reason = f"{technique.name} ({location}) does not run on {row.name} ({row.accelerator})"
+            yield Finding("instance_type", recipe.instance_type, fix, reason)
+
+
+@rule(
+    "OPT013",
+    title="The vendor tested the instance family",
+    reason="the service accepts the type, but the SageMaker SDK does not list it for this technique",
+    link="https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py",
+    advisory=True,
+)
+def _family_is_tested(recipe: Recipe) -> Iterator[Finding]:
+    row = recipe.instance
+    if row is None or row.sdk_lists:
+        return
+    running = [technique for _, technique in recipe.located_techniques if recipe.runs_on(technique, row)]
+    if running:
+        tested = _tested_families(recipe, running) or "none"
+        yield Finding("instance_type", recipe.instance_type, f"Tested families: {tested}")
+
+
+def _tested_families(recipe: Recipe, techniques: list[Technique]) -> str:
+    """The families that the SageMaker SDK lists, of those that all techniques run on."""
+    listed = (row for row in instances.by_name().values() if row.sdk_lists)
+    return ", ".join(sorted({row.family for row in listed if all(recipe.runs_on(each, row) for each in techniques)}))
+
+
+@rule(
+    "OPT014",
+    title="The region has the containers",
+    reason="there is no AWS Deep Learning Container registry in that region",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html",
+)
+def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
+    region = recipe.region
+    if region is not None and (not isinstance(region, str) or not images.registry_account(region)):
+        fix = did_you_mean(region, images.registry_accounts(), "a region such as us-west-2")
+        yield Finding("region", region, fix)
+
+
+@rule(
+    "OPT015",
+    title="The region has the images",
+    reason="that region's registry lacks the container image that has what the techniques need",
+    link="https://github.com/aws/sagemaker-python-sdk/tree/master/sagemaker-core/src/sagemaker/core/image_uri_config",
+)
+def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
+    region = recipe.region if isinstance(recipe.region, str) else None
+    for capabilities in (recipe.capabilities, *({"training"} for _ in recipe.trained_techniques)):
+        image = images.select(capabilities)
+        if image is not None and images.select(capabilities, region) is None:
+            fix = f"a region other than {', '.join(sorted(image.missing_in))}"
+            yield Finding("region", region, fix, f"the registry of {region} has no {image.name}")
+
+
+@rule(
+    "OPT016",
+    title="A job's runtime is one that SageMaker takes",
+    reason="a job runs for 1 second at least and 28 days at most",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html",
+)
+def _runtime_is_in_range(recipe: Recipe) -> Iterator[Finding]:
+    seconds = recipe.max_runtime_seconds
+    if seconds is not None and not is_whole(seconds, 1, _LONGEST_RUNTIME):
+        yield Finding("jobs.max_runtime", f"{seconds} s", f"1 to {_LONGEST_RUNTIME} seconds (28 days)")
+
+
+@rule(
+    "OPT050",
+    title="The weights fit the accelerators",
+    reason="the weights alone take more memory than the accelerators have",
+    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/instance-type-selection.html",
+)
+def _weights_fit(recipe: Recipe) -> Iterator[Finding]:
+    # A technique that cannot be read may be what makes the weights small.
+    memory = estimate(recipe) if recipe.has_only_techniques else None
+    if memory is None or memory.weights_fit:
+        return
+    smallest = smallest_fit(recipe, memory)
+    degree = recipe.tensor_parallel_degree
+    spread = "its one accelerator or core" if degree == 1 else f"the {degree} accelerators or cores it is spread over"
+    yield Finding(
+        "instance_type",
+        recipe.instance_type,
+        f"{smallest}, the smallest that would do" if smallest else "fewer bits a weight, or a smaller model",
+        f"the weights take {memory.fixed_gb:.0f} GB; {memory.available_gb:.0f} GB ({USABLE:.0%}) of the memory "
+        f"of {spread} can be used",
+    )
+
+
+@rule(
+    "OPT051",
+    title="Memory is left for the KV cache",
+    reason="requests will wait for each other's KV cache, or be refused",
+    link="https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/instance-type-selection.html",
+    advisory=True,
+)
+def _cache_fits(recipe: Recipe) -> Iterator[Finding]:
+    memory = estimate(recipe)
+    if memory is None or not memory.weights_fit or memory.total_gb <= memory.available_gb:
+        return
+    smallest = smallest_fit(recipe, memory)
+    yield Finding(
+        "instance_type",
+        recipe.instance_type,
+        f"{smallest} would do" if smallest else "Choose fewer or shorter requests",
+        f"weights ({memory.fixed_gb:.0f} GB) and KV cache ({memory.kv_cache_gb:.0f} GB for {memory.batch_size} "
+        f"requests of {memory.sequence_length} tokens) take more than the usable {memory.available_gb:.0f} GB",
+    )
+
+
+@rule(
+    "OPT052",
+    title="One request of the longest context fits the KV cache",
+    reason="vLLM does not start where the KV cache cannot hold one request of the longest context",
+    link="https://docs.vllm.ai/en/latest/configuration/conserving_memory/",
+)
+def _context_fits(recipe: Recipe) -> Iterator[Finding]:
+    longest, memory = context(recipe), estimate(recipe)
+    if longest is None or memory is None or not memory.weights_fit or not recipe.has_only_techniques:
+        return
+    variable = recipe.variables.get(MAX_MODEL_LEN)
+    needed = longest.requested if variable is not None else min(longest.requested, LEAST_CONTEXT)
+    if needed <= longest.fits_at_best:
+        return
+    reason = (
+        f"one request of {longest.requested} tokens takes {longest.request_gb:.1f} GB of KV cache, and "
+        f"{longest.left_gb:.1f} GB are left beside weights and activations: vLLM does not start"
+    )
+    larger = "an instance type with more accelerator memory, or fewer bits a weight"
+    if variable is not None:
+        shorter = f"{longest.shortened} or less, or " if longest.fits_at_best >= LEAST_CONTEXT else ""
+        yield Finding(f"environment.{MAX_MODEL_LEN}", variable, shorter + larger, reason)
+    else:
+        yield Finding("instance_type", recipe.instance_type, larger, reason)
+
+
+@rule(
+    "OPT053",
+    title="The longest context fits the KV cache whole",
+    reason="the endpoint takes shorter requests than the model could",
+    link="https://docs.vllm.ai/en/latest/configuration/conserving_memory/",
+    advisory=True,
+)
+def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
+    longest = context(recipe)
+    if longest is None or longest.shortened is None:
+        return
+    left = (
+        f"one request of {longest.requested} tokens takes {longest.request_gb:.1f} GB of KV cache, and about "
+        f"{longest.left_gb:.1f} GB are left"
+    )
+    if MAX_MODEL_LEN in recipe.variables:
+        value, needed = longest.requested, f"{longest.shortened} or less"
+        reason = f"{left}, so that the server may not start"
+    else:
+        value, needed = longest.shortened, "what your requests need"
+        reason = f"{MAX_MODEL_LEN} is set to {longest.shortened}, and longer requests are refused: {left}"
+    fix = f"Set {MAX_MODEL_LEN} to {needed}, or choose an instance type with more accelerator memory"
+    yield Finding(f"environment.{MAX_MODEL_LEN}", value, fix, reason)
+
+
+@rule(
+    "OPT054",
+    title="Attention heads are spread evenly",
+    reason="vLLM, TensorRT-LLM and Text Generation Inference give each accelerator the same number of attention heads",
+    link="https://docs.vllm.ai/en/latest/serving/parallelism_scaling/",
+)
+def _heads_are_divisible(recipe: Recipe) -> Iterator[Finding]:
+    # vLLM, ModelConfig.verify_with_parallel_config: "Total number of attention heads (71) must be divisible by tensor
+    # parallel size (4)." On Neuron devices, transformers-neuronx pads heads instead.
+    row, instance, degree = recipe.model_row, recipe.instance, recipe.tensor_parallel_degree
+    if row is None or row.attention_heads is None or instance is None or instance.kind != "gpu" or degree is None:
+        return
+    of_the_hub = any(technique.hub_configuration for _, technique in recipe.located_techniques)
+    if of_the_hub or row.attention_heads % degree == 0:
+        return
+    heads, units = row.attention_heads, instance.parallel_units
+    possible = " or ".join(str(each) for each in range(1, units + 1) if heads % each == 0 and units % each == 0)
+    fix = f"a tensor parallel degree of {possible} (tensor_parallel_degree=), or another instance type"
+    reason = f"{heads} attention heads cannot be spread evenly over {degree} accelerators"
+    yield Finding("instance_type", recipe.instance_type, fix, reason)

@@ -1,0 +1,260 @@
+"""Rules about what SageMaker is asked to measure: benchmarks and recommendations."""
+
+# pyright: reportUnnecessaryIsInstance=false
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from constructs_optim.recipe.catalog import availability
+from constructs_optim.recipe.errors import did_you_mean
+from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
+from constructs_optim.recipe.hosting import CapacityReservation
+from constructs_optim.recipe.recipe import Model
+from constructs_optim.recipe.tokens import is_known, is_number, is_token, matches
+
+from .draft_rules import is_prefix
+from .hosting_rules import RESERVATION, RESERVATION_EXAMPLE
+from .registry import Finding, rule
+from .scaling_rules import RATE_OR_CRON
+
+_S3_FILE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S*[^/\s]")
+_SECRET = re.compile(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:\S+")
+_LONGEST_URI = 1024
+
+
+@rule(
+    "OPT142",
+    title="A workload ends by its requests or by its time",
+    reason="a number of requests and a duration each say when a measurement ends",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIWorkloadConfig.html",
+)
+def _one_end(benchmark: Benchmark) -> Iterator[Finding]:
+    workload, most = benchmark.workload, max(benchmark.workload.concurrency)
+    if workload.requests is not None and workload.duration_seconds is not None:
+        yield Finding("workload.duration_seconds", workload.duration_seconds, "requests or duration_seconds alone")
+    if workload.requests is not None and workload.requests < most:
+        fix = f"{most} or more: with fewer requests than users, some of the users send none"
+        yield Finding("workload.requests", workload.requests, fix)
+
+
+@rule(
+    "OPT143",
+    title="A workload's parameters are known",
+    reason="the service refuses a workload with others",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIWorkloadConfig.html",
+)
+def _parameters_are_known(benchmark: Benchmark) -> Iterator[Finding]:
+    known, prefixes = availability.workload_parameters()
+    for name in benchmark.workload.parameters:
+        if name not in known and not name.startswith(prefixes):
+            yield Finding("workload.parameters", name, f"one of {', '.join(known)}")
+    if "concurrency" in benchmark.workload.parameters:
+        reason = "the numbers of users are what results are published by"
+        yield Finding("workload.parameters", "concurrency", "Workload(concurrency=[...])", reason)
+
+
+@rule(
+    "OPT144",
+    title="Prompts and secrets are where the service can read them",
+    reason="prompts are read from a JSON Lines file in S3, a token from Secrets Manager",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIWorkloadConfig.html",
+)
+def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
+    quality = benchmark.requirements.quality if benchmark.requirements is not None else None
+    for location, uri in (("workload", benchmark.workload.prompts), ("quality", quality and quality.prompts)):
+        if uri is not None and not matches(_S3_FILE, uri):
+            yield Finding(f"{location}.prompts", uri, "a file in S3, such as s3://my-bucket/prompts.jsonl")
+    secret = benchmark.workload.token_secret_arn
+    if secret is not None and not matches(_SECRET, secret):
+        example = "arn:aws:secretsmanager:us-west-2:111122223333:secret:token"
+        fix = f"the ARN of a secret, such as {example}; never the token"
+        yield Finding("workload.token_secret_arn", "(not shown)", fix)
+
+
+@rule(
+    "OPT145",
+    title="A benchmark streams from an endpoint that answers at once",
+    reason="the time to the first token is measured on a streaming response",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-evaluate.html",
+)
+def _endpoint_streams(benchmark: Benchmark) -> Iterator[Finding]:
+    if benchmark.asynchronous:
+        yield Finding("async_inference", "set", "an endpoint that answers at once; evaluate the same recipe on one")
+
+
+@rule(
+    "OPT146",
+    title="A benchmark runs at some time",
+    reason="without a deployment or a schedule it never runs, and only a deployment can be stopped by it",
+    link="https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html",
+)
+def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
+    schedule = benchmark.schedule
+    if schedule is None and not benchmark.after_deployment:
+        yield Finding("after_deployment", False, "after_deployment=True, or a schedule such as rate(1 day)")
+    if schedule is not None and not matches(RATE_OR_CRON, schedule):
+        yield Finding("schedule", schedule, "an expression such as rate(1 day) or cron(0 6 ? * MON-FRI *)")
+    if benchmark.requirements is not None and not benchmark.after_deployment:
+        yield Finding("require", "after_deployment=False", "after_deployment=True")
+
+
+@rule(
+    "OPT147",
+    title="A requirement can be met",
+    reason="limits are numbers above zero, and shares lie between 0 and 1",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-evaluate.html",
+)
+def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
+    required = benchmark.requirements
+    if required is None:
+        return
+    for limit in required.limits:
+        value = limit.at_most if limit.at_most is not None else limit.at_least
+        if limit.title == "share of failed requests":
+            if not (is_number(value) and 0 <= value < 1):
+                yield Finding("require.max_error_rate", value, "a share from 0 on and below 1, such as 0.01 for 1 %")
+        elif not (is_number(value) and value > 0):
+            yield Finding(f"require: {limit.title}", value, "a number above zero")
+    most = required.regression.most if required.regression is not None else None
+    if most is not None and not (is_number(most) and 0 <= most <= 1):
+        yield Finding("require.max_regression", most, "a share such as 0.05 for 5 %")
+    users = required.at_concurrency
+    if users is not None and users not in benchmark.workload.concurrency:
+        fix = f"one of the workload's numbers of users: {', '.join(map(str, benchmark.workload.concurrency))}"
+        yield Finding("require.at_concurrency", users, fix)
+
+
+@rule(
+    "OPT148",
+    title="A price is one",
+    reason="prices per token are calculated from it",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/model-optimize-evaluate.html",
+)
+def _price_is_one(benchmark: Benchmark) -> Iterator[Finding]:
+    price, discount = benchmark.instance_price_per_hour, benchmark.discount
+    if is_known(price) and not (is_number(price) and price > 0):
+        yield Finding("instance_price_per_hour", price, "US dollars an hour, above zero; or nothing, to look it up")
+    if not (is_number(discount) and 0 <= discount < 1):
+        yield Finding("discount", discount, "a share from 0 on and below 1, such as 0.3 for 30 %")
+
+
+@rule(
+    "OPT149",
+    title="The region has benchmark jobs",
+    reason="CloudFormation has no AWS::SageMaker::AIWorkloadConfig in that region, and refuses the whole template",
+    link="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html",
+)
+def _region_has_benchmarks(benchmark: Benchmark) -> Iterator[Finding]:
+    kind, region = availability.WORKLOAD_CONFIG, benchmark.region
+    if region is not None and availability.is_missing(kind, region):
+        regions = ", ".join(availability.regions_with(kind))
+        fix = f"a stack in one of {regions}; or `constructs-optim evaluate`, which runs anywhere"
+        yield Finding("region", region, fix)
+
+
+@rule(
+    "OPT156",
+    title="A benchmark's tokenizer is named",
+    reason="made-up prompts are measured in the tokens of some tokenizer, and the service's default is not documented",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIWorkloadConfig.html",
+    advisory=True,
+)
+def _tokenizer_is_named(benchmark: Benchmark) -> Iterator[Finding]:
+    workload = benchmark.workload
+    if workload.prompts is None and workload.tokenizer is None and "tokenizer" not in workload.parameters:
+        yield Finding("workload.tokenizer", None, 'Name the served model\'s own: Workload(tokenizer="org/model")')
+
+
+@rule(
+    "OPT150",
+    title="A recommendation is for model files in S3",
+    reason="a recommendation job reads a Hugging Face checkpoint with safetensors weights under an S3 prefix",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/generative-ai-inference-recommendations-get-started.html",
+)
+def _model_is_in_s3(request: RecommendationRequest) -> Iterator[Finding]:
+    model, example = request.model, 'Model.s3("s3://my-bucket/models/llama/")'
+    if not isinstance(model, Model):
+        yield Finding("model", model, example)
+    elif model.kind != "s3":
+        reason = "a recommendation job cannot look a model up in a hub"
+        yield Finding("model", str(model), f"its files in a bucket of yours: {example}", reason)
+    elif not is_prefix(model.uri) or not (is_token(model.uri) or len(model.uri) <= _LONGEST_URI):
+        yield Finding("model.uri", model.uri, f"the prefix of uncompressed files, such as {example}")
+
+
+@rule(
+    "OPT151",
+    title="A recommendation has one goal",
+    reason="a recommendation job is given exactly one metric to rank by",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIRecommendationJob.html",
+)
+def _goal_is_known(request: RecommendationRequest) -> Iterator[Finding]:
+    goal, metrics = request.optimize_for, availability.recommendations().metrics
+    if not isinstance(goal, str) or goal not in metrics:
+        ours = [name for name, metric in metrics.items() if metric == goal]
+        yield Finding("optimize_for", goal, ours[0] if ours else f"one of {', '.join(metrics)}")
+
+
+@rule(
+    "OPT152",
+    title="A recommendation tries instance types that its jobs know",
+    reason="a recommendation job tries one to three instance types of its own list, all with GPUs",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIRecommendationJob.html",
+)
+def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Finding]:
+    types, service = request.instance_types, availability.recommendations()
+    if types is None:
+        return
+    if isinstance(types, str) or not isinstance(types, Sequence):
+        yield Finding("instance_types", types, 'a list, such as ["ml.g6e.12xlarge"]')
+        return
+    if not 0 < len(types) <= service.most_instance_types:
+        fix = f"one to {service.most_instance_types}; or leave it out, for the service to choose"
+        yield Finding("instance_types", list(types), fix)
+    for index, name in enumerate(types):
+        if name in types[:index]:
+            yield Finding(f"instance_types[{index}]", name, "each once", "it is listed already")
+        elif not is_token(name) and name not in service.instance_types:
+            fix = did_you_mean(name, service.instance_types, f"one of {', '.join(service.instance_types)}")
+            yield Finding(f"instance_types[{index}]", name, fix)
+
+
+@rule(
+    "OPT153",
+    title="A recommendation is for a framework that its jobs serve with",
+    reason="a recommendation job serves the model with one of these frameworks, or with the one it finds best",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIRecommendationJob.html",
+)
+def _framework_is_known(request: RecommendationRequest) -> Iterator[Finding]:
+    names = availability.recommendations().frameworks
+    if request.framework is not None and request.framework not in names:
+        yield Finding("framework", request.framework, f"{' or '.join(names)}; or leave it out")
+
+
+@rule(
+    "OPT154",
+    title="The region has recommendation jobs",
+    reason="the developer guide lists the regions that have them, and this is none",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/generative-ai-inference-recommendations.html",
+)
+def _region_has_recommendations(request: RecommendationRequest) -> Iterator[Finding]:
+    regions = availability.recommendations().regions
+    if request.region is not None and request.region not in regions:
+        fix = f"a stack in one of {', '.join(regions)}, with the model's bucket there"
+        yield Finding("region", request.region, fix)
+
+
+@rule(
+    "OPT155",
+    title="A recommendation's capacity reservations are named by their ARNs",
+    reason="a recommendation job finds a reservation by its ARN, and launches nothing outside those it is given",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateAIRecommendationJob.html",
+)
+def _reservations_are_arns(request: RecommendationRequest) -> Iterator[Finding]:
+    for index, reservation in enumerate(request.capacity_reservations):
+        location = f"capacity_reservations[{index}]"
+        if not isinstance(reservation, CapacityReservation):
+            yield Finding(location, reservation, RESERVATION_EXAMPLE)
+        elif not matches(RESERVATION, reservation.arn):
+            yield Finding(f"{location}.arn", reservation.arn, RESERVATION_EXAMPLE)

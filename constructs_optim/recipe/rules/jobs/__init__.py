@@ -1,1 +1,0 @@
-"""Rules about what SageMaker is asked to measure: benchmarks and recommendations."""

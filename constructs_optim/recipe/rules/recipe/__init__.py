@@ -1,1 +1,0 @@
-"""Rules about what is made of a model: source, techniques, container, memory, instance type."""

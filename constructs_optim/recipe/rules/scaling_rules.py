@@ -1,0 +1,266 @@
+"""Rules about scaling (ranges, targets, schedules, steps) and about how alarms are tuned."""
+
+# pyright: reportUnnecessaryIsInstance=false
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from constructs_optim.recipe.hosting.alarms import AlarmRequest, default_period
+from constructs_optim.recipe.hosting.scaling import Scaling, ScheduleRequest, StepRequest
+from constructs_optim.recipe.tokens import is_known, is_number, is_token, is_whole, matches
+
+from .registry import Finding, rule
+
+_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
+_RATE = r"rate\([1-9]\d{0,4} (minutes?|hours?|days?)\)"
+_CRON = r"cron\([A-Za-z0-9*?,/#\-]+( +[A-Za-z0-9*?,/#\-]+){5}\)"
+RATE_OR_CRON = re.compile(f"{_RATE}|{_CRON}")
+_SCHEDULE = re.compile(rf"{_RATE}|{_CRON}|at\(\d{{4}}-\d{{2}}-\d{{2}}T\d{{2}}:\d{{2}}:\d{{2}}\)")
+_ZONE = re.compile(r"[A-Za-z0-9_+\-]{1,64}(/[A-Za-z0-9_+\-]{1,64}){0,3}")
+_ADJUSTMENTS = ("ChangeInCapacity", "PercentChangeInCapacity", "ExactCapacity")
+_MOST_STEPS = 20
+_TARGET_LIMIT = 2.0**360
+_HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
+
+
+@rule(
+    "OPT080",
+    title="The scaling range is one",
+    reason="capacities are whole numbers, the maximum is at least 1, and not below the minimum",
+    link="https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html",
+)
+def _range_is_one(scaling: Scaling) -> Iterator[Finding]:
+    return _range("", scaling.min_capacity, scaling.max_capacity, least_maximum=1)
+
+
+def _range(location: str, minimum: float | None, maximum: float | None, *, least_maximum: int) -> Iterator[Finding]:
+    if is_known(minimum) and not is_whole(minimum, 0):
+        yield Finding(f"{location}min_capacity", minimum, "a whole number from 0 on")
+    if is_known(maximum) and not is_whole(maximum, least_maximum):
+        yield Finding(f"{location}max_capacity", maximum, f"a whole number from {least_maximum} on")
+    if is_whole(minimum, 0) and is_whole(maximum, least_maximum) and minimum > maximum:
+        yield Finding(f"{location}max_capacity", maximum, f"{minimum} or more, as min_capacity is {minimum}")
+
+
+@rule(
+    "OPT081",
+    title="A variant keeps an instance",
+    reason="SageMaker keeps at least one instance of a variant that answers requests at once",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html",
+)
+def _variants_keep_an_instance(scaling: Scaling) -> Iterator[Finding]:
+    if scaling.may_be_zero:
+        return
+    fix = (
+        "1 or more; copies of an inference component can go to zero, and instances of an asynchronous endpoint: serve "
+        "the model through one of these"
+    )
+    capacities = [("min_capacity", scaling.min_capacity)]
+    for request in scaling.schedules:
+        capacities.append((f"{request.location}.min_capacity", request.min_capacity))
+        capacities.append((f"{request.location}.max_capacity", request.max_capacity))
+    for location, capacity in capacities:
+        if is_whole(capacity, 0, 0):
+            yield Finding(location, 0, fix)
+
+
+@rule(
+    "OPT082",
+    title="A target is above zero",
+    reason="scaling divides by it",
+    link="https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html",
+)
+def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
+    for request in scaling.targets:
+        target = request.target
+        if is_known(target) and not (is_number(target) and 0 < target <= _TARGET_LIMIT):
+            yield Finding(f"{request.location}.target", target, "a number above zero, such as 8")
+
+
+@rule(
+    "OPT083",
+    title="A cooldown is whole seconds",
+    reason="Application Auto Scaling counts pauses in seconds",
+    link="https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html",
+)
+def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
+    cooldowns = [(f"{each.location}.{name}", seconds) for each in scaling.targets for name, seconds in each.cooldowns]
+    cooldowns += [(f"{request.location}.cooldown", request.cooldown) for request in scaling.steps]
+    for location, seconds in cooldowns:
+        if is_known(seconds) and not (is_number(seconds) and seconds >= 0 and float(seconds).is_integer()):
+            yield Finding(location, f"{seconds} s", "a duration of whole seconds, such as Duration.minutes(5)")
+
+
+@rule(
+    "OPT084",
+    title="A schedule can be kept",
+    reason="Application Auto Scaling would refuse the scheduled action",
+    link="https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html",
+)
+def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
+    for request in scaling.schedules:
+        yield from _schedule(request)
+
+
+def _schedule(request: ScheduleRequest) -> Iterator[Finding]:
+    location, zone = request.location, request.time_zone
+    if not matches(_SCHEDULE, request.expression):
+        fix = (
+            "cron(minutes hours day-of-month month day-of-week year) as in cron(0 7 ? * MON-FRI *), rate(2 hours), or "
+            "at(2027-01-31T07:00:00)"
+        )
+        yield Finding(f"{location}.schedule", request.expression, fix)
+    if zone is not None and not _is_zone(zone):
+        yield Finding(f"{location}.time_zone", zone, "a name of the IANA time zone database, such as Europe/Berlin")
+    if request.min_capacity is None and request.max_capacity is None:
+        reason = "the action would change nothing"
+        yield Finding(f"{location}.min_capacity", None, "a minimum, a maximum, or both", reason)
+    yield from _range(f"{location}.", request.min_capacity, request.max_capacity, least_maximum=0)
+    for name, time in (("start", request.start), ("end", request.end)):
+        if time is not None and not isinstance(time, dt.datetime):
+            yield Finding(f"{location}.{name}", time, "a datetime.datetime; UTC where it has no time zone")
+    if isinstance(request.start, dt.datetime) and isinstance(request.end, dt.datetime):
+        start, end = in_utc(request.start), in_utc(request.end)
+        if end <= start:
+            yield Finding(f"{location}.end", end.isoformat(), f"a time after the start, {start.isoformat()}")
+
+
+def in_utc(time: dt.datetime) -> dt.datetime:
+    """The same moment in UTC, which a time without a time zone is taken to be in."""
+    return time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time.astimezone(dt.UTC)
+
+
+def _is_zone(name: str) -> bool:
+    """Whether a time zone has such a name; some machines have no database of them."""
+    try:
+        return is_token(name) or (matches(_ZONE, name) and bool(ZoneInfo(name).key))
+    except (ZoneInfoNotFoundError, OSError, ValueError):
+        return not available_timezones()
+
+
+@rule(
+    "OPT085",
+    title="Steps follow each other",
+    reason="each value of the metric has to lead to one step, and the way out must not meet the way in",
+    link="https://docs.aws.amazon.com/autoscaling/application/APIReference/API_StepScalingPolicyConfiguration.html",
+)
+def _steps_follow_each_other(scaling: Scaling) -> Iterator[Finding]:
+    for request in scaling.steps:
+        yield from [*_malformed(request)] or _out_of_order(request)
+
+
+def _malformed(request: StepRequest) -> Iterator[Finding]:
+    if request.adjustment not in _ADJUSTMENTS:
+        yield Finding(f"{request.location}.adjustment", request.adjustment, f"one of {', '.join(_ADJUSTMENTS)}")
+        return
+    exact = request.adjustment == "ExactCapacity"
+    if not 0 < len(request.steps) <= _MOST_STEPS:
+        yield Finding(f"{request.location}.steps", f"{len(request.steps)} steps", f"1 to {_MOST_STEPS} steps")
+    for index, step in enumerate(request.steps):
+        location = f"{request.location}.steps[{index}]"
+        if step.change < 0 if exact else not step.change:
+            fix = "a whole number from 0 on" if exact else "a whole number: above zero to add, below it to take away"
+            yield Finding(f"{location}.change", step.change, fix)
+        elif exact and step.lower is None and step.upper is None:
+            fix = "lower=... for a metric that rises, upper=... for one that falls"
+            yield Finding(f"{location}.lower", None, fix)
+        elif not exact and step.change > 0 and step.lower is None:
+            yield Finding(f"{location}.lower", None, "where the step begins: a step that adds needs it")
+        elif not exact and step.change < 0 and step.upper is None:
+            yield Finding(f"{location}.upper", None, "where the step begins: a step that takes away needs it")
+        elif step.lower is not None and step.upper is not None and step.lower >= step.upper:
+            yield Finding(f"{location}.upper", step.upper, f"more than the step's lower bound, {step.lower:g}")
+    periods, datapoints = request.evaluation_periods, request.datapoints_to_alarm
+    if not is_whole(periods, 1):
+        yield Finding(f"{request.location}.evaluation_periods", periods, "a whole number from 1 on")
+    elif datapoints is not None and not is_whole(datapoints, 1, periods):
+        yield Finding(f"{request.location}.datapoints_to_alarm", datapoints, f"a whole number from 1 to {periods}")
+
+
+def _out_of_order(request: StepRequest) -> Iterator[Finding]:
+    rising, falling = request.rising(), request.falling()
+    for steps, near, far in ((rising, "lower", "upper"), (falling, "upper", "lower")):
+        for step, following in zip_longest(steps, steps[1:]):
+            end, begin = getattr(step, far), getattr(following, near, None)
+            location = f"{request.location}.steps[{list(request.steps).index(step)}]"
+            if following is not None and begin == getattr(step, near):
+                fix = "one step for each value of the metric; two begin here"
+                yield Finding(f"{location}.{near}", begin, fix)
+            elif end is not None and end != begin:
+                fix = f"no {far} bound: beyond it nothing would scale"
+                if following is not None:
+                    fix = f"{begin:g}, where the next step begins"
+                yield Finding(f"{location}.{far}", end, fix)
+    up, down = (rising[0].lower if rising else None), (falling[0].upper if falling else None)
+    if up is not None and down is not None and up <= down:
+        fix = "room between the two: capacity would be added and taken away in turns"
+        yield Finding(f"{request.location}.steps", f"up from {up:g}, down from {down:g}", fix)
+
+
+@rule(
+    "OPT086",
+    title="Every policy and schedule has an id of its own",
+    reason="policies and scheduled actions of an endpoint are told apart by their names",
+    link="https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScalingPolicy.html",
+)
+def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
+    new = scaling.new_id
+    if new is None:
+        return
+    if not isinstance(new, str) or not _ID.fullmatch(new):
+        fix = "1 to 100 letters, digits, hyphens and underscores, of which the first is a letter"
+        yield Finding("id", new, fix)
+    elif new in scaling.ids:
+        yield Finding("id", new, f"one of each; these are there already: {', '.join(sorted(scaling.ids))}")
+
+
+@rule(
+    "OPT087",
+    title="An alarm can be evaluated",
+    reason="CloudWatch would refuse the alarm",
+    link="https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html",
+)
+def _alarms_can_be_evaluated(request: AlarmRequest) -> Iterator[Finding]:
+    for name, settings in request.switched_on().items():
+        location, periods = f"alarms.{name}", settings.evaluation_periods
+        if periods is None:
+            continue
+        period = settings.period_seconds or default_period(name)
+        most = _DAY if period < _HOUR else _WEEK
+        if period * periods > most:
+            fix = f"at most {most // period} periods of {period} s"
+            reason = "CloudWatch looks back a day at most, and a week in periods of an hour and more"
+            yield Finding(f"{location}.evaluation_periods", periods, fix, reason)
+        if (settings.datapoints_to_alarm or 0) > periods:
+            fix = f"1 to {periods}, the number of periods that count"
+            yield Finding(f"{location}.datapoints_to_alarm", settings.datapoints_to_alarm, fix)
+
+
+@rule(
+    "OPT088",
+    title="An alarm on latency has a threshold",
+    reason="how long an answer takes follows from how long it is, which no default can know",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html",
+)
+def _latency_has_a_threshold(request: AlarmRequest) -> Iterator[Finding]:
+    settings = request.switched_on().get("latency")
+    if settings is not None and not settings.threshold:
+        fix = "the seconds that are still right: AlarmSettings(threshold=30)"
+        yield Finding("alarms.latency.threshold", settings.threshold, fix)
+
+
+@rule(
+    "OPT089",
+    title="An evaluation gets stale within a week",
+    reason="CloudWatch looks back a week at most",
+    link="https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html",
+)
+def _evaluations_get_stale(request: AlarmRequest) -> Iterator[Finding]:
+    settings = request.switched_on().get("stale_evaluation")
+    days = settings.threshold if settings is not None else None
+    if days is not None and days not in range(1, 8):
+        yield Finding("alarms.stale_evaluation.threshold", days, "1 to 7 days, as a whole number")

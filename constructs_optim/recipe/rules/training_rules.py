@@ -1,0 +1,151 @@
+"""Rules about training jobs of this library's own code: fine-tuning and Medusa heads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from constructs_optim.recipe.catalog import instances
+from constructs_optim.recipe.errors import did_you_mean
+from constructs_optim.recipe.memory import USABLE, added_parameters
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.techniques import Medusa
+from constructs_optim.recipe.tokens import is_token, matches
+
+from .draft_rules import S3_PREFIX
+from .registry import Finding, rule
+
+_VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
+_MOST_VARIABLES, _LONGEST_VALUE = 100, 512
+
+
+@rule(
+    "OPT160",
+    title="Training data are S3 prefixes",
+    reason="a job reads the *.jsonl files below an S3 prefix",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTrainingJob.html",
+)
+def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
+    for location, technique in recipe.trained_techniques:
+        for name in ("training_data", "validation_data"):
+            uri = getattr(technique, name)
+            if uri is None or is_token(uri):
+                continue
+            if not matches(S3_PREFIX, uri):
+                yield Finding(f"{location}.{name}", uri, "a URI such as 's3://my-bucket/text-to-sql/train/'")
+            elif uri.endswith((".jsonl", ".json")):
+                prefix = uri.rpartition("/")[0] + "/"
+                yield Finding(f"{location}.{name}", uri, repr(prefix), "it names a file, not what a file is below")
+
+
+@rule(
+    "OPT162",
+    title="A training instance type has GPUs",
+    reason="the training code runs on NVIDIA GPUs, and SageMaker trains on no other type of that name",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ResourceConfig.html",
+)
+def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
+    trainable = {row.name for row in instances.by_name().values() if row.runs_training and row.kind == "gpu"}
+    for location, technique in recipe.trained_techniques:
+        name, row = technique.compute.instance_type, recipe.training_instance(technique.compute)
+        # OPT010 reports an unknown type of the endpoint.
+        if (row is not None and row.name in trainable) or (name is None and recipe.instance is None):
+            continue
+        fix = did_you_mean(name, trainable, "a type such as ml.g5.12xlarge")
+        if name is None:
+            fix = f"compute=TrainingCompute(instance_type=...): the endpoint's {recipe.instance_type} does not train"
+        yield Finding(f"{location}.compute.instance_type", name, fix)
+
+
+@rule(
+    "OPT163",
+    title="The training fits each GPU",
+    reason="every GPU has the whole model in the training",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ResourceConfig.html",
+)
+def _training_fits(recipe: Recipe) -> Iterator[Finding]:
+    model = recipe.model_row
+    for location, technique in recipe.trained_techniques:
+        row = recipe.training_instance(technique.compute)
+        if model is None or model.parameters_billion is None or row is None:
+            continue
+        needed = technique.training_gb(model.parameters_billion, added_parameters(model, technique))
+        merging = technique.merging_gb(model.parameters_billion)
+        accelerator_gb, memory_gb = _memory_gb(row)
+        reasons: list[str] = []
+        if needed > accelerator_gb * USABLE:
+            reasons.append(
+                f"weights, gradients and optimizer of {technique.label} take {needed:.0f} GB of each GPU, of which "
+                f"{accelerator_gb * USABLE:.0f} GB ({USABLE:.0%}) can be used; activations come on top"
+            )
+        if merging > memory_gb * USABLE:
+            reasons.append(
+                f"at the end of {technique.label} its adapters are merged into weights in float32, which take "
+                f"{merging:.0f} GB of the instance's {memory_gb:.0f} GB"
+            )
+        for reason in reasons:
+            yield Finding(f"{location}.compute.instance_type", row.name, _larger(needed, merging), reason)
+
+
+@rule(
+    "OPT164",
+    title="The environment of a training is within the service's limits",
+    reason="CreateTrainingJob takes at most 100 variables, of at most 512 characters",
+    link="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTrainingJob.html",
+)
+def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
+    for technique_location, technique in recipe.trained_techniques:
+        location, variables = f"{technique_location}.compute.environment", technique.compute.environment or {}
+        if len(variables) > _MOST_VARIABLES:
+            yield Finding(location, f"{len(variables)} variables", f"at most {_MOST_VARIABLES}")
+        for name, value in variables.items():
+            if not _VARIABLE.fullmatch(name):
+                yield Finding(location, name, "a name such as PIP_INDEX_URL", "no variable has such a name")
+            elif len(value) > _LONGEST_VALUE and not is_token(value):
+                fix = f"a string of at most {_LONGEST_VALUE}"
+                yield Finding(f"{location}.{name}", f"{len(value)} characters", fix)
+
+
+@rule(
+    "OPT165",
+    title="Spot instances have no warm pool",
+    reason="SageMaker keeps no spot instances for the next job",
+    link="https://docs.aws.amazon.com/sagemaker/latest/dg/train-warm-pools.html",
+)
+def _spot_excludes_warm_pools(recipe: Recipe) -> Iterator[Finding]:
+    for location, technique in recipe.trained_techniques:
+        seconds = technique.compute.keep_alive_seconds
+        if technique.compute.spot and seconds is not None:
+            yield Finding(f"{location}.compute.keep_alive_seconds", seconds, "one of the two")
+
+
+@rule(
+    "OPT166",
+    title="Medusa heads are for few requests at a time",
+    reason="the published speed-up is of one request at a time: verifying guesses takes computation that a "
+    "full batch has other use for",
+    link="https://aws.amazon.com/blogs/machine-learning/achieve-2x-speed-up-in-llm-inference-with-medusa-1-on-amazon-sagemaker-ai/",
+    advisory=True,
+)
+def _medusa_is_for_small_batches(recipe: Recipe) -> Iterator[Finding]:
+    for location, technique in recipe.techniques_of(Medusa):
+        yield Finding(location, technique.name, "Evaluate it at the concurrency that you expect")
+
+
+def _memory_gb(row: instances.InstanceRow) -> tuple[float, float]:
+    """The memory of one accelerator, and of the instance, in GB."""
+    return row.accelerator_memory_mib * 2**20 / 1e9, row.memory_mib * 2**20 / 1e9
+
+
+def _larger(accelerator_gb: float, memory_gb: float) -> str:
+    """The smallest instance type that has as much memory."""
+    fitting = [
+        row
+        for row in instances.by_name().values()
+        if row.runs_training
+        and row.kind == "gpu"
+        and _memory_gb(row)[0] * USABLE >= accelerator_gb
+        and _memory_gb(row)[1] * USABLE >= memory_gb
+    ]
+    smallest = instances.smallest(fitting)
+    return f"{smallest.name}, the smallest that would do" if smallest else "a smaller model, or method='qlora'"

@@ -1,0 +1,227 @@
+"""The properties of ``Custom::EndpointEvaluation`` and ``Custom::ModelRecommendation``.
+
+The executions that watch their jobs have the same requests in their inputs.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from . import fields
+from .fields import Delivered, InstanceType, Properties, ResourceName, S3Uri, Sha256, Tag, Tags, Watch, pattern
+from .properties import S3Prefix, S3Source, WatchedProperties
+
+_Text = Annotated[str, pattern(r"[^\x00-\x1f\x7f]{1,200}")]
+_Formula = Annotated[str, pattern("[a-z0-9_ +*/().-]{1,200}")]
+_Metric = Annotated[str, pattern("[a-z][a-z0-9_]{1,80}")]
+_Dimension = Annotated[str, pattern("[A-Za-z]{1,64}")]
+_Users = Annotated[int, Field(ge=1, le=999_999)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+_Reservation = Annotated[
+    str, pattern(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:[0-9]{12}:[a-z0-9-]{1,14}/\S+", max_length=256)
+]
+
+
+def _digest(document: object) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+class RunRequest(Properties):
+    """What evaluations and recommendations have in common: a job with a workload, whose output is in the store."""
+
+    workload_config_name: ResourceName
+    role_arn: fields.RoleArn
+    bucket: fields.Bucket
+    kms_key_arn: fields.KeyArn | None = None
+
+
+class Subject(Properties):
+    """What instances of one type serve."""
+
+    instance_type: InstanceType
+    artifact_key: Sha256
+    price_per_hour: float | None = None
+
+
+class Limit(Properties):
+    """The most or the least that a value may be."""
+
+    formula: _Formula
+    title: str = ""
+    unit: str = ""
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @model_validator(mode="after")
+    def _has_one_bound(self) -> Limit:
+        if (self.at_most is None) == (self.at_least is None):
+            raise ValueError("it needs either AtMost or AtLeast")
+        return self
+
+
+class Comparison(Properties):
+    """A metric that may not get worse than it was before."""
+
+    metric: _Metric
+    title: str = ""
+    better: Literal["higher", "lower"] = "lower"
+
+
+def _names_object(uri: str) -> str:
+    if uri.count("/") < 3 or uri.endswith("/"):
+        raise ValueError("it names no object")
+    return uri
+
+
+class Quality(Properties):
+    """Requirements of the completions of prompts in S3."""
+
+    prompts: Annotated[S3Uri, AfterValidator(_names_object)]
+    min_identical: _Share
+    max_difference: _Share
+    max_tokens: Annotated[int, Field(ge=1, le=100_000)]
+    most_prompts: Annotated[int, Field(ge=1, le=10_000)]
+
+
+class Gate(Properties):
+    """All requirements of an evaluation."""
+
+    limits: tuple[Limit, ...] = ()
+    max_regression: _Share | None = None
+    compared: tuple[Comparison, ...] = ()
+    at_concurrency: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    quality: Quality | None = None
+
+
+class EvaluationRequest(RunRequest):
+    """What to evaluate, how, and the requirements of the results.
+
+    Attributes:
+        label: name of the endpoint in messages.
+        endpoint_config_name: the configuration in service: another one is evaluated anew, as are other models.
+        share_of_instance: the share of an instance that one copy of a component takes.
+        lossless: whether the techniques leave the model's output as it is.
+        discount: what a savings plan takes off, as a share.
+        dimensions: those of its metrics, except concurrency and artifact key.
+        vpc_config: where the job reaches the network from.
+        gate: the requirements; None where nothing depends on the results.
+    """
+
+    label: _Text
+    endpoint_name: ResourceName
+    variant_name: ResourceName | None = None
+    inference_component_name: ResourceName | None = None
+    endpoint_config_name: ResourceName
+    model_names: tuple[ResourceName, ...] = ()
+    subjects: Annotated[tuple[Subject, ...], Field(min_length=1, max_length=5)]
+    share_of_instance: _Share | None = None
+    lossless: bool = False
+    workload: Delivered = Field(default_factory=dict)
+    concurrencies: Annotated[
+        tuple[_Users, ...], Field(min_length=1, max_length=50), AfterValidator(lambda users: tuple(sorted(set(users))))
+    ]
+    discount: _Share = 0.0
+    dimensions: dict[_Dimension, _Text] = Field(default_factory=dict)
+    vpc_config: fields.VpcConfig | None = None
+    gate: Gate | None = None
+    tags: Tags = Field(default_factory=list[Tag])
+
+    def key(self, account: str, region: str) -> str:
+        """SHA-256 of what decides the results: the same evaluation is not run twice for one deployment."""
+        quality = self.gate.quality if self.gate is not None else None
+        artifacts = [subject.artifact_key for subject in self.subjects]
+        return _digest(
+            {
+                "where": [account, region, self.endpoint_name, self.variant_name, self.inference_component_name],
+                "served": [self.endpoint_config_name, *self.model_names, *artifacts],
+                "workload": [self.workload_config_name, self.workload],
+                "prompts": [quality.prompts, quality.max_tokens, quality.most_prompts] if quality is not None else None,
+            }
+        )
+
+
+class EvaluationProperties(WatchedProperties):
+    """One ``Custom::EndpointEvaluation``."""
+
+    request: EvaluationRequest
+
+
+def _seconds(issued: object) -> object:
+    """A time in seconds since 1970; a schedule has it in ISO 8601."""
+    if isinstance(issued, str) and not issued.isdecimal():
+        return int(dt.datetime.fromisoformat(issued.replace("Z", "+00:00")).timestamp())
+    return issued
+
+
+class EvaluationWatch(Watch):
+    """The input of an evaluation's execution; ``before`` is the key of the evaluation of what is replaced."""
+
+    request: EvaluationRequest
+    run: Annotated[str, pattern("[a-zA-Z0-9-]{1,64}")]
+    issued: Annotated[int, BeforeValidator(_seconds)]
+    before: Sha256 | None = None
+
+
+class RecommendationRequest(RunRequest):
+    """What to recommend instances and optimizations for.
+
+    Attributes:
+        model_uri: S3 prefix of the model's files.
+        prompts: the prompts' S3 URI, where they are the user's own.
+        metric: ``cost``, ``throughput`` or ``ttft-ms``.
+        instance_types: those that are tried; the service's choice where there are none.
+        framework: ``LMI`` or ``VLLM``; the service's choice where it is None.
+        reservation_arns: capacity reservations, outside of which nothing is launched.
+    """
+
+    model_uri: S3Prefix
+    workload: Delivered
+    prompts: S3Uri | None = None
+    metric: Annotated[str, pattern("[a-z][a-z-]{1,40}")]
+    instance_types: Annotated[tuple[InstanceType, ...], Field(max_length=3)] = ()
+    framework: Annotated[str, pattern("[A-Z][A-Z0-9_]{1,40}")] | None = None
+    optimize_model: bool = True
+    reservation_arns: Annotated[tuple[_Reservation, ...], Field(max_length=20)] = ()
+
+    @property
+    def source(self) -> S3Source:
+        """The model's files."""
+        return S3Source(s3_uri=self.model_uri)
+
+    def key(self, account: str, region: str) -> str:
+        """SHA-256 of the question, whoever asks it: within one store, the same is not paid for twice."""
+        return _digest({"where": [account, region, self.bucket], "what": self.asked})
+
+    @property
+    def asked(self) -> dict[str, object]:
+        """The question, as the result has it."""
+        return {
+            "model": self.model_uri,
+            "workload": self.workload,
+            **({"prompts": self.prompts} if self.prompts is not None else {}),
+            "metric": self.metric,
+            "instance_types": list(self.instance_types),
+            **({"framework": self.framework} if self.framework is not None else {}),
+            "optimize_model": self.optimize_model,
+            "capacity_reservations": list(self.reservation_arns),
+        }
+
+
+class RecommendationProperties(WatchedProperties):
+    """One ``Custom::ModelRecommendation``."""
+
+    request: RecommendationRequest
+    tags: Tags = Field(default_factory=list[Tag])
+
+
+class RecommendationWatch(Watch):
+    """The input of a recommendation's execution; ``fingerprint`` identifies the model's files."""
+
+    request: RecommendationRequest
+    run: Annotated[str, pattern("[0-9a-f]{16}")]
+    fingerprint: str | None = None
