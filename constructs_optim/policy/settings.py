@@ -109,20 +109,20 @@ class PlatformPolicy(Settings):
     error: ClassVar[type[RecipeError]] = PolicyError
     rule_link: ClassVar[str] = "docs/policy.md"
 
-    allowed_instance_types: _List[_InstanceType] | None = None
-    allowed_job_instance_types: _List[_InstanceType] | None = None
-    max_price_per_hour: _Dollars | None = None
-    max_monthly_cost: _Dollars | None = None
-    required_techniques: _List[_Technique] | None = None
-    forbidden_techniques: _List[_Technique] | None = None
-    accepted_licenses: _List[_License] | None = None
-    pinned_model_versions: bool = False
-    kms_required: bool = False
-    vpc_required: bool = False
-    network_isolation_required: bool = False
-    autoscaling_required: bool = False
-    alarm_actions_required: bool = False
-    evaluation_gate_required: bool = False
+    allowed_instance_types: Annotated[_List[_InstanceType] | None, "POL001"] = None
+    allowed_job_instance_types: Annotated[_List[_InstanceType] | None, "POL002"] = None
+    max_price_per_hour: Annotated[_Dollars | None, "POL003"] = None
+    max_monthly_cost: Annotated[_Dollars | None, "POL004"] = None
+    required_techniques: Annotated[_List[_Technique] | None, "POL010"] = None
+    forbidden_techniques: Annotated[_List[_Technique] | None, "POL011"] = None
+    accepted_licenses: Annotated[_List[_License] | None, "POL020"] = None
+    pinned_model_versions: Annotated[bool, "POL021"] = False
+    kms_required: Annotated[bool, "POL030"] = False
+    vpc_required: Annotated[bool, "POL031"] = False
+    network_isolation_required: Annotated[bool, "POL032"] = False
+    autoscaling_required: Annotated[bool, "POL040"] = False
+    alarm_actions_required: Annotated[bool, "POL041"] = False
+    evaluation_gate_required: Annotated[bool, "POL042"] = False
     instance_prices: _Mapping[_Dollars] = Field(default_factory=dict)
     severities: _Mapping[Severity] = Field(default_factory=dict)
     reasons: _Mapping[_Reason] = Field(default_factory=dict)
@@ -160,19 +160,9 @@ class PlatformPolicy(Settings):
 
 
 SETTING_BY_RULE: Mapping[str, str] = {
-    "POL001": "allowed_instance_types",
-    "POL002": "allowed_job_instance_types",
-    "POL003": "max_price_per_hour",
-    "POL004": "max_monthly_cost",
-    "POL010": "required_techniques",
-    "POL011": "forbidden_techniques",
-    "POL020": "accepted_licenses",
-    "POL021": "pinned_model_versions",
-    "POL030": "kms_required",
-    "POL031": "vpc_required",
-    "POL032": "network_isolation_required",
-    "POL040": "autoscaling_required",
-    "POL041": "alarm_actions_required",
-    "POL042": "evaluation_gate_required",
+    rule: name
+    for name, field in PlatformPolicy.model_fields.items()
+    for rule in field.metadata
+    if isinstance(rule, str)
 }
 """The setting that switches a rule on, by the rule's id."""

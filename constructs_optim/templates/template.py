@@ -49,7 +49,7 @@ class Resource:
 
     @property
     def is_retained(self) -> bool:
-        """Whether what it stands for stays when it is removed from the stack."""
+        """Whether CloudFormation keeps it when it is removed from the stack."""
         return self.declaration.get("DeletionPolicy") in _RETAINED
 
     @cached_property

@@ -37,17 +37,17 @@ class TextRenderer:
                 return self.data(value) if is_object(value) or is_array(value) else str(value)
 
     def reference(self, reference: Reference) -> str:
-        """What stands for a ``Ref`` or ``Fn::GetAtt``, and for their placeholders in ``Fn::Sub``."""
+        """The text of a ``Ref`` or ``Fn::GetAtt``, and of their placeholders in ``Fn::Sub``."""
         name = readable_id(reference.target)
         return f"${{{name}}}" if reference.attribute is None else f"${{{name}.{reference.attribute}}}"
 
     def variable(self, name: str, value: Any) -> str:
-        """What stands for a variable that ``Fn::Sub`` defines."""
+        """The text of a variable that ``Fn::Sub`` defines."""
         del name
         return self.text(value)
 
     def imported(self, name: Any) -> str:
-        """What stands for another stack's export of that name."""
+        """The text of another stack's export of that name."""
         return self.text(name)
 
     def data(self, value: Any) -> str:

@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import IConstruct
 
 from constructs_optim import Model, Quantization, SpeculativeDecoding
-from constructs_optim.constructs.stack.telemetry import LAYER_CONTEXT, LOG_LEVEL_CONTEXT
+from constructs_optim.constructs.stack.handler import LAYER_CONTEXT, LOG_LEVEL_CONTEXT
 from constructs_optim.recipe.catalog import layers
 
 from .stacks import STACKS, endpoint, resources, template_of

@@ -11,7 +11,8 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from constructs_optim.constructs.stack.arguments import BUCKET, KEY, suggests_keywords
-from constructs_optim.constructs.stack.stack_context import StackContext
+from constructs_optim.constructs.stack.permissions import Statement, statements_of
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
 from constructs_optim.constructs.validation.refusal import declaring
 
 from .store_sharing import StoreSharing
@@ -143,7 +144,7 @@ class ArtifactStore(Construct):
         Raises:
             ValueError: when ``account_id`` is none.
         """
-        self._sharing.with_account(account_id, read_only=read_only)
+        self._sharing.share("account", account_id, read_only=read_only)
 
     def share_with_organization(self, organization_id: str, *, read_only: bool = True) -> None:
         """Let the stacks of every account of an AWS organization use the store, as :meth:`share_with_account` does.
@@ -155,7 +156,7 @@ class ArtifactStore(Construct):
         Raises:
             ValueError: when ``organization_id`` is none.
         """
-        self._sharing.with_organization(organization_id, read_only=read_only)
+        self._sharing.share("organization", organization_id, read_only=read_only)
 
     @staticmethod
     def from_bucket(
@@ -178,6 +179,11 @@ class ArtifactStore(Construct):
     def default_of(scope: Construct) -> IArtifactStore:
         """The store that ``scope``'s stack gets when none is named: one for the whole stack."""
         return StackContext.of(scope).singleton(ArtifactStore, _declared_or_new)
+
+
+def store_statements(store: IArtifactStore, group: str) -> list[Statement]:
+    """The statements of a group of ``statements.toml`` about a store."""
+    return statements_of(group, Store=store.bucket_arn, Key=store.encryption_key_arn, Account=PSEUDO.account)
 
 
 def _declared_or_new(stack: Stack) -> ArtifactStore:

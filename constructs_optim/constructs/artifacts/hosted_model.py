@@ -5,11 +5,11 @@ The model is CloudFormation's own where that can express it, and a custom resour
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from aws_cdk import CfnResource, Duration
+from aws_cdk import CfnResource
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -23,22 +23,18 @@ from constructs_optim.constructs.stack.custom_resource import (
     drop_none,
 )
 from constructs_optim.constructs.stack.network import NetworkOptions
-from constructs_optim.recipe import Model, Plan, RecipeError, Violation
+from constructs_optim.recipe import Plan
 from constructs_optim.recipe.plan_data import HubSource
 from constructs_optim.recipe.settings import Settings
-from constructs_optim.recipe.techniques import Technique
 from constructs_optim.templates.resource_types import METADATA_KEY
 
 from . import model_source
 from .artifact_store import IArtifactStore
-from .model_source import StartupTimeouts
 from .optimization_job import JobOptions, OptimizationJob
 from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
-from .planned_recipe import add_recipe_metadata, check_and_plan, recipe_metadata, shown
-
-# Of a pool, where there are several; the model is the same for all.
-_LOCATED_FIELDS = ("techniques", "instance_type", "environment")
+from .planned_recipe import ModelRecipe, add_recipe_metadata, recipe_metadata, shown
+from .recipe_artifact import RecipeArtifact, StartupTimeouts
 
 
 class ModelOptions(Settings):
@@ -56,43 +52,6 @@ class ModelOptions(Settings):
 
 
 @dataclass(frozen=True)
-class ModelRecipe:
-    """The recipe of a model as the user declared it; nothing in it is checked yet.
-
-    Attributes:
-        model: as of ``OptimizedEndpoint``, like all that follow.
-        location: what stands before its fields in violations: ``instance_pools[0].``, or nothing.
-    """
-
-    model: Model
-    techniques: Sequence[Technique]
-    instance_type: str
-    artifact_key: str | None = None
-    environment: Mapping[str, str] | None = None
-    location: str = ""
-
-    def violations(self, scope: Construct, max_runtime: Duration | None) -> list[Violation]:
-        """All rules it breaks in the region of ``scope``, with jobs that may run so long."""
-        try:
-            check_and_plan(
-                scope,
-                model=self.model,
-                techniques=self.techniques,
-                instance_type=self.instance_type,
-                environment=self.environment,
-                max_runtime=max_runtime if self.artifact_key is None else None,
-            )
-        except RecipeError as refused:
-            return [
-                violation.model_copy(update={"location": self.location + violation.location})
-                if violation.location.startswith(_LOCATED_FIELDS)
-                else violation
-                for violation in refused.violations
-            ]
-        return []
-
-
-@dataclass(frozen=True)
 class HostedModel:
     """A SageMaker model, and the artifact that it serves.
 
@@ -103,7 +62,7 @@ class HostedModel:
         startup_timeouts: how long it may take to start.
     """
 
-    artifact: OptimizationJob | OptimizedArtifact
+    artifact: RecipeArtifact
     resource: CfnResource
     model_name: str
     startup_timeouts: StartupTimeouts
@@ -135,46 +94,38 @@ class HostedModel:
 
 
 def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -> HostedModel:
-    """Declare the artifact, or a reference to it, and the model.
-
-    Raises:
-        RecipeError: with every rule the recipe breaks.
-        ValueError: when options do not go together.
-    """
-    artifact: OptimizationJob | OptimizedArtifact
-    network = options.network.model_copy(update={"isolation": None})
+    """Declare the artifact, or a reference to it, and the model."""
+    declared: Any = {name: getattr(recipe, name) for name in ("model", "techniques", "instance_type", "environment")}
+    declared |= {"network": options.network.model_copy(update={"isolation": None}), "role": options.role}
+    artifact: RecipeArtifact
     if recipe.artifact_key is None:
-        artifact = OptimizationJob(
-            scope,
-            "Optimization",
-            model=recipe.model,
-            techniques=recipe.techniques,
-            instance_type=recipe.instance_type,
-            artifact_store=options.artifact_store,
-            environment=recipe.environment,
-            jobs=options.jobs,
-            network=network,
-            role=options.role,
-        )
+        store = options.artifact_store
+        artifact = OptimizationJob(scope, "Optimization", artifact_store=store, jobs=options.jobs, **declared)
     else:
         # Not under the job's id: CloudFormation does not change the type of a resource.
-        artifact = OptimizedArtifact(
-            scope,
-            "Artifact",
-            model=recipe.model,
-            techniques=recipe.techniques,
-            instance_type=recipe.instance_type,
-            artifact_key=recipe.artifact_key,
-            artifact_store=_store_of_reference(recipe.artifact_key, options),
-            environment=recipe.environment,
-            network=network,
-            role=options.role,
-        )
+        key, store = recipe.artifact_key, _store_of_reference(recipe.artifact_key, options)
+        artifact = OptimizedArtifact(scope, "Artifact", artifact_key=key, artifact_store=store, **declared)
     # Two ids: CloudFormation refuses to give a logical id another type ("Update of resource type is not permitted. The
     # new template modifies resource type of the following resources: ..."), and a recipe may gain a draft or lose it.
-    if artifact.plan.container.is_native:
-        return _native_model(scope, "Model", artifact, options.network.isolation)
-    return _custom_model(scope, "OptimizedModel", artifact, options.network.isolation)
+    container, isolated, timeouts = artifact.plan.container, options.network.isolation, artifact.startup_timeouts
+    isolated = container.network_isolation if isolated is None else isolated
+    model: CfnResource
+    if container.is_native:
+        native = _native_model(scope, "Model", artifact, isolated=isolated)
+        model, name = native, native.attr_model_name
+    else:
+        model = _custom_model(scope, "OptimizedModel", artifact, isolated=isolated)
+        name = model.ref
+        if isinstance(container.model, HubSource):
+            timeouts = StartupTimeouts.of_hub(model)
+    if artifact.execution_role.policy is not None:
+        # It waits until its role may read it.
+        model.node.add_dependency(artifact.execution_role.policy)
+    hosted = HostedModel(artifact, model, name, timeouts)
+    add_recipe_metadata(model, artifact.plan, hosted.artifact_key)
+    if isinstance(artifact, OptimizationJob):
+        model.add_metadata("cfn-lint", SIGNALLED_VALUES)
+    return hosted
 
 
 def _store_of_reference(artifact_key: str, options: ModelOptions) -> IArtifactStore:
@@ -194,44 +145,33 @@ def _store_of_reference(artifact_key: str, options: ModelOptions) -> IArtifactSt
     return options.artifact_store
 
 
-def _native_model(
-    scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool | None
-) -> HostedModel:
-    container, network = artifact.plan.container, artifact.network
-    model = sagemaker.CfnModel(
+def _native_model(scope: Construct, id: str, artifact: RecipeArtifact, *, isolated: bool) -> sagemaker.CfnModel:
+    network = artifact.network
+    files = {"compressionType": "None", "s3DataType": "S3Prefix", "s3Uri": artifact.model_data_uri}
+    return sagemaker.CfnModel(
         scope,
         id,
-        enable_network_isolation=container.network_isolation if isolated is None else isolated,
+        enable_network_isolation=isolated,
         execution_role_arn=artifact.role_arn,
         primary_container={
-            "environment": dict(container.environment),
+            "environment": dict(artifact.plan.container.environment),
             "image": artifact.image_uri,
-            "modelDataSource": {
-                "s3DataSource": {
-                    "compressionType": "None",
-                    "s3DataType": "S3Prefix",
-                    "s3Uri": artifact.model_data_uri,
-                }
-            },
+            "modelDataSource": {"s3DataSource": files},
         },
         vpc_config=network.to_property("securityGroupIds") if network is not None else None,
     )
-    _add_metadata(model, artifact)
-    return HostedModel(artifact, model, model.attr_model_name, artifact.startup_timeouts)
 
 
-def _custom_model(
-    scope: Construct, id: str, artifact: OptimizationJob | OptimizedArtifact, isolated: bool | None
-) -> HostedModel:
+def _custom_model(scope: Construct, id: str, artifact: RecipeArtifact, *, isolated: bool) -> CfnResource:
     """A ``Custom::OptimizedModel`` with the properties of the native one, to be reviewed like it.
 
     ``AWS::SageMaker::Model`` has no additional model data sources, so a model with a draft or heads beside it is one;
     and so is a model whose files the hub names when the stack is deployed.
     """
     plan, container, network = artifact.plan, artifact.plan.container, artifact.network
-    service = OptimizationService.of(scope)
+    role_arn = artifact.role_arn
     properties = drop_none(
-        ServiceToken=service.model_service_token(plan, role_arn=artifact.role_arn),
+        ServiceToken=OptimizationService.of(scope).model_service_token(plan, role_arn=role_arn),
         ServiceTimeout=RESPONSE_SECONDS,
         # The plan's image, not the one a job recommends: that one may ignore a draft.
         Image=container.image,
@@ -242,28 +182,15 @@ def _custom_model(
             {"Name": channel.name, "Source": model_source.properties(channel.source, artifact.artifacts)}
             for channel in container.channels
         ],
-        RoleArn=artifact.role_arn,
-        EnableNetworkIsolation=container.network_isolation if isolated is None else isolated,
+        RoleArn=role_arn,
+        EnableNetworkIsolation=isolated,
         VpcConfig=network.to_property("SecurityGroupIds") if network is not None else None,
     )
-    model = TaggedResource(scope, id, type="Custom::OptimizedModel", properties=properties, tags=container.tags)
-    _add_metadata(model, artifact)
-    of_hub = isinstance(container.model, HubSource)
-    timeouts = StartupTimeouts.of_hub(model) if of_hub else artifact.startup_timeouts
-    return HostedModel(artifact, model, model.ref, timeouts)
-
-
-def _add_metadata(model: CfnResource, artifact: OptimizationJob | OptimizedArtifact) -> None:
-    """Add metadata for reviewers and cfn-lint, and have the model wait until its role may read it."""
-    if artifact.execution_role.policy is not None:
-        model.node.add_dependency(artifact.execution_role.policy)
-    add_recipe_metadata(model, artifact.plan, artifact.artifact_key if artifact.plan.jobs else None)
-    if isinstance(artifact, OptimizationJob):
-        model.add_metadata("cfn-lint", SIGNALLED_VALUES)
+    return TaggedResource(scope, id, type="Custom::OptimizedModel", properties=properties, tags=container.tags)
 
 
 def describe_hosted(resource: CfnResource, models: Sequence[HostedModel]) -> None:
-    """Add the recipes that an endpoint, its configuration or a component serves: none without models of its own."""
+    """Add the recipes that an endpoint, its configuration or a component serves: none where it serves no model."""
     recipes = [recipe_metadata(model.plan, model.artifact_key) for model in models]
     if recipes:
         resource.add_metadata(METADATA_KEY, recipes[0] if len(recipes) == 1 else {"Pools": recipes})

@@ -14,36 +14,22 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from constructs_optim.constructs.stack.handler import Handler
-from constructs_optim.constructs.stack.job_runner import JobRunner
+from constructs_optim.constructs.stack.job_runner import MANAGE, JobRunner, job_statement
 from constructs_optim.constructs.stack.permissions import (
     Arn,
     Statement,
     pass_role_statement,
-    sub,
+    statements_of,
 )
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.recipe.plan_data import (
-    ArtifactSource,
-    HubDraftSource,
-    HubSource,
-    Plan,
-    S3Source,
-)
+from constructs_optim.recipe.plan_data import Plan
 
 from . import model_source
-from .artifact_store import IArtifactStore
-from .execution_role import ExecutionRole, owner_statements, reader_statements, record_keeping_statements
+from .artifact_store import IArtifactStore, store_statements
+from .roles import ExecutionRole
 
 _ID = "OptimizationService"
 _PACKAGE = Path(__file__).parent.parent.parent
-_JOB_NAMES = "a job's name follows from its artifact key, which is known only when the stack is deployed"
-_MODELS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:model/optim-*"
-_COMPONENTS_ARN = "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:inference-component/*"
-# As IAM names the resources of SageMaker's jobs.
-_JOB_ARNS = {
-    "OptimizationJob": "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:optimization-job/optim-*",
-    "TrainingJob": "arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:training-job/optim-*",
-}
 
 
 class TrainingCode(Construct):
@@ -109,8 +95,8 @@ class OptimizationService(Construct):
 
     def _jobs_of(self, kinds: Sequence[str]) -> JobRunner:
         """What runs jobs, allowed to run those of ``kinds``."""
-        manage = [_manage_statement(kind) for kind in kinds]
-        describe = [_describe_statement("WatchJobs", kind) for kind in kinds]
+        manage = [job_statement(_of_kind("ManageJobs", kind), kind, *MANAGE) for kind in kinds]
+        describe = [job_statement(_of_kind("WatchJobs", kind), kind, "Describe") for kind in kinds]
         if self._jobs is not None:
             self._jobs.handler.permit(manage)
             self._jobs.watcher.permit(describe)
@@ -124,13 +110,7 @@ class OptimizationService(Construct):
             watcher=("Looks at a running optimization job", describe),
             start_sid="WatchJobs",
         )
-        find_stacks = Statement(
-            "FindStacks",
-            ("cloudformation:DescribeStacks",),
-            (sub("arn:${AWS::Partition}:cloudformation:${AWS::Region}:${AWS::AccountId}:stack/*"),),
-            wildcard="which stacks share the store is known only when the stack is deployed",
-        )
-        self._jobs.handler.permit([find_stacks])
+        self._jobs.handler.permit(statements_of("find stacks"))
         return self._jobs
 
     @staticmethod
@@ -138,79 +118,52 @@ class OptimizationService(Construct):
         """The service of ``scope``'s stack, created on first use."""
         return StackContext.of(scope).singleton(OptimizationService, lambda stack: OptimizationService(stack, _ID))
 
-    def log_group_names(self, *, of_references: bool) -> tuple[str, ...]:
-        """The log groups of the handlers of jobs, or of references to artifacts by key (tokens)."""
-        if of_references:
-            return (self._artifacts.log_group_name,) if self._artifacts is not None else ()
-        return self.jobs.handler.log_group_name, self.jobs.watcher.log_group_name
-
     def permit(self, plan: Plan, store: IArtifactStore, *, role_arn: Arn) -> None:
         """Let the handlers run the jobs of ``plan``: look its sources up, pass the job its role, use the store."""
-        artifacts = record_keeping_statements(store)
-        jobs = self._jobs_of(sorted({job.kind for job in plan.jobs}))
+        jobs, records = self._jobs_of(sorted({job.kind for job in plan.jobs})), store_statements(store, "keep records")
         jobs.handler.permit(
             [
-                *_lookups(plan.job_sources),
-                *artifacts,
-                *owner_statements(store),
+                *model_source.lookup_statements(*plan.job_sources),
+                *records,
+                *store_statements(store, "keep references"),
                 pass_role_statement("PassExecutionRole", role_arn),
             ]
         )
-        jobs.watcher.permit(artifacts)
+        jobs.watcher.permit(records)
 
-    def artifact_service_token(self, store: IArtifactStore, plan: Plan) -> str:
+    def artifact_handler(self, store: IArtifactStore, plan: Plan) -> Handler:
         """The handler of references to artifacts by key, allowed to look into ``store`` and keep its references."""
-        describe = [_describe_statement("DescribeJobs", plan.jobs[-1].kind)]
+        kind = plan.jobs[-1].kind
+        describe = [job_statement(_of_kind("DescribeJobs", kind), kind, "Describe")]
         if self._artifacts is None:
             description = "Finds artifacts by their keys and keeps the references to them"
             self._artifacts = self._handler("Artifacts", "artifact_handler", description, describe)
-        self._artifacts.permit([*describe, *reader_statements(store), *owner_statements(store)])
-        return self._artifacts.arn
+        references = store_statements(store, "keep references")
+        self._artifacts.permit([*describe, *store_statements(store, "read artifacts"), *references])
+        return self._artifacts
 
     def model_service_token(self, plan: Plan, *, role_arn: Arn) -> str:
         """The handler of models that CloudFormation has no properties for, allowed to make those of ``plan``."""
         container = plan.container
-        sources = [container.model, *(channel.source for channel in container.channels)]
-        named = [source for source in sources if not isinstance(source, ArtifactSource)]
-        self._models.permit([*_lookups(named), pass_role_statement("PassExecutionRole", role_arn)])
+        sources = (container.model, *(channel.source for channel in container.channels))
+        lookups = model_source.lookup_statements(*sources)
+        self._models.permit([*lookups, pass_role_statement("PassExecutionRole", role_arn)])
         return self._models.arn
 
     @cached_property
     def _models(self) -> Handler:
-        manage = Statement(
-            "ManageModels",
-            (
-                "sagemaker:AddTags",
-                "sagemaker:CreateModel",
-                "sagemaker:DeleteModel",
-                "sagemaker:DeleteTags",
-                "sagemaker:DescribeModel",
-                "sagemaker:ListTags",
-            ),
-            (sub(_MODELS_ARN),),
-            wildcard="a model's name follows from what it serves, known when the stack is deployed",
-        )
-        return self._handler("Models", "model_handler", "Creates and deletes models with files beside them", [manage])
+        description = "Creates and deletes models with files beside them"
+        return self._handler("Models", "model_handler", description, statements_of("manage models"))
 
     @cached_property
     def capacity_service_token(self) -> str:
         """The handler that looks up how many copies inference components of the stack have."""
-        statements = [
-            Statement("FindComponents", ("cloudformation:DescribeStackResource",), ({"Ref": "AWS::StackId"},)),
-            Statement(
-                "DescribeComponents",
-                ("sagemaker:DescribeInferenceComponent",),
-                (sub(_COMPONENTS_ARN),),
-                wildcard="CloudFormation makes a component's name up when the stack is deployed",
-            ),
-        ]
-        handler = self._handler(
-            "Capacity", "capacity_handler", "Looks up how many copies inference components have", []
-        )
-        handler.permit(statements)
+        description = "Looks up how many copies inference components have"
+        handler = self._handler("Capacity", "capacity_handler", description, [])
+        handler.permit(statements_of("look up copies", Stack={"Ref": "AWS::StackId"}))
         return handler.arn
 
-    def _handler(self, id: str, module: str, description: str, statements: Sequence[Statement]) -> Handler:
+    def _handler(self, id: str, module: str, description: str, allowed: Sequence[Statement]) -> Handler:
         return Handler(
             self,
             id,
@@ -218,27 +171,10 @@ class OptimizationService(Construct):
             entry_point=f"runtime.handlers.{module}.handler",
             description=description,
             responds_to_cloudformation=True,
-            statements=statements,
+            statements=allowed,
         )
-
-
-def _manage_statement(kind: str) -> Statement:
-    return Statement(
-        _of_kind("ManageJobs", kind),
-        ("sagemaker:AddTags", *(f"sagemaker:{verb}{kind}" for verb in ("Create", "Describe", "Stop"))),
-        (sub(_JOB_ARNS[kind]),),
-        wildcard=_JOB_NAMES,
-    )
-
-
-def _describe_statement(sid: str, kind: str) -> Statement:
-    return Statement(_of_kind(sid, kind), (f"sagemaker:Describe{kind}",), (sub(_JOB_ARNS[kind]),), wildcard=_JOB_NAMES)
 
 
 def _of_kind(sid: str, kind: str) -> str:
     """An id of each kind's own, for statements of one id are merged."""
     return sid if kind == "OptimizationJob" else sid.replace("Jobs", f"{kind}s")
-
-
-def _lookups(sources: Sequence[HubSource | HubDraftSource | S3Source]) -> list[Statement]:
-    return [statement for source in sources for statement in model_source.lookup_statements(source)]

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from aws_cdk import Annotations, CfnResource
+from aws_cdk import CfnResource
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from constructs_optim.constructs.stack.arguments import ROLE, STORE, suggests_keywords
-from constructs_optim.constructs.stack.container_registry import ContainerRegistry
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
-from constructs_optim.constructs.stack.network import Network, NetworkOptions, refuse_isolation
-from constructs_optim.constructs.stack.stack_context import StackContext, is_token
-from constructs_optim.constructs.validation.template_size import watch_template_size
+from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
+from constructs_optim.constructs.stack.stack_context import is_token
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.plan_data import ArtifactSource
 from constructs_optim.recipe.techniques import Technique
 
 from . import model_source
 from .artifact_store import IArtifactStore
-from .execution_role import GrantedRole, granted_role, serving_statements
-from .model_source import Artifact, StartupTimeouts
-from .optimization_service import OptimizationService
-from .planned_recipe import add_recipe_metadata, plan_for, shown
+from .model_source import Artifact
+from .planned_recipe import ModelRecipe, add_recipe_metadata, shown
+from .recipe_artifact import RecipeArtifact
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
 @suggests_keywords
-class OptimizedArtifact(Construct):
+class OptimizedArtifact(RecipeArtifact):
     """An artifact of another stack, or of another account that shares its store: no job of this stack makes it.
 
     The recipe is that of the stack that made the artifact. It decides how the artifact is served, and a key that this
@@ -76,49 +72,37 @@ class OptimizedArtifact(Construct):
         ROLE.check("role", role)
         network = network or NetworkOptions()
         refuse_isolation(network, "OptimizedArtifact")
-        stack = StackContext.of(scope).stack
-        self._registry = registry = ContainerRegistry.of(stack)
-        self.plan: Plan = plan_for(
-            scope,
-            model=model,
-            techniques=techniques,
-            instance_type=instance_type,
-            environment=environment,
-        )
-        _check(artifact_key, self.plan)
-        super().__init__(scope, id)
-        watch_template_size(self)
-        for advice in self.plan.warnings:
-            Annotations.of(self).add_warning_v2(advice.id, advice.message)
-
-        self.artifact_store: IArtifactStore = artifact_store
-        self.network: Network | None = Network.of(self, network)
-        service = OptimizationService.of(self)
-        granted = granted_role(self, role, lambda: service.execution_role)
-        granted.permit(serving_statements(self.plan, artifact_store, registry, in_vpc=self.network is not None))
-        self.execution_role: GrantedRole = granted
-        self.role_arn: str = granted.role_arn
-        resource = CfnResource(
-            self, "Resource", type="Custom::OptimizedArtifact", properties=self._properties(artifact_key, service)
-        )
-        add_recipe_metadata(resource, self.plan, artifact_key)
-        if granted.policy is not None:
-            # What serves the artifact depends on this resource, and so starts when its role may read.
-            resource.node.add_dependency(granted.policy)
-        recommends_image = self.plan.jobs[-1].recommends_image
-        self._artifact = Artifact(
-            resource,
-            uri=resource.get_att("ModelDataUri").to_string(),
-            image=resource.get_att("Image").to_string() if recommends_image else str(self.plan.container.image),
-            job_name=lambda: resource.get_att("JobName").to_string(),
-        )
+        plan = ModelRecipe(model, techniques, instance_type, environment=environment).plan_in(scope)
+        _check(artifact_key, plan)
+        super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
         self._key = artifact_key
-        self.startup_timeouts: StartupTimeouts = StartupTimeouts.of(self.plan.container)
-
-    @property
-    def artifacts(self) -> Mapping[int, Artifact]:
-        """The artifact, by the index of its job in the plan, without the earlier ones of a chain."""
-        return {len(self.plan.jobs) - 1: self._artifact}
+        job, store, policy = plan.jobs[-1], artifact_store, self.execution_role.policy
+        properties = drop_none(
+            ServiceToken=self._service.artifact_handler(store, plan).arn,
+            ServiceTimeout=RESPONSE_SECONDS,
+            Description=plan.description,
+            JobKind=job.kind if job.kind != "OptimizationJob" else None,
+            ArtifactKey=artifact_key,
+            RecipeKey=job.recipe_key,
+            # What a chain's last job starts from is known by a key alone.
+            Source=model_source.properties(job.source) if not isinstance(job.source, ArtifactSource) else None,
+            Bucket=store.bucket_name,
+            ServingRepositories=self._registry.serving_repositories(plan) if job.recommends_image else None,
+            KmsKeyArn=store.encryption_key_arn,
+        )
+        resource = CfnResource(self, "Resource", type="Custom::OptimizedArtifact", properties=properties)
+        add_recipe_metadata(resource, plan, artifact_key)
+        if policy is not None:
+            # What serves the artifact depends on this resource, and so starts when its role may read.
+            resource.node.add_dependency(policy)
+        artifact = Artifact(
+            resource,
+            resource.get_att("ModelDataUri").to_string(),
+            resource.get_att("Image").to_string() if job.recommends_image else str(plan.container.image),
+            lambda: resource.get_att("JobName").to_string(),
+        )
+        # Without the earlier ones of a chain.
+        self.artifacts = {len(plan.jobs) - 1: artifact}
 
     @property
     def artifact_key(self) -> str:
@@ -126,35 +110,9 @@ class OptimizedArtifact(Construct):
         return self._key
 
     @property
-    def job_name(self) -> str:
-        """The name of the SageMaker job that made the artifact (a token)."""
-        return self._artifact.job_name
-
-    @property
-    def model_data_uri(self) -> str:
-        """The artifact's S3 prefix (a token)."""
-        return self._artifact.uri
-
-    @property
-    def image_uri(self) -> str:
-        """The container image that the service recommended for the artifact (a token)."""
-        return self._artifact.image
-
-    def _properties(self, artifact_key: str, service: OptimizationService) -> dict[str, Any]:
-        store, job = self.artifact_store, self.plan.jobs[-1]
-        return drop_none(
-            ServiceToken=service.artifact_service_token(store, self.plan),
-            ServiceTimeout=RESPONSE_SECONDS,
-            Description=self.plan.description,
-            JobKind=job.kind if job.kind != "OptimizationJob" else None,
-            ArtifactKey=artifact_key,
-            RecipeKey=job.recipe_key,
-            # What a chain's last job starts from is known by a key alone.
-            Source=model_source.properties(job.source) if not isinstance(job.source, ArtifactSource) else None,
-            Bucket=store.bucket_name,
-            ServingRepositories=self._registry.serving_repositories(self.plan) if job.recommends_image else None,
-            KmsKeyArn=store.encryption_key_arn,
-        )
+    def log_group_names(self) -> tuple[str, ...]:
+        """The log group of the handler that looks it up (a token)."""
+        return (self._service.artifact_handler(self.artifact_store, self.plan).log_group_name,)
 
 
 def _check(artifact_key: str, plan: Plan) -> None:

@@ -4,82 +4,82 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 from aws_cdk import CfnResource, Duration
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
-from constructs_optim.constructs.stack.lock_file import record_containers, recorded_containers
+from constructs_optim.constructs.stack.lock_file import recorded_containers
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token
-from constructs_optim.recipe import Model, Plan, Recipe, plan
+from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation, plan
 from constructs_optim.recipe.plan_data import HubSource, JobPlan, S3Source
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.templates.resource_types import METADATA_KEY
 
 from . import model_source
 
+# Of a pool, where there are several; the model is the same for all.
+_LOCATED_FIELDS = ("techniques", "instance_type", "environment")
+
 
 class _Plans(list[tuple[Any, Plan]]):
     """The recipes of one stack that were planned, and their plans."""
 
 
-def check_and_plan(
-    scope: Construct,
-    *,
-    model: Model,
-    techniques: Sequence[Technique],
-    instance_type: str,
-    environment: Mapping[str, str] | None,
-    max_runtime: Duration | None = None,
-) -> Plan:
-    """The plan of a recipe for the stack's region, or for any where the stack has none; made once a stack.
+@dataclass(frozen=True)
+class ModelRecipe:
+    """The recipe of a model as the user declared it; nothing in it is checked before it is planned.
 
-    Raises:
-        RecipeError: with every rule the recipe breaks.
+    Attributes:
+        model: as of ``OptimizedEndpoint``, like all that follow.
+        location: what stands before its fields in violations: ``instance_pools[0].``, or nothing.
     """
-    context = StackContext.of(scope)
-    stack, region = context.stack, context.known_region
-    seconds = int(max_runtime.to_seconds()) if max_runtime is not None else None
-    key = (model, techniques, instance_type, environment, seconds)
-    plans = context.singleton(_Plans, lambda _: _Plans())
-    for known, planned in plans:
-        if known == key:
-            return planned
-    planned = plan(
-        Recipe(model, techniques, instance_type, region, environment, seconds, recorded_containers(stack)),
-        registry=(lambda: ContainerRegistry.of(stack).host) if region is None else None,
-        identity=lambda uri: model_source.identity(stack, uri),
-    )
-    # Copies: the app may change its own list and dictionary, and declare another recipe with them.
-    plans.append(((model, copy(techniques), instance_type, copy(environment), seconds), planned))
-    return planned
 
+    model: Model
+    techniques: Sequence[Technique]
+    instance_type: str
+    artifact_key: str | None = None
+    environment: Mapping[str, str] | None = None
+    location: str = ""
 
-def plan_for(
-    scope: Construct,
-    *,
-    model: Model,
-    techniques: Sequence[Technique],
-    instance_type: str,
-    environment: Mapping[str, str] | None,
-    max_runtime: Duration | None = None,
-) -> Plan:
-    """The same, with its containers recorded in the app's lock file."""
-    planned = check_and_plan(
-        scope,
-        model=model,
-        techniques=techniques,
-        instance_type=instance_type,
-        environment=environment,
-        max_runtime=max_runtime,
-    )
-    record_containers(scope, planned.containers)
-    return planned
+    def violations(self, scope: Construct, max_runtime: Duration | None = None) -> list[Violation]:
+        """All rules it breaks in the region of ``scope``, with jobs that may run so long."""
+        try:
+            self.plan_in(scope, max_runtime if isinstance(max_runtime, Duration) else None)
+        except RecipeError as refused:
+            return [
+                violation.model_copy(update={"location": self.location + violation.location})
+                if violation.location.startswith(_LOCATED_FIELDS)
+                else violation
+                for violation in refused.violations
+            ]
+        return []
+
+    def plan_in(self, scope: Construct, max_runtime: Duration | None = None) -> Plan:
+        """Its plan for the stack's region, or for any where the stack has none; made once a stack."""
+        context = StackContext.of(scope)
+        stack, region = context.stack, context.known_region
+        seconds = int(max_runtime.to_seconds()) if max_runtime is not None and self.artifact_key is None else None
+        key = (self.model, self.techniques, self.instance_type, self.environment, seconds)
+        plans = context.singleton(_Plans, lambda _: _Plans())
+        for known, planned in plans:
+            if known == key:
+                return planned
+        recipe = Recipe(*key[:3], region, self.environment, seconds, recorded_containers(stack))
+        planned = plan(
+            recipe,
+            registry=(lambda: ContainerRegistry.of(stack).host) if region is None else None,
+            identity=lambda uri: model_source.identity(stack, uri),
+        )
+        # Copies: the app may change its own list and dictionary, and declare another recipe with them.
+        plans.append(((key[0], copy(key[1]), key[2], copy(key[3]), seconds), planned))
+        return planned
 
 
 def shown(text: str) -> str:
-    """Text for messages: a token's own text means nothing to people."""
+    """Text for messages: a token's own text means nothing to a reader."""
     return "(known when the stack is deployed)" if is_token(text) else text
 
 

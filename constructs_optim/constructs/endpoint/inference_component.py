@@ -12,9 +12,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel, describe_hosted
-from constructs_optim.constructs.artifacts.model_source import object_arn
+from constructs_optim.constructs.artifacts.model_source import S3Location
 from constructs_optim.constructs.evaluation.endpoint_evaluation import (
     EndpointEvaluation,
     EvaluationOptions,
@@ -49,8 +48,7 @@ from .options import declare_alarms
 from .update_policy import component_deployment_config
 
 if TYPE_CHECKING:
-    from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
-    from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
+    from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
     from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 
 
@@ -93,26 +91,21 @@ class EndpointResources:
         component_arn: str | None = None,
         share_of_instance: float | None = None,
     ) -> EndpointEvaluation:
-        """Declare an evaluation; results go to the store of the first model that may be written."""
-        stores = [model.artifact.artifact_store for model in models if not model.artifact.artifact_store.read_only]
-        price, discount = options.get("instance_price_per_hour"), options.get("discount")
-        monitoring = self.configuration.monitoring
+        """Declare an evaluation."""
         target = EvaluationTarget(
             label=label,
-            endpoint_name=self.endpoint_name,
             endpoint_arn=self.endpoint_arn,
             endpoint_config_name=self.config.attr_endpoint_config_name,
             component_arn=component_arn,
             served=served,
             models=models,
             share_of_instance=share_of_instance,
-            store=stores[0] if stores else ArtifactStore.default_of(self.endpoint),
             network=self.network,
             asynchronous=self.hosting.asynchronous,
-            discount=monitoring.discount if discount is None else discount,
-            instance_price_per_hour=monitoring.instance_price_per_hour if price is None else price,
+            discount=self.configuration.monitoring.discount,
+            instance_price_per_hour=self.configuration.monitoring.instance_price_per_hour,
         )
-        return EndpointEvaluation.declare(scope, id, target=target, options=options, alarms=alarms, dashboard=dashboard)
+        return EndpointEvaluation(scope, id, target=target, options=options, alarms=alarms, dashboard=dashboard)
 
     def add_component(
         self,
@@ -333,7 +326,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         return self.models[0].plan
 
     @property
-    def artifact(self) -> OptimizationJob | OptimizedArtifact:
+    def artifact(self) -> RecipeArtifact:
         """What is served; of the endpoint's first pool, where there are several."""
         return self.models[0].artifact
 
@@ -455,4 +448,4 @@ def _name_in(arn: str) -> str:
 
 
 def _read_statement(artifact_uri: str) -> Statement:
-    return Statement("ReadAdapters", ("s3:GetObject",), (object_arn(artifact_uri),))
+    return Statement("ReadAdapters", ("s3:GetObject",), (S3Location(artifact_uri).object_arn,))

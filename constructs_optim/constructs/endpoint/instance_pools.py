@@ -8,7 +8,7 @@ from typing import Any
 
 from constructs import Construct
 
-from constructs_optim.constructs.artifacts.hosted_model import ModelRecipe
+from constructs_optim.constructs.artifacts.planned_recipe import ModelRecipe
 from constructs_optim.constructs.stack.arguments import suggests_keywords
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.errors import shown

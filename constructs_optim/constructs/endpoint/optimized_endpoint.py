@@ -13,17 +13,17 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
-from constructs_optim.constructs.artifacts.execution_role import GrantedRole, SeveralRoles, granted_role
 from constructs_optim.constructs.artifacts.hosted_model import (
     HostedModel,
     ModelOptions,
-    ModelRecipe,
     create_model,
     describe_hosted,
 )
 from constructs_optim.constructs.artifacts.optimization_job import JobOptions, OptimizationJob
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
-from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
+from constructs_optim.constructs.artifacts.planned_recipe import ModelRecipe
+from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
+from constructs_optim.constructs.artifacts.roles import SageMakerRole, SeveralRoles, sagemaker_role
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EndpointEvaluation, EvaluationOptions
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
@@ -216,12 +216,12 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         if self.component is not None:
             self.component.dashboard = self.dashboard
 
-    def _permitted_role(self, role: iam.IRole | None) -> GrantedRole:
+    def _permitted_role(self, role: iam.IRole | None) -> SageMakerRole:
         """The role of the models, with the permissions for capture and queue."""
         permitted = (
             self._models[0].artifact.execution_role
             if self._models
-            else granted_role(self, role, lambda: OptimizationService.of(self).execution_role)
+            else sagemaker_role(self, role, lambda: OptimizationService.of(self).execution_role)
         )
         permitted.permit(list(self._configuration.statements()))
         return permitted
@@ -336,8 +336,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return tuple(hosted.plan for hosted in self._models)
 
     @property
-    def artifact(self) -> OptimizationJob | OptimizedArtifact:
-        """What is served, by a job of this stack or by its key; of the first pool, where there are several.
+    def artifact(self) -> RecipeArtifact:
+        """What is served, whether a job of this stack makes it or not; of the first pool, where there are several.
 
         Raises:
             ValueError: for an endpoint without a model of its own.
@@ -345,7 +345,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return self._first_model.artifact
 
     @property
-    def artifacts(self) -> tuple[OptimizationJob | OptimizedArtifact, ...]:
+    def artifacts(self) -> tuple[RecipeArtifact, ...]:
         """What the pools serve, in their order."""
         return tuple(hosted.artifact for hosted in self._models)
 

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import jsii
-from aws_cdk import (
-    Annotations,
-    CfnResource,
-    Duration,
-    ITaggableV2,
-    TagManager,
-    TagType,
-)
+from aws_cdk import Annotations, CfnResource, Duration, ITaggableV2, TagManager, TagType
 from constructs import Construct
+from pydantic.alias_generators import to_pascal
 
-from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
+from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, store_statements
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
+from constructs_optim.constructs.artifacts.model_source import S3Location
+from constructs_optim.constructs.artifacts.roles import running_statements
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.arguments import check_options
-from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, JobSignal, drop_none, wait_seconds
+from constructs_optim.constructs.stack.custom_resource import JobSignal, drop_none, wait_seconds
 from constructs_optim.constructs.stack.network import Network
+from constructs_optim.constructs.stack.permissions import Arn, Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import metrics
@@ -38,8 +35,7 @@ from constructs_optim.recipe.evaluation import (
 from constructs_optim.recipe.evaluation.requirements import REGRESSION_METRICS
 from constructs_optim.recipe.rules import check, warnings
 
-from .benchmark_jobs import workload_config_name
-from .evaluation_service import EvaluationService
+from .evaluation_service import EvaluationService, workload_config_name, workload_statements
 
 if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
@@ -57,29 +53,25 @@ class EvaluationTarget:
 
     Attributes:
         label: its name in messages and reports.
-        endpoint_name: the endpoint's name (a token).
-        endpoint_arn: its ARN.
+        endpoint_arn: the endpoint's ARN.
         endpoint_config_name: the configuration in service (a token).
         component_arn: the inference component's ARN; None where a variant serves the model.
-        served: what serves it, as CloudWatch knows it.
-        models: what is served, one for each instance type.
+        served: the endpoint, variant and component, as CloudWatch knows them.
+        models: the models that it serves, one for each instance type.
         share_of_instance: the share of an instance that a copy of the component takes.
-        store: where results are kept.
-        network: where the benchmark job reaches the network from.
+        network: the VPC that the benchmark job reaches the network through.
         asynchronous: whether requests are queued.
         discount: what a savings plan takes off prices, as a share.
         instance_price_per_hour: what an instance costs, where it is stated.
     """
 
     label: str
-    endpoint_name: str
     endpoint_arn: str
     endpoint_config_name: str
     component_arn: str | None
     served: ServedModel
     models: Sequence[HostedModel]
     share_of_instance: float | None
-    store: IArtifactStore
     network: Network | None
     asynchronous: bool
     discount: float
@@ -89,7 +81,7 @@ class EvaluationTarget:
 class EvaluationOptions(TypedDict, total=False):
     """The options of ``evaluate``.
 
-    ``workload`` is what is sent (default: made-up prompts of 622 tokens, from 1, 8 and 32 users). It runs
+    ``workload`` is the load that is sent (default: made-up prompts of 622 tokens, from 1, 8 and 32 users). It runs
     ``after_deployment`` when something else is served than before (default: it does), and besides on ``schedule``:
     ``rate(1 day)``, or ``cron(0 6 ? * MON-FRI *)`` in UTC (default: never). The dashboard shows ``baseline`` beside it,
     for instance the same model without techniques (default: nothing). Prices are reckoned with
@@ -120,21 +112,28 @@ class EndpointEvaluation(Construct):
         id: str,
         *,
         target: EvaluationTarget,
-        workload: Workload,
-        after_deployment: bool = True,
-        schedule: str | None = None,
-        timeout: Duration | None = None,
+        options: EvaluationOptions,
+        alarms: EndpointAlarms | None,
+        dashboard: EndpointDashboard | None,
     ) -> None:
-        """Declare the evaluation; use ``OptimizedEndpoint.evaluate``."""
+        """Declare the evaluation; use ``OptimizedEndpoint.evaluate``.
+
+        The dashboard shows it, and the alarms watch that its schedule is kept. Results go to the store of the first
+        model that may be written.
+        """
+        check_options("evaluate", options, EvaluationOptions)
+        price, discount = options.get("instance_price_per_hour"), options.get("discount")
+        self.workload: Workload = options.get("workload") or Workload()
         self._benchmark = Benchmark(
-            workload,
-            after_deployment=after_deployment,
-            schedule=schedule,
+            self.workload,
+            after_deployment=options.get("after_deployment", True),
+            schedule=options.get("schedule"),
             asynchronous=target.asynchronous,
-            instance_price_per_hour=target.instance_price_per_hour,
-            discount=target.discount,
+            instance_price_per_hour=target.instance_price_per_hour if price is None else price,
+            discount=target.discount if discount is None else discount,
             region=StackContext.of(scope).known_region,
         )
+        timeout, schedule = options.get("timeout"), self._benchmark.schedule
         refuse(check(self._benchmark))
         self._wait_seconds = wait_seconds(
             timeout, _DEFAULT_WAIT_SECONDS, instead="measure fewer numbers of users, or evaluate on a schedule"
@@ -143,54 +142,25 @@ class EndpointEvaluation(Construct):
         for advice in warnings(self._benchmark):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
         self.target: EvaluationTarget = target
-        self.workload: Workload = workload
+        stores = [model.artifact.artifact_store for model in target.models]
+        self._store = next((store for store in stores if not store.read_only), None) or ArtifactStore.default_of(self)
         self._requirements: Requirements | None = None
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
+        self._tags = self._tag_manager.rendered_tags
         self._stack = StackContext.of(scope).stack
         self._service = service = EvaluationService.of(scope)
-        self._tags = self._tag_manager.rendered_tags
-        config = service.workload_config(workload)
+        config = service.workload_config(self.workload)
         self._config_name = workload_config_name(config)
-        service.permit(
-            endpoint_arn=target.endpoint_arn,
-            component_arn=target.component_arn,
-            workload_config_arn=config.attr_ai_workload_config_arn,
-            workload=workload,
-            store=target.store,
-            in_vpc=target.network is not None,
-        )
+        self._permit(config.attr_ai_workload_config_arn)
         self._resource: CfnResource | None = None
-        if after_deployment:
-            self._resource = CfnResource(self, "Resource", type=_TYPE, properties=self._properties())
+        if self._benchmark.after_deployment:
+            properties = {**service.jobs.properties, "Request": self._request()}
+            self._resource = CfnResource(self, "Resource", type=_TYPE, properties=properties)
         self._schedule = self._scheduled(schedule) if schedule is not None else None
-
-    @staticmethod
-    def declare(
-        scope: Construct,
-        id: str,
-        *,
-        target: EvaluationTarget,
-        options: EvaluationOptions,
-        alarms: EndpointAlarms | None,
-        dashboard: EndpointDashboard | None,
-    ) -> EndpointEvaluation:
-        """Declare an evaluation, show it on the dashboard, and have the alarms watch that its schedule is kept."""
-        check_options("evaluate", options, EvaluationOptions)
-        schedule, baseline = options.get("schedule"), options.get("baseline")
-        evaluation = EndpointEvaluation(
-            scope,
-            id,
-            target=target,
-            workload=options.get("workload") or Workload(),
-            after_deployment=options.get("after_deployment", True),
-            schedule=schedule,
-            timeout=options.get("timeout"),
-        )
         if dashboard is not None:
-            dashboard.show_evaluation(concurrencies=evaluation.concurrencies, baseline=baseline)
+            dashboard.show_evaluation(concurrencies=self.concurrencies, baseline=options.get("baseline"))
         if alarms is not None and schedule is not None:
-            alarms.watch(evaluation_concurrency=evaluation.concurrencies[0])
-        return evaluation
+            alarms.watch(evaluation_concurrency=self.concurrencies[0])
 
     @property
     def cdk_tag_manager(self) -> TagManager:
@@ -258,18 +228,11 @@ class EndpointEvaluation(Construct):
             at_concurrency=at_concurrency,
             quality=quality,
         )
-        benchmark = Benchmark(
-            self.workload,
-            after_deployment=self._resource is not None,
-            schedule=self._benchmark.schedule,
-            requirements=required,
-        )
-        refuse(check(benchmark))
+        refuse(check(replace(self._benchmark, requirements=required)))
         self._requirements = required
         if quality is not None:
-            self._service.permit_prompts(
-                endpoint_arn=self.target.endpoint_arn, component_arn=self.target.component_arn, quality=quality
-            )
+            read = S3Location(quality.prompts).object_arn
+            self._service.jobs.watcher.permit(statements_of("send prompts", Targets=self._targets, Prompts=read))
         resource = self._deployed
         gate = _gate(required)
         resource.add_property_override("Request.Gate", gate)
@@ -282,18 +245,34 @@ class EndpointEvaluation(Construct):
         return self
 
     @property
+    def _targets(self) -> tuple[Arn, ...]:
+        arn, component_arn = self.target.endpoint_arn, self.target.component_arn
+        return (arn, component_arn) if component_arn is not None else (arn,)
+
+    def _permit(self, workload_config_arn: Arn) -> None:
+        """Let a benchmark send the workload to the endpoint, and handler and watcher keep its results."""
+        service, target, store = self._service, self.target, self._store
+        describe = statements_of("describe endpoint", Endpoint=target.endpoint_arn, Component=target.component_arn)
+        service.role.permit(
+            [
+                *statements_of("send requests", Targets=self._targets),
+                *describe,
+                *statements_of("run benchmarks"),
+                *workload_statements(self.workload),
+                *store_statements(store, "upload evaluations"),
+                *running_statements(in_vpc=target.network is not None),
+            ]
+        )
+        results = store_statements(store, "keep evaluations")
+        service.jobs.handler.permit(results)
+        use = Statement("UseWorkloads", ("sagemaker:CreateAIBenchmarkJob",), (workload_config_arn,))
+        service.jobs.watcher.permit([*results, *describe, use])
+
+    @property
     def _deployed(self) -> CfnResource:
         if self._resource is None:
             raise ValueError(f"{self.node.path} runs on a schedule only: after_deployment=True has it run after one")
         return self._resource
-
-    def _properties(self) -> dict[str, Any]:
-        return {
-            "ServiceToken": self._service.service_token,
-            "ServiceTimeout": RESPONSE_SECONDS,
-            "StateMachineArn": self._service.state_machine_arn,
-            "Request": self._request(),
-        }
 
     def _request(self) -> dict[str, Any]:
         target, served = self.target, self.target.served
@@ -302,7 +281,7 @@ class EndpointEvaluation(Construct):
         gate = self._requirements
         return drop_none(
             Label=target.label,
-            EndpointName=target.endpoint_name,
+            EndpointName=served.endpoint_name,
             EndpointConfigName=target.endpoint_config_name,
             InferenceComponentName=served.inference_component_name,
             VariantName=None if served.is_component else served.variant_name,
@@ -311,7 +290,7 @@ class EndpointEvaluation(Construct):
                 drop_none(
                     InstanceType=model.instance_type,
                     ArtifactKey=model.evaluation_key,
-                    PricePerHour=target.instance_price_per_hour,
+                    PricePerHour=self._benchmark.instance_price_per_hour,
                 )
                 for model in target.models
             ],
@@ -320,18 +299,18 @@ class EndpointEvaluation(Construct):
             WorkloadConfigName=self._config_name,
             Workload=self.workload.spec,
             Concurrencies=list(self.concurrencies),
-            Discount=target.discount,
+            Discount=self._benchmark.discount,
             Dimensions={name: known[name] for name in series.dimensions if name not in _OF_RUNS},
             RoleArn=self._service.role.role_arn,
             VpcConfig=target.network.to_property("SecurityGroupIds") if target.network is not None else None,
-            Bucket=target.store.bucket_name,
-            KmsKeyArn=target.store.encryption_key_arn,
+            Bucket=self._store.bucket_name,
+            KmsKeyArn=self._store.encryption_key_arn,
             Gate=_gate(gate) if gate is not None else None,
             Tags=self._tags,
         )
 
     def _job_text(self, gate: dict[str, Any]) -> str:
-        """Text that changes with what is measured, served and required, and with how long the deployment waits."""
+        """Text that changes with the measurement, the models, the requirements and how long the deployment waits."""
         plans = [model.plan for model in self.target.models]
         served = [[plan.deployment_hash, plan.container_key, plan.instance_type] for plan in plans]
         spec = self._stack.resolve([self.workload.spec, gate])
@@ -349,7 +328,7 @@ class EndpointEvaluation(Construct):
                 "FlexibleTimeWindow": {"Mode": "OFF"},
                 "ScheduleExpression": schedule,
                 "Target": {
-                    "Arn": self._service.state_machine_arn,
+                    "Arn": self._service.jobs.state_machine.ref,
                     "Input": self._input(),
                     "RoleArn": self._service.schedule_role_arn,
                 },
@@ -372,8 +351,8 @@ class EndpointEvaluation(Construct):
 
 def _gate(required: Requirements) -> dict[str, Any]:
     quality, regression = required.quality, required.regression
-    gate: dict[str, Any] = {
-        "Limits": [
+    return drop_none(
+        Limits=[
             drop_none(
                 Formula=limit.formula,
                 Title=limit.title,
@@ -382,22 +361,14 @@ def _gate(required: Requirements) -> dict[str, Any]:
                 AtLeast=limit.at_least if limit.at_most is None else None,
             )
             for limit in required.limits
-        ]
-    }
-    if regression is not None:
-        gate["MaxRegression"] = regression.most
-        gate["Compared"] = [
+        ],
+        MaxRegression=regression.most if regression is not None else None,
+        Compared=[
             {"Metric": name, "Title": metrics.find(name).title, "Better": "higher" if higher else "lower"}
             for name, higher in regression.metrics
         ]
-    if required.at_concurrency is not None:
-        gate["AtConcurrency"] = required.at_concurrency
-    if quality is not None:
-        gate["Quality"] = {
-            "Prompts": quality.prompts,
-            "MinIdentical": quality.min_identical,
-            "MaxDifference": quality.max_difference,
-            "MaxTokens": quality.max_tokens,
-            "MostPrompts": quality.most_prompts,
-        }
-    return gate
+        if regression is not None
+        else None,
+        AtConcurrency=required.at_concurrency,
+        Quality={to_pascal(name): value for name, value in quality} if quality is not None else None,
+    )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from constructs import Construct
 
-from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, is_token
 from constructs_optim.recipe import Plan, metrics, pricing
 from constructs_optim.recipe.metrics import PUBLISHING_SECONDS
@@ -21,8 +20,7 @@ from .served_model import ServedModel
 from .widgets import GRID_COLUMNS, Dashboard, Segment, Widget, arranged, dashboard_body, text
 
 if TYPE_CHECKING:
-    from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
-    from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
+    from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 
 MOST_ALARMS = 100
 """Of one widget."""
@@ -71,7 +69,7 @@ class EndpointDashboard(Dashboard):
         endpoint_name: str,
         variant_name: str,
         plan: Plan | None = None,
-        artifact: OptimizationJob | OptimizedArtifact | None = None,
+        artifact: RecipeArtifact | None = None,
         dashboard_name: str | None = None,
         discount: float = 0,
         inference_component_name: str | None = None,
@@ -368,13 +366,11 @@ class EndpointDashboard(Dashboard):
         artifact = self._artifact
         if artifact is None or not artifact.plan.jobs:
             return None
-        is_reference = isinstance(artifact.artifacts, Mapping)
-        created = artifact.artifacts if isinstance(artifact.artifacts, Mapping) else dict(enumerate(artifact.artifacts))
-        keys = {index: artifact.plan.jobs[index].artifact_key or each.key for index, each in created.items()}
+        keys = {index: artifact.plan.jobs[index].artifact_key or each.key for index, each in artifact.artifacts.items()}
         keys[len(artifact.plan.jobs) - 1] = artifact.artifact_key
         return _JobHistory(
-            OptimizationService.of(artifact).log_group_names(of_references=is_reference),
-            tuple(self._stack.resolve(each.logical_id) for each in created.values()),
+            artifact.log_group_names,
+            tuple(self._stack.resolve(each.resource.logical_id) for each in artifact.artifacts.values()),
             tuple(keys.values()),
         )
 

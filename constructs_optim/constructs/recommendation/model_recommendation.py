@@ -6,17 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from aws_cdk import Duration, Token
+from aws_cdk import Duration, Stack, Token
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts import model_source
-from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
-from constructs_optim.constructs.artifacts.execution_role import UserRole, running_statements
+from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore, store_statements
+from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.planned_recipe import shown
-from constructs_optim.constructs.evaluation.benchmark_jobs import (
-    passing_statement,
-    training_statements,
-    trying_statements,
+from constructs_optim.constructs.artifacts.roles import UserRole, running_statements
+from constructs_optim.constructs.evaluation.evaluation_service import (
     workload_config,
     workload_config_name,
     workload_statements,
@@ -24,13 +22,13 @@ from constructs_optim.constructs.evaluation.benchmark_jobs import (
 from constructs_optim.constructs.stack.arguments import ROLE, STORE, suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import (
     LONGEST_WAIT_SECONDS,
-    RESPONSE_SECONDS,
     JobSignal,
     TaggedResource,
     drop_none,
     wait_seconds,
 )
-from constructs_optim.constructs.stack.permissions import Statement
+from constructs_optim.constructs.stack.job_runner import MANAGE, JobRunner, job_statement
+from constructs_optim.constructs.stack.permissions import Statement, pass_role_statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Model
@@ -39,8 +37,6 @@ from constructs_optim.recipe.evaluation.requests import RecommendationRequest
 from constructs_optim.recipe.hosting import CapacityReservation
 from constructs_optim.recipe.plan_data import S3Source
 from constructs_optim.recipe.rules import check
-
-from .recommendation_service import RecommendationService, output_statements
 
 if TYPE_CHECKING:
     from aws_cdk import aws_iam as iam
@@ -88,7 +84,7 @@ class ModelRecommendation(Construct):
                 metrics, and to run the training jobs, optimization jobs and endpoints by which the service finds out.
                 Where a job fails for want of something else, its reason names it, and it is yours to grant. An
                 imported, immutable role is left as it is.
-            workload: what is sent. Default: made-up prompts of 622 tokens, from 1, 8 and 32 users.
+            workload: the load that is sent. Default: made-up prompts of 622 tokens, from 1, 8 and 32 users.
             optimize_for: ``cost``, ``latency`` (the time to the first token, the API's ``ttft-ms``) or ``throughput``.
                 Default: cost.
             instance_types: those to try, three at most. Default: the service chooses.
@@ -127,18 +123,44 @@ class ModelRecommendation(Construct):
         self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(stack)
         self.workload: Workload = workload
         self.role: iam.IRole = role
-        self._service = service = RecommendationService.of(self)
+        jobs = _jobs_of(self)
         config = workload_config(self, workload)
         source = S3Source(uri=model.uri, encryption_key_arn=model.encryption_key_arn)
-        service.permit(
-            source=source,
-            workload_config_arn=config.attr_ai_workload_config_arn,
-            store=self.artifact_store,
-            role_arn=role.role_arn,
+        jobs.handler.permit(
+            [
+                Statement(
+                    "UseWorkloads",
+                    ("sagemaker:CreateAIRecommendationJob",),
+                    (config.attr_ai_workload_config_arn,),
+                ),
+                pass_role_statement("PassRole", role.role_arn),
+                *model_source.lookup_statements(source),
+                *store_statements(self.artifact_store, "keep recommendations"),
+            ]
         )
+        jobs.watcher.permit(store_statements(self.artifact_store, "write recommendations"))
         user_role = UserRole.of(self, role)
-        user_role.permit(self._execution_statements(source))
-        properties = self._request(request, workload_config_name(config), optimize_model)
+        user_role.permit(
+            [
+                *model_source.read_statements(source),
+                *workload_statements(workload),
+                *store_statements(self.artifact_store, "upload recommendations"),
+                *statements_of("try models"),
+                *statements_of("run benchmarks"),
+                pass_role_statement("PassItself", role.role_arn),
+                *running_statements(in_vpc=False),
+            ]
+        )
+        properties = drop_none(
+            **request.properties,
+            OptimizeModel=optimize_model,
+            WorkloadConfigName=workload_config_name(config),
+            Workload=workload.spec,
+            Prompts=workload.prompts,
+            RoleArn=role.role_arn,
+            Bucket=self.artifact_store.bucket_name,
+            KmsKeyArn=self.artifact_store.encryption_key_arn,
+        )
         waits = f"\n{seconds}" if seconds != LONGEST_WAIT_SECONDS else ""
         job = json.dumps(stack.resolve(properties), sort_keys=True) + waits
         self._signal = JobSignal(self, job=job, seconds=seconds) if wait else None
@@ -147,9 +169,7 @@ class ModelRecommendation(Construct):
             "Resource",
             type="Custom::ModelRecommendation",
             properties={
-                "ServiceToken": service.service_token,
-                "ServiceTimeout": RESPONSE_SECONDS,
-                "StateMachineArn": service.state_machine_arn,
+                **jobs.properties,
                 "Request": properties,
                 **(self._signal.properties if self._signal is not None else {}),
             },
@@ -208,26 +228,28 @@ class ModelRecommendation(Construct):
         # The signal's data is ``|instance type|count|model package|specification|``.
         return self._signal.part(part)
 
-    def _execution_statements(self, source: S3Source) -> list[Statement]:
-        return [
-            *model_source.read_statements(source),
-            *workload_statements(self.workload),
-            *output_statements(self.artifact_store),
-            *trying_statements(),
-            *training_statements(),
-            passing_statement(self.role.role_arn),
-            *running_statements(in_vpc=False),
-        ]
 
-    def _request(self, request: RecommendationRequest, config_name: str, optimize_model: bool) -> dict[str, Any]:
-        store, prompts = self.artifact_store, self.workload.prompts
-        return drop_none(
-            **request.properties,
-            OptimizeModel=optimize_model,
-            WorkloadConfigName=config_name,
-            Workload=self.workload.spec,
-            Prompts=prompts,
-            RoleArn=self.role.role_arn,
-            Bucket=store.bucket_name,
-            KmsKeyArn=store.encryption_key_arn,
+class _Jobs(JobRunner):
+    """Handler, watcher and state machine of a stack's recommendations."""
+
+
+def _jobs_of(scope: Construct) -> JobRunner:
+    """What runs recommendation jobs in ``scope``'s stack, created on first use."""
+
+    def create(stack: Stack) -> _Jobs:
+        return _Jobs(
+            Construct(stack, "RecommendationService"),
+            "recommendation",
+            code=OptimizationService.of(stack).code,
+            job="recommendation job",
+            handler=(
+                "Starts and stops recommendation jobs",
+                [job_statement("ManageJobs", "AIRecommendationJob", *MANAGE)],
+            ),
+            watcher=(
+                "Looks at a running recommendation job, and keeps what it recommends",
+                [job_statement("WatchJobs", "AIRecommendationJob", "Describe")],
+            ),
         )
+
+    return StackContext.of(scope).singleton(_Jobs, create)

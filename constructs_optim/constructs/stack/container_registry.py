@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from aws_cdk import Aws, CfnMapping, Stack
+from constructs import Construct
 
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.plan_data import Plan
@@ -48,8 +49,12 @@ class ContainerRegistry:
         return [f"{self.host}/{name}" for name in repositories_of([plan.container.image])]
 
     @staticmethod
-    def of(stack: Stack) -> ContainerRegistry:
-        """The registry for ``stack``'s region."""
+    def of(scope: Construct) -> ContainerRegistry:
+        """The registry for the region of ``scope``'s stack."""
+        return StackContext.of(scope).singleton(ContainerRegistry, ContainerRegistry._of_stack)
+
+    @staticmethod
+    def _of_stack(stack: Stack) -> ContainerRegistry:
         account = account_of_region(stack, _MAPPING_ID, images.registry_accounts())
         region = StackContext.of(stack).known_region
         if region is None:

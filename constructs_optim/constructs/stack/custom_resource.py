@@ -6,15 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jsii
-from aws_cdk import (
-    CfnResource,
-    CfnWaitCondition,
-    CfnWaitConditionHandle,
-    Duration,
-    ITaggableV2,
-    TagManager,
-    TagType,
-)
+from aws_cdk import CfnResource, CfnWaitCondition, CfnWaitConditionHandle, Duration, ITaggableV2, TagManager, TagType
 from constructs import Construct
 
 from constructs_optim.recipe.keys import sha256
@@ -63,11 +55,7 @@ class TaggedResource(CfnResource):
 
 
 def wait_seconds(timeout: Duration | None, default: int, *, instead: str, name: str = "timeout") -> int:
-    """The seconds of ``timeout``, the argument ``name``.
-
-    Raises:
-        ValueError: when it is longer than CloudFormation can wait; ``instead`` is how to go about it then.
-    """
+    """The seconds of ``timeout``; longer than CloudFormation can wait is refused, with what works ``instead``."""
     DURATION.check(name, timeout)
     seconds = int(timeout.to_seconds()) if timeout is not None else default
     if timeout is not None and seconds > LONGEST_WAIT_SECONDS:
@@ -84,14 +72,9 @@ class JobSignal:
     """
 
     def __init__(self, scope: Construct, *, job: str, seconds: int, prefix: str = "", name: str = "Ready") -> None:
-        """Declare the handle.
+        """Declare the handle below ``scope``; ``await_from`` declares the condition, which lasts that many seconds.
 
-        Args:
-            scope: the construct to create both in.
-            job: text that changes with whatever the job does.
-            seconds: how long the deployment waits.
-            prefix: of both ids. Default: none.
-            name: of the condition. Default: ``Ready``.
+        ``job`` is text that changes with whatever the job does, ``prefix`` of both ids, and ``name`` the condition's.
         """
         self._scope, self._seconds, digits = scope, seconds, sha256(job)[:8]
         self._condition_id = f"{prefix}{name}{digits}"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
+from .custom_resource import RESPONSE_SECONDS
 from .handler import Handler, log_group_of
-from .permissions import NO_RESOURCES, PolicyBuilder, Statement, sub, trust_policy
+from .permissions import KNOWN_LATER, ServiceRole, Statement, statements_of, sub
 from .physical_names import physical_name
 
 # Step Functions writes each log group of another name into a resource policy of the account, which has room for 5,120
@@ -18,40 +20,28 @@ from .physical_names import physical_name
 # AWS Step Functions developer guide, "Logging using CloudWatch Logs" (log group resource policy size).
 _VENDED_LOGS = "/aws/vendedlogs/states/"
 
-_RETRY = [
-    {
-        "ErrorEquals": ["States.ALL"],
-        "IntervalSeconds": 2,
-        "MaxAttempts": 8,
-        "BackoffRate": 2,
-        "MaxDelaySeconds": 120,
-        "JitterStrategy": "FULL",
-    }
-]
-
 # Poll, wait as long as the watcher says, poll again. When polling itself keeps failing, the stack is signalled instead
 # of being left to its timeout.
-_STATES: dict[str, Any] = {
-    "StartAt": "Look",
-    "States": {
-        "Look": {
-            "Type": "Task",
-            "Resource": "${WatcherArn}",
-            "ResultPath": "$.Look",
-            "Retry": _RETRY,
-            "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.Error", "Next": "GiveUp"}],
-            "Next": "HasEnded",
-        },
-        "HasEnded": {
-            "Type": "Choice",
-            "Choices": [{"Variable": "$.Look.Done", "BooleanEquals": True, "Next": "Ended"}],
-            "Default": "Sleep",
-        },
-        "Sleep": {"Type": "Wait", "SecondsPath": "$.Look.WaitSeconds", "Next": "Look"},
-        "GiveUp": {"Type": "Task", "Resource": "${WatcherArn}", "Retry": _RETRY, "End": True},
-        "Ended": {"Type": "Succeed"},
-    },
+_STATES: dict[str, Any] = json.loads((files("constructs_optim.constructs.stack") / "watching.asl.json").read_bytes())
+
+# How IAM names the jobs of an API's kind, and what their names follow from.
+_JOBS = {
+    "OptimizationJob": ("optimization-job", "a job's name follows from its artifact key"),
+    "TrainingJob": ("training-job", "a job's name follows from its artifact key"),
+    "AIBenchmarkJob": ("ai-benchmark-job", "a benchmark job's name follows from what is served"),
+    "AIRecommendationJob": ("ai-recommendation-job", "a recommendation job's name follows from what is asked"),
 }
+MANAGE = ("Create", "Describe", "Stop")
+"""What whoever runs jobs does with them."""
+
+
+def job_statement(sid: str, kind: str, *verbs: str) -> Statement:
+    """Do that with the jobs of a kind which this library names; whoever creates them adds tags."""
+    name, reason = _JOBS[kind]
+    tags = ("sagemaker:AddTags",) if "Create" in verbs else ()
+    arn = sub(f"arn:${{AWS::Partition}}:sagemaker:${{AWS::Region}}:${{AWS::AccountId}}:{name}/optim-*")
+    actions = (*tags, *(f"sagemaker:{verb}{kind}" for verb in verbs))
+    return Statement(sid, actions, (arn,), wildcard=f"{reason}, {KNOWN_LATER}")
 
 
 class JobRunner:
@@ -68,15 +58,15 @@ class JobRunner:
         watcher: tuple[str, Sequence[Statement]],
         start_sid: str = "StartWatching",
     ) -> None:
-        """Declare them below ``scope``.
+        """Declare them below ``scope``; handler and watcher have a description and first permissions each.
 
         Args:
             scope: the construct to create them in.
             name: for instance ``evaluation``.
             code: where the handlers' code is, as Lambda has it.
             job: the name of one of its jobs in descriptions.
-            handler: description and first permissions of the custom resource's handler.
-            watcher: the same of the watcher.
+            handler: of the custom resource.
+            watcher: of a running job.
             start_sid: of the statement by which the handler starts the state machine.
         """
         description, statements = watcher
@@ -89,7 +79,6 @@ class JobRunner:
             statements=statements,
         )
         self.state_machine: stepfunctions.CfnStateMachine = _state_machine(scope, self.watcher, job)
-        self.state_machine_arn: str = self.state_machine.ref
         description, statements = handler
         self.handler: Handler = Handler(
             scope,
@@ -98,8 +87,14 @@ class JobRunner:
             entry_point=f"runtime.handlers.{name}_handler.handler",
             description=description,
             responds_to_cloudformation=True,
-            statements=[*statements, Statement(start_sid, ("states:StartExecution",), (self.state_machine_arn,))],
+            statements=[*statements, Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))],
         )
+        self.properties: Mapping[str, Any] = {
+            "ServiceToken": self.handler.arn,
+            "ServiceTimeout": RESPONSE_SECONDS,
+            "StateMachineArn": self.state_machine.ref,
+        }
+        """What the custom resource of each of its jobs has."""
 
 
 def _state_machine(scope: Construct, watcher: Handler, job: str) -> stepfunctions.CfnStateMachine:
@@ -109,48 +104,14 @@ def _state_machine(scope: Construct, watcher: Handler, job: str) -> stepfunction
     """
     scope = Construct(scope, "StateMachine")
     log_group = log_group_of(scope, f"{_VENDED_LOGS}{physical_name(scope, 'Logs')}")
-    policy = PolicyBuilder()
-    policy.add(
-        [
-            Statement("Look", ("lambda:InvokeFunction",), (watcher.arn,)),
-            Statement(
-                "DeliverLogs",
-                (
-                    "logs:CreateLogDelivery",
-                    "logs:DeleteLogDelivery",
-                    "logs:DescribeLogGroups",
-                    "logs:DescribeResourcePolicies",
-                    "logs:GetLogDelivery",
-                    "logs:ListLogDeliveries",
-                    "logs:PutResourcePolicy",
-                    "logs:UpdateLogDelivery",
-                ),
-                ("*",),
-                wildcard=NO_RESOURCES,
-            ),
-            Statement(
-                "Trace",
-                (
-                    "xray:GetSamplingRules",
-                    "xray:GetSamplingTargets",
-                    "xray:PutTelemetryRecords",
-                    "xray:PutTraceSegments",
-                ),
-                ("*",),
-                wildcard=NO_RESOURCES,
-            ),
-        ]
-    )
-    role = iam.CfnRole(
+    role = ServiceRole(
         scope,
         "Role",
-        assume_role_policy_document=trust_policy(
-            "states.amazonaws.com",
-            source_arn=sub("arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*"),
-        ),
+        "states.amazonaws.com",
+        source_arn="arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*",
         description=f"Watches {job}s until they end",
+        statements=statements_of("state machine", Watcher=watcher.arn),
     )
-    policy.apply(role)
     return stepfunctions.CfnStateMachine(
         scope,
         "Resource",
@@ -162,7 +123,7 @@ def _state_machine(scope: Construct, watcher: Handler, job: str) -> stepfunction
             "includeExecutionData": False,
             "level": "ALL",
         },
-        role_arn=role.attr_arn,
+        role_arn=role.arn,
         state_machine_type="STANDARD",
         tracing_configuration={"enabled": True},
     )

@@ -1,7 +1,7 @@
 """The app's lock file: read for every plan, and written when the CDK CLI synthesizes a container that it lacks.
 
 The CLI keeps what its context providers looked up in ``cdk.context.json`` for the same reason: so that the next
-synthesis comes to the same template.
+synthesis has the same template.
 """
 
 from __future__ import annotations
@@ -25,11 +25,7 @@ _WRITTEN_BY_CLI = "CDK_OUTDIR"
 
 
 def recorded_containers(scope: Construct) -> Mapping[str, str]:
-    """The images that are recorded for the app of ``scope``, by requirement; the file is read once a stack.
-
-    Raises:
-        ValueError: when the file is not a lock file.
-    """
+    """The images that are recorded for the app of ``scope``, by requirement; the file is read once a stack."""
     return _LockFile.of(scope).lock.containers
 
 

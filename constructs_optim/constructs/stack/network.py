@@ -75,11 +75,7 @@ class Network:
 
 
 def refuse_isolation(network: NetworkOptions, construct: str) -> None:
-    """Refuse ``isolation`` where no container is declared that it could be about.
-
-    Raises:
-        ValueError: where it is set.
-    """
+    """Refuse ``isolation`` where no container is declared that it could be about."""
     if network.isolation is not None:
         raise ValueError(
             f"network.isolation is {network.isolation}, and {construct} declares no model's container: leave it out "

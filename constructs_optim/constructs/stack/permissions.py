@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from typing import Any, cast
 
 from aws_cdk import Acknowledgment, Annotations, RemovalPolicy, Validations
@@ -24,14 +27,9 @@ Arn = str | Mapping[str, Any]
 
 NO_RESOURCES = "the service knows no resource-level permission for it (IAM service authorization reference)"
 """The reason for ``Resource: "*"``."""
+KNOWN_LATER = "which is known only when the stack is deployed"
+"""The end of the reasons for wildcards in names that a deployment decides."""
 
-INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
-"""What whoever sends requests to an endpoint does."""
-KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
-"""What reading and writing objects takes of the KMS key that encrypts them."""
-# API reference, OutputDataConfig.KmsKeyId: "the SageMaker execution role must include permissions to call kms:Encrypt".
-JOB_KEY_ACTIONS = ("kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey")
-"""What SageMaker needs of the key that encrypts a job's output."""
 INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
 """The actions of requests to an endpoint, with and without response streaming."""
 
@@ -74,23 +72,17 @@ class Statement:
     prefixes: tuple[str, ...] = ()
     wildcard: str | None = None
 
-    @property
-    def conditions(self) -> dict[str, Any]:
-        """Its conditions, prefixes included."""
-        prefixes = {"StringLike": {"s3:prefix": _one_or_all(self.prefixes)}} if self.prefixes else {}
-        return {**(self.condition or {}), **prefixes}
-
     def to_json(self) -> dict[str, Any]:
         """The statement as a policy document has it."""
-        statement: dict[str, Any] = {
+        prefixes = {"StringLike": {"s3:prefix": _one_or_all(self.prefixes)}} if self.prefixes else {}
+        conditions = {**(self.condition or {}), **prefixes}
+        return {
             "Sid": self.sid,
             "Effect": "Allow",
             "Action": list(self.actions),
             "Resource": _one_or_all(self.resources),
+            **({"Condition": conditions} if conditions else {}),
         }
-        if self.conditions:
-            statement["Condition"] = self.conditions
-        return statement
 
     def joined(self, other: Statement) -> Statement:
         """Both statements' resources and prefixes under this one's actions."""
@@ -158,6 +150,36 @@ def _token_characters(token: str) -> int:
     return _PSEUDO_CHARACTERS.get(name, _TOKEN_CHARACTERS)
 
 
+@cache
+def _table() -> Mapping[str, list[dict[str, Any]]]:
+    return tomllib.loads((files("constructs_optim.constructs.stack") / "statements.toml").read_text(encoding="utf-8"))
+
+
+def statements_of(group: str, **values: Arn | tuple[Arn, ...] | None) -> list[Statement]:
+    """The statements of a group of ``statements.toml``, with values for the names in it.
+
+    What stands alone, such as ``${Key}``, may be several ARNs, or None: then the statement is left out.
+    """
+
+    def filled(template: str) -> tuple[Arn, ...]:
+        value = values.get(template[2:-1], template)
+        if value is not template:
+            return value if isinstance(value, tuple) else (value,) if value is not None else ()
+        for name, value in values.items():
+            template = template.replace(f"${{{name}}}", value) if isinstance(value, str) else template
+        return (sub(template) if "${AWS::" in template else template,)
+
+    result: list[Statement] = []
+    for row in _table()[group]:
+        resources = tuple(arn for template in row["resources"] for arn in filled(template))
+        prefixes = tuple(str(prefix) for template in row.get("prefixes", ()) for prefix in filled(template))
+        wildcard = row.get("wildcard", NO_RESOURCES if resources == ("*",) else None)
+        if resources:
+            condition = row.get("condition")
+            result.append(Statement(row["sid"], tuple(row["actions"]), resources, condition, prefixes, wildcard))
+    return result
+
+
 def document(statements: Iterable[Statement]) -> dict[str, Any]:
     """The policy document of statements."""
     return {"Version": "2012-10-17", "Statement": [statement.to_json() for statement in statements]}
@@ -177,20 +199,13 @@ def pass_role_statement(sid: str, role_arn: Arn) -> Statement:
     return Statement(sid, ("iam:PassRole",), (role_arn,), condition)
 
 
-@dataclass
-class PolicyBuilder:
-    """The statements of one role, kept in the order in which they were first added.
+class StatementList:
+    """The statements of one role, kept in the order in which they were first added."""
 
-    What is too long for the role's inline policy goes on in managed policies, which the role names: they are there
-    before it is.
-    """
-
-    statements: dict[str, Statement] = field(default_factory=dict[str, Statement])
-    _role: iam.CfnRole | None = None
-    _managed: list[iam.CfnManagedPolicy] = field(default_factory=list[iam.CfnManagedPolicy])
-    _removal_policy: RemovalPolicy | None = None
-    _to_acknowledge: list[tuple[Arn, str]] = field(default_factory=list[tuple[Arn, str]])
-    _acknowledged: list[tuple[Arn, str]] = field(default_factory=list[tuple[Arn, str]])
+    def __init__(self) -> None:
+        self.statements: dict[str, Statement] = {}
+        self._to_acknowledge: list[tuple[Arn, str]] = []
+        self._acknowledged: list[tuple[Arn, str]] = []
 
     def add(self, statements: Iterable[Statement]) -> bool:
         """Add statements; whether that changed anything."""
@@ -212,17 +227,6 @@ class PolicyBuilder:
         named = {statement.sid for statement in self.statements.values()}
         return next(free for free in (sid, *(f"{sid}{n}" for n in range(2, len(named) + 3))) if free not in named)
 
-    def apply(self, role: iam.CfnRole) -> None:
-        """Have the statements, and those that are added later, in ``role``; give the reasons for their wildcards."""
-        if self._role is None:
-            self._role = role
-            role.policies = late_value(
-                lambda: [{"policyName": "Permissions", "policyDocument": document(self._documents()[0])}]
-            )
-        self.acknowledge(role, *self._managed)
-        while len(self._managed) < len(self._documents()) - 1:
-            self._continue(role)
-
     def acknowledge(self, *policies: IConstruct) -> None:
         """Give cdk-nag the reasons for the wildcards in what was added, for the resources that have it."""
         for policy in policies:
@@ -230,14 +234,77 @@ class PolicyBuilder:
         self._acknowledged += self._to_acknowledge
         self._to_acknowledge = []
 
+
+class ServiceRole(StatementList):
+    """A role of the stack's own, which a service assumes.
+
+    What is too long for its inline policy goes on in managed policies, which the role names: they are there before it
+    is.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        service: str,
+        *,
+        source_arn: str,
+        description: str,
+        statements: Iterable[Statement] = (),
+        always_sent: bool = True,
+    ) -> None:
+        """Declare it, assumed only on behalf of this account and of a resource like ``source_arn``.
+
+        So the service cannot be a confused deputy. Where it is not documented that the service names both each time it
+        assumes the role, they count only if they are sent.
+        """
+        super().__init__()
+        if_sent = "" if always_sent else "IfExists"
+        self.resource: iam.CfnRole = iam.CfnRole(
+            scope,
+            id,
+            assume_role_policy_document={
+                "Version": "2012-10-17",
+                "Statement": [
+                    {
+                        "Effect": "Allow",
+                        "Principal": {"Service": service},
+                        "Action": "sts:AssumeRole",
+                        "Condition": {
+                            f"StringEquals{if_sent}": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}},
+                            f"ArnLike{if_sent}": {"aws:SourceArn": sub(source_arn)},
+                        },
+                    }
+                ],
+            },
+            description=description,
+        )
+        self.arn: str = self.resource.attr_arn
+        self._managed: list[iam.CfnManagedPolicy] = []
+        self._removal_policy: RemovalPolicy | None = None
+        self.permit(statements)
+
+    def permit(self, statements: Iterable[Statement]) -> None:
+        """Add statements, and acknowledge the reasons for their wildcards."""
+        is_first = not self.statements
+        if not self.add(statements):
+            return
+        if is_first:
+            self.resource.policies = late_value(
+                lambda: [{"policyName": "Permissions", "policyDocument": document(self._documents()[0])}]
+            )
+        self.acknowledge(self.resource, *self._managed)
+        while len(self._managed) < len(self._documents()) - 1:
+            self._continue(len(self._managed) + 1)
+
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
         """What becomes of the role, and of its policies, when it is removed from the stack."""
         self._removal_policy = policy
-        for managed in self._managed:
-            managed.apply_removal_policy(policy)
+        for removed in (self.resource, *self._managed):
+            removed.apply_removal_policy(policy)
 
-    def _continue(self, role: iam.CfnRole) -> None:
-        index = len(self._managed) + 1
+    def _continue(self, index: int) -> None:
+        role = self.resource
         managed = iam.CfnManagedPolicy(
             cast("Construct", role.node.scope),
             f"Permissions{index + 1}",
@@ -309,31 +376,3 @@ def _as_nag_writes(arn: Any) -> str:
             return _as_nag_writes(name)
         case _:
             return json.dumps(arn, separators=(",", ":"))
-
-
-def trust_policy(service: str, *, source_arn: Arn, always_sent: bool = True) -> dict[str, Any]:
-    """A trust policy for ``service`` that keeps it from being a confused deputy.
-
-    The role can be assumed only on behalf of this account and of a resource like ``source_arn``.
-
-    Args:
-        service: the service's principal.
-        source_arn: the resources it may act for.
-        always_sent: whether the service names account and resource each time it assumes the role. Where that is not
-            documented, they count only if they are sent. Default: it does.
-    """
-    if_sent = "" if always_sent else "IfExists"
-    return {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Effect": "Allow",
-                "Principal": {"Service": service},
-                "Action": "sts:AssumeRole",
-                "Condition": {
-                    f"StringEquals{if_sent}": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}},
-                    f"ArnLike{if_sent}": {"aws:SourceArn": source_arn},
-                },
-            }
-        ],
-    }

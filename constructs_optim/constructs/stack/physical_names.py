@@ -1,7 +1,7 @@
 """Physical names that are known before their resources exist.
 
 An update of an endpoint is rolled back by alarms about that endpoint: the endpoint names its alarms, and they name the
-endpoint. CloudFormation makes neither first when both refer to each other, so such a resource has a name of its own,
+endpoint. CloudFormation makes neither first when both refer to each other, so such a resource has an explicit name,
 which changes only with its path in the app.
 """
 
@@ -26,11 +26,7 @@ class _EndpointNames(dict[str, tuple[Construct, str]]):
 
 
 def endpoint_name_of(scope: Construct, id: str, name: str | None) -> str:
-    """The name of the endpoint ``id`` of ``scope``: ``name``, or one that is made of its path.
-
-    Raises:
-        ValueError: where another endpoint of the stack has that name.
-    """
+    """The name of the endpoint ``id`` of ``scope``: ``name``, of which a stack has one, or one made of its path."""
     if name is None:
         return physical_name(scope, id)
     if not is_token(name):
@@ -53,7 +49,7 @@ def physical_name(scope: Construct, id: str, *, suffix: str = "", longest: int =
     It is in lower case, as SageMaker's ARNs have it, so that CloudWatch and Application Auto Scaling get the same name
     wherever it is taken from.
 
-    The stack's name is in it where it is known; a nested stack's is not, and the last part of its id stands for it.
+    The stack's name is part of it where it is known; for a nested stack, the last part of the stack's id is.
     ``suffix`` is left as it is.
     """
     context = StackContext.of(scope)

@@ -34,27 +34,12 @@ def is_token(text: object) -> bool:
 
 
 class PseudoParameters:
-    """Tokens of CloudFormation's pseudo parameters, which are the same in all apps."""
+    """Tokens of CloudFormation's pseudo parameters, which are the same in all apps and are read once."""
 
-    @cached_property
-    def account(self) -> str:
-        """``AWS::AccountId``."""
-        return Aws.ACCOUNT_ID
-
-    @cached_property
-    def partition(self) -> str:
-        """``AWS::Partition``."""
-        return Aws.PARTITION
-
-    @cached_property
-    def region(self) -> str:
-        """``AWS::Region``: a template that is deployed elsewhere shows what is there."""
-        return Aws.REGION
-
-    @cached_property
-    def stack_id(self) -> str:
-        """``AWS::StackId``."""
-        return Aws.STACK_ID
+    account = cached_property(lambda _: Aws.ACCOUNT_ID)
+    partition = cached_property(lambda _: Aws.PARTITION)
+    region = cached_property(lambda _: Aws.REGION)
+    stack_id = cached_property(lambda _: Aws.STACK_ID)
 
 
 PSEUDO = PseudoParameters()
@@ -73,11 +58,11 @@ class StackContext:
         """The context of ``scope``'s stack.
 
         Raises:
-            ValueError: for what is in no stack.
+            ValueError: for a construct that is in no stack.
         """
         known = _contexts.get(scope) if isinstance(scope, Construct) else None
         if known is None:
-            # A nested stack is a stack of its own.
+            # A nested stack is a separate stack.
             stack = scope if isinstance(scope, Stack) else _stack_of(scope)
             known = _contexts.get(stack)
             if known is None:
@@ -106,7 +91,7 @@ class StackContext:
         return Fn.select(2, Fn.split("/", self.stack.stack_id))
 
     def resolve(self, text: str) -> Any:
-        """``stack.resolve`` of text: what its tokens stand for."""
+        """``stack.resolve`` of text: the intrinsic functions of its tokens."""
         return self.stack.resolve(text) if is_token(text) else text
 
     def subnet_ids(self, vpc: ec2.IVpc, selection: ec2.SubnetSelection | None) -> tuple[str, ...]:
@@ -173,5 +158,5 @@ def late_text(produce: Callable[[], Any]) -> str:
 
 
 def late_value(produce: Callable[[], Any]) -> IResolvable:
-    """A value that is produced whenever it is resolved, so that it is never older than what it is made of."""
+    """A value that is produced whenever it is resolved, so that it is never out of date."""
     return Lazy.uncached_any(_EachTime(produce))

@@ -1,0 +1,134 @@
+"""What a recipe serves: the artifacts of its jobs, the role that reads them, and how long a model of them may start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from aws_cdk import Annotations, CfnResource, Token
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from constructs_optim.constructs.stack.container_registry import ContainerRegistry
+from constructs_optim.constructs.stack.lock_file import record_containers
+from constructs_optim.constructs.stack.network import Network, NetworkOptions
+from constructs_optim.constructs.validation.refusal import declaring
+from constructs_optim.constructs.validation.template_size import watch_template_size
+from constructs_optim.recipe import Plan
+
+from .artifact_store import ArtifactStore, IArtifactStore
+from .model_source import Artifact
+from .optimization_service import OptimizationService
+from .roles import SageMakerRole, sagemaker_role, serving_statements
+
+
+@dataclass(frozen=True)
+class StartupTimeouts:
+    """How many seconds downloading and loading a model may take; tokens where the hub's document says."""
+
+    download: float
+    startup: float
+
+    @staticmethod
+    def of_hub(resource: CfnResource) -> StartupTimeouts:
+        """Those that the custom resource read in the document."""
+        names, of = ("ModelDataDownloadTimeout", "ContainerStartupTimeout"), resource.logical_id
+        return StartupTimeouts(*(Token.as_number({"Fn::GetAtt": [of, name]}) for name in names))
+
+    def within(self, longest: int | None) -> StartupTimeouts:
+        """The same, shortened to ``longest``; what the hub's document says is known at deployment, and stays."""
+        # A token is no whole number of Python's, and asking the CDK is a round trip.
+        if longest is None or not isinstance(self.download, int):
+            return self
+        return StartupTimeouts(min(self.download, longest), min(self.startup, longest))
+
+
+class RecipeArtifact(Construct):
+    """What a recipe serves: what its jobs make, or an artifact that is in the store already.
+
+    Attributes:
+        plan: all that follows from the recipe.
+        artifact_store: where the artifact is.
+        network: the network of jobs and model; None without a VPC.
+        startup_timeouts: how long a model of it may take to start.
+        artifacts: by the index of their jobs in the plan. Whatever uses a part of one waits for it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        plan: Plan,
+        artifact_store: IArtifactStore | None,
+        network: NetworkOptions,
+        role: iam.IRole | None,
+    ) -> None:
+        """Declare it; ``role`` is what SageMaker assumes for the model."""
+        with declaring(scope, id):
+            super().__init__(scope, id)
+        record_containers(self, plan.containers)
+        watch_template_size(self)
+        for advice in plan.warnings:
+            Annotations.of(self).add_warning_v2(advice.id, advice.message)
+        container = plan.container
+        self.plan: Plan = plan
+        self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(self)
+        self.network: Network | None = Network.of(self, network)
+        self.startup_timeouts: StartupTimeouts = StartupTimeouts(
+            container.model_data_download_timeout_seconds, container.container_startup_timeout_seconds
+        )
+        self.artifacts: Mapping[int, Artifact] = {}
+        self._registry = ContainerRegistry.of(self)
+        self._service = OptimizationService.of(self)
+        self._role = role
+
+    @cached_property
+    def execution_role(self) -> SageMakerRole:
+        """What SageMaker assumes for the model, allowed to read what is served."""
+        role = sagemaker_role(self, self._role, lambda: self._service.execution_role)
+        in_vpc = self.network is not None
+        role.permit(serving_statements(self.plan, self.artifact_store, self._registry, in_vpc=in_vpc))
+        return role
+
+    @property
+    def role_arn(self) -> str:
+        """The ARN of the model's role."""
+        return self.execution_role.role_arn
+
+    @property
+    def log_group_names(self) -> tuple[str, ...]:
+        """The log groups of the handlers that its jobs or its lookup run in (tokens)."""
+        raise NotImplementedError
+
+    @property
+    def artifact_key(self) -> str:
+        """The artifact's key in the store (64 hexadecimal digits); a token where the source is not pinned."""
+        return self.plan.artifact_key or self._last.key
+
+    @property
+    def job_name(self) -> str:
+        """The name of the SageMaker job that makes or made the artifact (a token)."""
+        return self._last.job_name
+
+    @property
+    def model_data_uri(self) -> str:
+        """The artifact's S3 prefix (a token). Whatever uses it waits for the artifact."""
+        return self._last.uri
+
+    @property
+    def image_uri(self) -> str:
+        """The container image the service recommends for the artifact (a token), or the job's own without a wait."""
+        return self._last.image
+
+    @property
+    def _last(self) -> Artifact:
+        if not self.artifacts:
+            raise ValueError(f"{technique_labels(self.plan)}: this recipe needs no job, so it has no artifact")
+        return self.artifacts[len(self.plan.jobs) - 1]
+
+
+def technique_labels(plan: Plan) -> str:
+    """The techniques of a plan, for messages."""
+    return " + ".join(technique.label for technique in plan.techniques)

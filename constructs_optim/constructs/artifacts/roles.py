@@ -1,0 +1,273 @@
+"""The roles that SageMaker assumes for jobs and for models, and their permissions.
+
+A job writes its output; what serves it only reads. Source of the action lists: Amazon SageMaker developer guide, "How
+to use SageMaker execution roles" (CreateModel and job permissions), narrowed to what a plan names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import cast
+
+import jsii
+from aws_cdk import Annotations, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from constructs import Construct, DependencyGroup
+
+from constructs_optim.constructs.stack.container_registry import ContainerRegistry, repositories_of
+from constructs_optim.constructs.stack.permissions import (
+    INLINE_CHARACTERS,
+    MOST_INLINE_CHARACTERS,
+    ServiceRole,
+    Statement,
+    StatementList,
+    characters_of,
+    document,
+    statements_of,
+)
+from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
+from constructs_optim.recipe.keys import sha256
+from constructs_optim.recipe.plan_data import Plan
+
+from . import model_source
+from .artifact_store import IArtifactStore, store_statements
+
+
+def job_statements(plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool) -> list[Statement]:
+    """All that a plan's jobs need of their role."""
+    trains = any(job.kind == "TrainingJob" for job in plan.jobs)
+    return [
+        *model_source.read_statements(*plan.job_sources),
+        *store_statements(store, "train models" if trains else "write models"),
+        *(store_statements(store, "keep checkpoints") if any(job.keeps_checkpoints for job in plan.jobs) else ()),
+        *_image_statements([job.image for job in plan.jobs], registry),
+        *running_statements(in_vpc=in_vpc),
+    ]
+
+
+def serving_statements(
+    plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool
+) -> list[Statement]:
+    """All that a plan's model needs of its role; it writes nothing."""
+    # An artifact whose job recommends the image is served with one of the repository that the job's own is of.
+    images = [plan.container.image] if plan.container.image is not None else [job.image for job in plan.jobs]
+    return [
+        *model_source.read_statements(*plan.container.sources),
+        *(store_statements(store, "read artifacts") if plan.container.artifacts else ()),
+        *_image_statements(images, registry),
+        *running_statements(in_vpc=in_vpc),
+    ]
+
+
+def _image_statements(images: Sequence[str | None], registry: ContainerRegistry) -> list[Statement]:
+    return statements_of("pull images", Repositories=tuple(map(registry.repository_arn, repositories_of(images))))
+
+
+def running_statements(*, in_vpc: bool) -> list[Statement]:
+    """What jobs and models need to run: logs and metrics, and network interfaces in a VPC."""
+    return [*statements_of("running"), *(statements_of("running in a VPC") if in_vpc else ())]
+
+
+class SageMakerRole(Construct):
+    """A role that SageMaker assumes, and the permissions that the plans of a stack add to it.
+
+    Attributes:
+        role_arn: the role's ARN.
+        policy: what a job or a model has to wait for, so that its role has the permissions when it starts. None where
+            whoever names the role waits for them anyway.
+    """
+
+    role_arn: str
+
+    def __init__(self, scope: Construct, id: str) -> None:
+        super().__init__(scope, id)
+        self.policy: iam.Policy | None = None
+        self._separate_characters = 0
+
+    @property
+    def role(self) -> iam.IRole:
+        """The role as one that other constructs can grant things to."""
+        raise NotImplementedError
+
+    def permit(self, statements: Sequence[Statement]) -> None:
+        """Add permissions."""
+        raise NotImplementedError
+
+    def permit_separately(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
+        """Add permissions as a separate policy below ``scope``, for which no job and no model waits."""
+        written = [iam.PolicyStatement.from_json(statement.to_json()) for statement in statements]
+        policy = iam.Policy(scope, id, policy_name=_policy_name(scope, path_of(scope)), statements=written)
+        self.role.attach_inline_policy(policy)
+        self._separate_characters += characters_of(statements)
+        self._check_length(scope)
+        return policy
+
+    def apply_removal_policy(self, policy: RemovalPolicy) -> None:
+        """What becomes of the role when it is removed from the stack: nothing where it is not the stack's."""
+
+    def _check_length(self, scope: Construct) -> None:
+        raise NotImplementedError
+
+
+class ExecutionRole(SageMakerRole):
+    """A role of the stack's own."""
+
+    def __init__(self, scope: Construct, id: str, *, description: str) -> None:
+        super().__init__(scope, id)
+        self._own = ServiceRole(
+            self,
+            "Resource",
+            "sagemaker.amazonaws.com",
+            source_arn="arn:${AWS::Partition}:sagemaker:${AWS::Region}:${AWS::AccountId}:*",
+            description=description,
+        )
+        self.role_arn = self._own.arn
+        self._retained = False
+        self._separate_policies: list[iam.Policy] = []
+
+    @property
+    def role(self) -> iam.IRole:
+        """The role, imported: what others grant is a policy beside its own."""
+        return self._imported
+
+    @cached_property
+    def _imported(self) -> iam.IRole:
+        return iam.Role.from_role_name(self, "Role", self.role_name)
+
+    @property
+    def role_name(self) -> str:
+        """The role's name (a token)."""
+        return self._own.resource.ref
+
+    def apply_removal_policy(self, policy: RemovalPolicy) -> None:
+        """What becomes of the role when it is removed from the stack; once it is to be retained, it is."""
+        if not self._retained:
+            for removed in (self._own, *self._separate_policies):
+                removed.apply_removal_policy(policy)
+        self._retained |= policy is RemovalPolicy.RETAIN
+
+    def permit(self, statements: Sequence[Statement]) -> None:
+        """Add permissions to its inline policy, and to managed ones where that is full."""
+        self._own.permit(statements)
+
+    def permit_separately(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
+        """Add permissions as a separate policy, which is retained with the role."""
+        policy = super().permit_separately(scope, id, statements)
+        self._separate_policies.append(policy)
+        if self._retained:
+            policy.apply_removal_policy(RemovalPolicy.RETAIN)
+        return policy
+
+    def _check_length(self, scope: Construct) -> None:
+        if self._separate_characters > MOST_INLINE_CHARACTERS - INLINE_CHARACTERS:
+            Annotations.of(scope).add_error(
+                f"the rollback alarms of this stack's endpoints are policies of about {self._separate_characters} "
+                f"characters, and {self.node.path} has room for {MOST_INLINE_CHARACTERS - INLINE_CHARACTERS}: declare "
+                "some of the endpoints in another stack, or give them a composite alarm each"
+            )
+
+
+class UserRole(SageMakerRole):
+    """A role of the user's, with the one policy that a stack attaches to it."""
+
+    def __init__(self, scope: Construct, id: str, role: iam.IRole) -> None:
+        super().__init__(scope, id)
+        self._role, self._is_too_long = role, False
+        self._policy = StatementList()
+        self.role_arn = role.role_arn
+
+    @property
+    def role(self) -> iam.IRole:
+        """The user's role."""
+        return self._role
+
+    @staticmethod
+    def of(scope: Construct, role: iam.IRole) -> UserRole:
+        """``role`` as all of ``scope``'s stack uses it."""
+        context = StackContext.of(scope)
+        roles = context.singleton(_UserRoles, lambda _: _UserRoles())
+        # By its path: of one construct, jsii makes another object at each access (function.role is not function.role).
+        path = path_of(role)
+        if path not in roles:
+            roles[path] = UserRole(context.stack, f"PermissionsOf{sha256(path)[:8]}", role)
+        return roles[path]
+
+    def permit(self, statements: Sequence[Statement]) -> None:
+        """Attach permissions to the role; an immutable imported one is left as it is."""
+        if not self._policy.add(statements):
+            return
+        if self.policy is None:
+            # It is written from the statements: the CDK only has to know that there are some.
+            some = iam.PolicyStatement(actions=["sts:GetCallerIdentity"], resources=["*"])
+            name = _policy_name(self, path_of(self.role))
+            self.policy = iam.Policy(self, "Permissions", policy_name=name, statements=[some])
+            resource = cast("iam.CfnPolicy", self.policy.node.default_child)
+            resource.policy_document = late_value(lambda: document(self._policy.statements.values()))
+            self.role.attach_inline_policy(self.policy)
+        self._policy.acknowledge(self.policy)
+        self._check_length(self)
+
+    def _check_length(self, scope: Construct) -> None:
+        characters = characters_of(self._policy.statements.values()) + self._separate_characters
+        if characters > MOST_INLINE_CHARACTERS and not self._is_too_long:
+            self._is_too_long = True
+            Annotations.of(self).add_error(
+                f"what this stack's models need of {path_of(self.role)} is a policy of about {characters} characters, "
+                f"and IAM allows {MOST_INLINE_CHARACTERS} in all inline policies of a role: leave role=... out, and "
+                "the stack has roles of its own that it gives as many policies as they need, or declare some of the "
+                "models in another stack with another role"
+            )
+
+
+def _policy_name(scope: Construct, of: str) -> str:
+    """One that no other stack gives a policy of the same role: CloudFormation would write over it."""
+    return f"constructs-optim-{sha256(of)[:8]}-{StackContext.of(scope).uuid}"
+
+
+class _UserRoles(dict[str, UserRole]):
+    """The user's roles that a stack has policies for, by their paths."""
+
+
+@jsii.implements(iam.IPrincipal)
+class SeveralRoles:
+    """Roles that are granted things together; ``iam.CompositePrincipal`` says it grants them, and adds no policy."""
+
+    def __init__(self, roles: Sequence[iam.IRole]) -> None:
+        self._roles = tuple(roles)
+
+    @property
+    def grant_principal(self) -> SeveralRoles:
+        """Itself."""
+        return self
+
+    @property
+    def assume_role_action(self) -> str:
+        """How a role is assumed."""
+        return "sts:AssumeRole"
+
+    @property
+    def policy_fragment(self) -> iam.PrincipalPolicyFragment:
+        """How the policy of a resource names them."""
+        return iam.PrincipalPolicyFragment({"AWS": [role.role_arn for role in self._roles]})
+
+    @property
+    def principal_account(self) -> str | None:
+        """The account of the first: they serve one endpoint."""
+        return self._roles[0].principal_account
+
+    def add_to_principal_policy(self, statement: iam.PolicyStatement) -> iam.AddToPrincipalPolicyResult:
+        """Let each role do what the statement says."""
+        added = [role.add_to_principal_policy(statement.copy()) for role in self._roles]
+        depended_on = DependencyGroup()
+        for result in added:
+            if result.policy_dependable is not None:
+                depended_on.add(result.policy_dependable)
+        return iam.AddToPrincipalPolicyResult(
+            statement_added=all(result.statement_added for result in added), policy_dependable=depended_on
+        )
+
+
+def sagemaker_role(scope: Construct, role: iam.IRole | None, own: Callable[[], ExecutionRole]) -> SageMakerRole:
+    """``role`` for SageMaker, or the stack's own without one."""
+    return own() if role is None else UserRole.of(scope, role)
