@@ -76,6 +76,11 @@ def template_of(scope: Stack) -> dict[str, Any]:
     return Template.from_stack(scope).to_json()
 
 
+def types_of(template: dict[str, Any]) -> dict[str, Any]:
+    """The types of a template's resources, by logical id."""
+    return {name: {"Type": resource["Type"]} for name, resource in template["Resources"].items()}
+
+
 def resources(template: dict[str, Any], type_name: str) -> list[dict[str, Any]]:
     """The properties of all resources of a type."""
     return [found.get("Properties", {}) for found in template["Resources"].values() if found["Type"] == type_name]
