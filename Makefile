@@ -30,7 +30,7 @@ demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what 
 
 # In random order, whose seed is printed. A file at a time, so that what its tests share is set up once; three at once,
 # for some wait while others work.
-PYTEST = pytest --numprocesses 3 --dist loadfile
+PYTEST = pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 test: install ## the test suite, without what make e2e, medusa, package, docs and nightly run
 	@$(PYTEST) -m "(smoke or not e2e) and not exhaustive and not trains and not package" --ignore tests/docs

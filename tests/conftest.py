@@ -32,15 +32,16 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of the folders that need it, so that ``make unit`` leaves them out.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark the tests of some folders, before ``-m`` selects by marks, and order them when all else has.
 
     In a random order, too, the files that take longest come first: several processes end at about the same time.
     """
     for item in items:
         for marker in _MARKERS.get(_folder(item), ()):
             item.add_marker(marker)
+    yield
     items.sort(key=lambda item: _LONGEST.index(_folder(item)) if _folder(item) in _LONGEST else len(_LONGEST))
 
 
@@ -79,4 +80,6 @@ def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
     from constructs_optim.runtime import telemetry
 
     monkeypatch.setattr(telemetry._logger.registered_handler, "stream", StandardOutput())
+    # What tests counted outside of an invocation would be published with the next one.
+    telemetry._metrics.provider.clear_metrics()
     return Said(capsys)

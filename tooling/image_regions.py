@@ -16,6 +16,8 @@ DATA = Path(__file__).parent.parent / "constructs_optim_local" / "data" / "image
 _CONFIGS = "sagemaker/core/image_uri_config"
 # The configurations of the SDK with images that serve or train language models.
 _NAMES = ("djl-lmi", "djl-neuronx", "djl-tensorrtllm", "huggingface-llm", "pytorch")
+# Tags of aws/deep-learning-containers (docs/src/data/djl-inference) that the SDK leaves out, taken to be where another is.
+_LEFT_OUT = {"0.36.0-lmi27.0.0-cu130": "0.36.0-lmi20.0.0-cu128"}
 
 
 def main() -> None:
@@ -30,10 +32,14 @@ def main() -> None:
                 grouped.setdefault((image["repository"], regions), []).append(image.get("tag_prefix", version))
                 accounts |= set(image["registries"].values())
     images = [
-        {"repository": repository, "tags": sorted(set(tags)), "regions": list(regions)}
+        {
+            "repository": repository,
+            "tags": sorted({*tags, *(_LEFT_OUT[tag] for tag in tags if tag in _LEFT_OUT)}),
+            "regions": list(regions),
+        }
         for (repository, regions), tags in sorted(grouped.items())
     ]
-    source = f"image_uri_config of the SageMaker Python SDK, {wheel.name}: {', '.join(_NAMES)}"
+    source = f"image_uri_config of the SageMaker Python SDK, {wheel.name}: {', '.join(_NAMES)}; LMI 20 where LMI 27 is"
     found = {"source": source, "accounts": sorted(accounts), "images": images}
     lines = ",\n".join(f" {json.dumps(key)}: {_written(value)}" for key, value in found.items())
     DATA.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")

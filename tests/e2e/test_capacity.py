@@ -194,6 +194,7 @@ def test_a_request_that_finds_no_copy_starts_one_unless_the_endpoint_is_stopped(
 
 
 def test_the_look_up_does_all_that_it_may_and_nothing_more(deployed: TemplateStack) -> None:
+    assert with_memory(deployed, 6144).deploy() == "UPDATE_COMPLETE"
     decisions = [each for each in deployed.cloud.authorizations() if part_of(each["role"]) == "Capacity"]
     assert {each["decision"] for each in decisions} == {"Allow"}
     may = {action for part, action in allowed(deployed.template) if part == "Capacity"}

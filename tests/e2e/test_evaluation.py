@@ -101,7 +101,7 @@ class TestGate:
     ) -> None:
         before = endpoint_of(stack)
         make_slow(cloud, stack)
-        changed = made(cloud, tmp_path, "Gated", gated(64))
+        changed = made(cloud, tmp_path, "Gated", gated(32))
         assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
         assert "Time to first token, p50 at 1 user rose from" in changed.reasons
         assert "worse than what it replaces; 10.0% is allowed" in changed.reasons
@@ -114,22 +114,23 @@ class TestGate:
         self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
     ) -> None:
         cloud.set_performance(answers_differently=0.5)
-        changed = made(cloud, tmp_path, "Gated", gated(64))
+        changed = made(cloud, tmp_path, "Gated", gated(32))
         assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
         assert "completions differ from those of what it replaces by" in changed.reasons
 
     def test_a_good_one_is_let_through(self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path) -> None:
         before = endpoint_of(stack)
-        changed = made(cloud, tmp_path, "Gated", gated(64))
+        changed = made(cloud, tmp_path / "good", "Gated", gated(64))
         assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
         assert endpoint_of(stack)["EndpointConfigName"] != before["EndpointConfigName"]
         assert evaluation_of(stack)[0]["accepted"]
+        assert made(cloud, tmp_path / "back", "Gated", gated(128)).deploy() == "UPDATE_COMPLETE"
 
     def test_stricter_requirements_are_held_against_what_was_measured_before(
         self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
     ) -> None:
         jobs = len(cloud.client("sagemaker").list_ai_benchmark_jobs(MaxResults=100)["AIBenchmarkJobs"])
-        changed = made(cloud, tmp_path, "Gated", gated(64, p50_ttft_ms=1))
+        changed = made(cloud, tmp_path, "Gated", gated(128, p50_ttft_ms=1))
         assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
         assert "at most 1 ms is required" in changed.reasons
         assert len(cloud.client("sagemaker").list_ai_benchmark_jobs(MaxResults=100)["AIBenchmarkJobs"]) == jobs

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +114,7 @@ def _template(name: str, group_size: int) -> str:
     else:
         if kind.waits:
             jobs = given.pop("jobs", JobOptions())
-            given["jobs"] = replace(jobs, timeout=Duration.seconds(kind.wait_seconds))
+            given["jobs"] = jobs.model_copy(update={"timeout": Duration.seconds(kind.wait_seconds)})
         OptimizationJob(stack, "Llama", techniques=[quantization], wait=kind.waits, **given)
     resources = Template.from_stack(stack).to_json()["Resources"]
     for resource in resources.values():
