@@ -16,7 +16,7 @@ DATA = Path(__file__).parent.parent / "constructs_optim_local" / "data" / "image
 _CONFIGS = "sagemaker/core/image_uri_config"
 # The configurations of the SDK with images that serve or train language models.
 _NAMES = ("djl-lmi", "djl-neuronx", "djl-tensorrtllm", "huggingface-llm", "pytorch")
-# Tags of aws/deep-learning-containers (docs/src/data/djl-inference) that the SDK leaves out, taken to be where another is.
+# Tags of aws/deep-learning-containers (docs/src/data/djl-inference) that the SDK lacks: taken to be where another is.
 _LEFT_OUT = {"0.36.0-lmi27.0.0-cu130": "0.36.0-lmi20.0.0-cu128"}
 
 
