@@ -369,6 +369,16 @@ def test_a_context_longer_than_heads_are_trained_on_is_advised_against() -> None
     assert [advice.id for advice in found] == ["constructs-optim:OPT066"]
 
 
+def test_a_variable_that_replaces_a_techniques_own_is_advised_against() -> None:
+    lookup = [SpeculativeDecoding.ngram()]
+    own = {"OPTION_ASYNC_MODE": "true"}
+    assert not warnings(Recipe(**recipe(techniques=lookup, instance_type="ml.p4d.24xlarge", environment=own)))
+    other = {"OPTION_SPECULATIVE_CONFIG": "{}"}
+    (advice,) = warnings(Recipe(**recipe(techniques=lookup, instance_type="ml.p4d.24xlarge", environment=other)))
+    assert advice.id == "constructs-optim:OPT036"
+    assert "SpeculativeDecoding.ngram(...)" in advice.message
+
+
 def test_an_unpinned_version_is_advised_against() -> None:
     given = recipe(model=Model.jumpstart(LLAMA_70B, accept_eula=True))
     assert not check(Recipe(**given))

@@ -117,6 +117,18 @@ def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(f"environment.{variable}", value, fix)
 
 
+@rule("OPT036", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/configurations.html", advisory=True)
+def _environment_leaves_techniques_as_they_are(recipe: Recipe) -> Iterator[Finding]:
+    """The environment leaves techniques as they are: the container takes a variable of the environment instead of the
+    technique's own, and serves something else than was declared.
+    """
+    for _, technique in recipe.located_techniques:
+        for name, own in technique.serving_environment().items():
+            if recipe.variables.get(name, own) != own:
+                fix = f"Leave the variable out, or {technique.called()}(...)"
+                yield Finding(f"environment.{name}", recipe.variables[name], fix)
+
+
 @rule("OPT034", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-secretsmanager.html")
 def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
     """An environment holds no secrets: the template has it in plain text, and so have the model and its job for
