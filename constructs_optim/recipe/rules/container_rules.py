@@ -117,7 +117,11 @@ def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(f"environment.{variable}", value, fix)
 
 
-@rule("OPT036", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/configurations.html", advisory=True)
+@rule(
+    "OPT036",
+    "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/configurations.html",
+    advisory=True,
+)
 def _environment_leaves_techniques_as_they_are(recipe: Recipe) -> Iterator[Finding]:
     """The environment leaves techniques as they are: the container takes a variable of the environment instead of the
     technique's own, and serves something else than was declared.

@@ -99,7 +99,8 @@ def poll(
     if kind.has_failed(job):
         reason = failure(job) if failure else job.get("FailureReason") or "it was stopped from outside this deployment"
         raise DeploymentError(f"the {kind.title} {name} ended as {status}: {reason}. Deploy again to run another one")
-    age = dt.datetime.now(dt.UTC) - job["CreationTime"]
+    # SageMaker's clock may be ahead of this function's.
+    age = max(dt.datetime.now(dt.UTC) - job["CreationTime"], dt.timedelta(0))
     is_late = is_out_of_time(watch)
     if is_late:
         minutes = int(age.total_seconds() // 60)
