@@ -219,7 +219,7 @@ def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
     for technique in techniques:
         if added := added_parameters(row, technique):
             return added * 2 / 1e9
-        if technique.kind == "speculative_decoding":
+        if technique.kind == "speculative_decoding" and technique.channel() is not None:
             draft = models.find(technique.model_id) if isinstance(technique, JumpStartDraft) else None
             billions = draft.parameters_billion if draft is not None else None
             return (billions or _DRAFT_PARAMETERS_BILLION) * 2

@@ -81,6 +81,8 @@ def test_n_gram_speculation_needs_no_job_and_no_files_beside_the_model() -> None
         "num_speculative_tokens": 3,
         "prompt_lookup_max": 4,
     }
+    assert made.memory is not None
+    assert made.memory.draft_gb == 0
 
 
 def test_quantization_and_compilation_share_a_job() -> None:
