@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Stack, Validations
+from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Validations
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
@@ -178,17 +178,18 @@ class ArtifactStore(Construct):
     @staticmethod
     def default_of(scope: Construct) -> IArtifactStore:
         """The store that ``scope``'s stack gets when none is named: one for the whole stack."""
-        return StackContext.of(scope).singleton(ArtifactStore, _declared_or_new)
+        context = StackContext.of(scope)
+
+        def declared_or_new() -> ArtifactStore:
+            declared = context.stack.node.try_find_child(_DEFAULT_ID)
+            return declared if isinstance(declared, ArtifactStore) else ArtifactStore(context.stack, _DEFAULT_ID)
+
+        return context.once(ArtifactStore, declared_or_new)
 
 
 def store_statements(store: IArtifactStore, group: str) -> list[Statement]:
     """The statements of a group of ``statements.toml`` about a store."""
     return statements_of(group, Store=store.bucket_arn, Key=store.encryption_key_arn, Account=PSEUDO.account)
-
-
-def _declared_or_new(stack: Stack) -> ArtifactStore:
-    declared = stack.node.try_find_child(_DEFAULT_ID)
-    return declared if isinstance(declared, ArtifactStore) else ArtifactStore(stack, _DEFAULT_ID)
 
 
 @dataclass(frozen=True)

@@ -118,9 +118,7 @@ def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -
         name = model.ref
         if isinstance(container.model, HubSource):
             timeouts = StartupTimeouts.of_hub(model)
-    if artifact.execution_role.policy is not None:
-        # It waits until its role may read it.
-        model.node.add_dependency(artifact.execution_role.policy)
+    artifact.execution_role.delay(model)
     hosted = HostedModel(artifact, model, name, timeouts)
     add_recipe_metadata(model, artifact.plan, hosted.artifact_key)
     if isinstance(artifact, OptimizationJob):

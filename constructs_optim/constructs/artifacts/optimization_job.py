@@ -178,8 +178,7 @@ class OptimizationJob(RecipeArtifact):
             resource.add_metadata("cfn-lint", SIGNALLED_VALUES)
         if isinstance(job.source, HubSource):
             self.startup_timeouts = StartupTimeouts.of_hub(resource)
-        if role.policy is not None:
-            resource.node.add_dependency(role.policy)
+        role.delay(resource)
         image = str(self.plan.container.image)
         if signal is None:
             uri = resource.get_att("ModelDataUri").to_string()

@@ -28,7 +28,6 @@ from . import model_source
 from .artifact_store import IArtifactStore, store_statements
 from .roles import ExecutionRole
 
-_ID = "OptimizationService"
 _PACKAGE = Path(__file__).parent.parent.parent
 
 
@@ -116,7 +115,8 @@ class OptimizationService(Construct):
     @staticmethod
     def of(scope: Construct) -> OptimizationService:
         """The service of ``scope``'s stack, created on first use."""
-        return StackContext.of(scope).singleton(OptimizationService, lambda stack: OptimizationService(stack, _ID))
+        context = StackContext.of(scope)
+        return context.once(OptimizationService, lambda: OptimizationService(context.stack, "OptimizationService"))
 
     def permit(self, plan: Plan, store: IArtifactStore, *, role_arn: Arn) -> None:
         """Let the handlers run the jobs of ``plan``: look its sources up, pass the job its role, use the store."""

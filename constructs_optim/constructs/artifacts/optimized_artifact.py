@@ -76,7 +76,7 @@ class OptimizedArtifact(RecipeArtifact):
         _check(artifact_key, plan)
         super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
         self._key = artifact_key
-        job, store, policy = plan.jobs[-1], artifact_store, self.execution_role.policy
+        job, store = plan.jobs[-1], artifact_store
         properties = drop_none(
             ServiceToken=self._service.artifact_handler(store, plan).arn,
             ServiceTimeout=RESPONSE_SECONDS,
@@ -92,9 +92,8 @@ class OptimizedArtifact(RecipeArtifact):
         )
         resource = CfnResource(self, "Resource", type="Custom::OptimizedArtifact", properties=properties)
         add_recipe_metadata(resource, plan, artifact_key)
-        if policy is not None:
-            # What serves the artifact depends on this resource, and so starts when its role may read.
-            resource.node.add_dependency(policy)
+        # What serves the artifact depends on this resource, and so starts when its role may read.
+        self.execution_role.delay(resource)
         artifact = Artifact(
             resource,
             resource.get_att("ModelDataUri").to_string(),

@@ -24,10 +24,6 @@ from . import model_source
 _LOCATED_FIELDS = ("techniques", "instance_type", "environment")
 
 
-class _Plans(list[tuple[Any, Plan]]):
-    """The recipes of one stack that were planned, and their plans."""
-
-
 @dataclass(frozen=True)
 class ModelRecipe:
     """The recipe of a model as the user declared it; nothing in it is checked before it is planned.
@@ -63,7 +59,7 @@ class ModelRecipe:
         stack, region = context.stack, context.known_region
         seconds = int(max_runtime.to_seconds()) if max_runtime is not None and self.artifact_key is None else None
         key = (self.model, self.techniques, self.instance_type, self.environment, seconds)
-        plans = context.singleton(_Plans, lambda _: _Plans())
+        plans = context.once("plans", list[tuple[Any, Plan]])
         for known, planned in plans:
             if known == key:
                 return planned

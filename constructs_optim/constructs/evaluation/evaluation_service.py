@@ -77,9 +77,8 @@ class EvaluationService(Construct):
     @staticmethod
     def of(scope: Construct) -> EvaluationService:
         """The service of ``scope``'s stack, created on first use."""
-        return StackContext.of(scope).singleton(
-            EvaluationService, lambda stack: EvaluationService(stack, "EvaluationService")
-        )
+        context = StackContext.of(scope)
+        return context.once(EvaluationService, lambda: EvaluationService(context.stack, "EvaluationService"))
 
     @cached_property
     def schedule_role_arn(self) -> str:

@@ -24,14 +24,25 @@ LOCK_FILE_CONTEXT = "constructs-optim:lock-file"
 _WRITTEN_BY_CLI = "CDK_OUTDIR"
 
 
+class _LockFile:
+    def __init__(self, stack: Stack) -> None:
+        self.path = Path(stack.node.try_get_context(LOCK_FILE_CONTEXT) or LOCK_FILE)
+        self.lock = Lock.read(self.path)
+
+
+def _file_of(scope: Construct) -> _LockFile:
+    context = StackContext.of(scope)
+    return context.once(_LockFile, lambda: _LockFile(context.stack))
+
+
 def recorded_containers(scope: Construct) -> Mapping[str, str]:
     """The images that are recorded for the app of ``scope``, by requirement; the file is read once a stack."""
-    return _LockFile.of(scope).lock.containers
+    return _file_of(scope).lock.containers
 
 
 def record_containers(scope: Construct, containers: Mapping[str, str]) -> None:
     """Record images that the app has from now on. Does nothing where no CDK CLI runs the app."""
-    file = _LockFile.of(scope)
+    file = _file_of(scope)
     if _WRITTEN_BY_CLI not in os.environ or containers.keys() <= file.lock.containers.keys():
         return
     # Another stack of the app may have recorded them.
@@ -52,14 +63,3 @@ def record_containers(scope: Construct, containers: Mapping[str, str]) -> None:
     else:
         # Not an annotation: the CDK's validation would report it as a finding, with a way to acknowledge it.
         sys.stderr.write(f"{file.path} records {', '.join(added)}: commit it with the app\n")
-
-
-class _LockFile:
-    def __init__(self, stack: Stack) -> None:
-        self.path = Path(stack.node.try_get_context(LOCK_FILE_CONTEXT) or LOCK_FILE)
-        self.lock = Lock.read(self.path)
-
-    @staticmethod
-    def of(scope: Construct) -> _LockFile:
-        """The file of the app of ``scope``."""
-        return StackContext.of(scope).singleton(_LockFile, _LockFile)

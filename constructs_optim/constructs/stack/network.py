@@ -65,7 +65,11 @@ class Network:
                 raise ValueError("vpc_subnets and security_groups need the vpc they belong to: pass vpc as well")
             return None
         groups = options.with_shared_security_groups(scope).security_groups or ()
-        subnet_ids = StackContext.of(scope).subnet_ids(options.vpc, options.vpc_subnets)
+        vpc, selection = options.vpc, options.vpc_subnets
+        values = selection._values if selection is not None else {}  # noqa: SLF001
+        subnet_ids = StackContext.of(scope).once(
+            (Network, vpc, repr(selection)), lambda: tuple(vpc.select_subnets(**values).subnet_ids)
+        )
         return Network(subnet_ids, tuple(group.security_group_id for group in groups))
 
     def to_property(self, security_groups_name: str) -> dict[str, list[str]]:

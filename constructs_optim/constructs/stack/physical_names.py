@@ -21,17 +21,13 @@ _HASH_DIGITS = 8
 _STACK_PART = 37
 
 
-class _EndpointNames(dict[str, tuple[Construct, str]]):
-    """The scopes and ids of a stack's endpoints, by their ``endpoint_name``."""
-
-
 def endpoint_name_of(scope: Construct, id: str, name: str | None) -> str:
     """The name of the endpoint ``id`` of ``scope``: ``name``, of which a stack has one, or one made of its path."""
     if name is None:
         return physical_name(scope, id)
     if not is_token(name):
         # CreateEndpoint does not tell upper from lower case (Amazon SageMaker API reference).
-        names = StackContext.of(scope).singleton(_EndpointNames, lambda _: _EndpointNames())
+        names = StackContext.of(scope).once("endpoint names", dict[str, tuple[Construct, str]])
         first, first_id = names.get(name.lower(), (scope, id))
         if (first, first_id) != (scope, id) and first.node.try_find_child(first_id) is not None:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The stack of a construct: its region, its account and the constructs that it has one of; and tokens.
+"""The stack of a construct: its region, its name and what it has one of; and tokens.
 
 Reading an attribute of a CDK object is a call to Node. What all constructs of a stack read is kept here, and cannot
 change: a construct's stack and path, and a stack's name, account and region are fixed when it is created.
@@ -7,25 +7,22 @@ change: a construct's stack and path, and a stack's name, account and region are
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Hashable
+from functools import cache, cached_property
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import jsii
-from aws_cdk import Aws, Fn, IAnyProducer, IResolvable, IResolveContext, IStableAnyProducer, Lazy, Stack, Token
+from aws_cdk import Aws, Fn, IAnyProducer, IResolvable, IResolveContext, Lazy, Stack, Token
 from constructs import Construct, IConstruct
 
 from constructs_optim.recipe.errors import shown
-
-if TYPE_CHECKING:
-    from aws_cdk import aws_ec2 as ec2
 
 # How the CDK writes a token in text (aws-cdk-lib/core/lib/private/encoding.ts).
 TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]+\]\}")
 """A token in text."""
 
-_Singleton = TypeVar("_Singleton")
+_Created = TypeVar("_Created")
 
 
 def is_token(text: object) -> bool:
@@ -50,8 +47,7 @@ class StackContext:
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
-        self._singletons: dict[type, Any] = {}
-        self._subnet_ids: list[tuple[ec2.IVpc, ec2.SubnetSelection | None, tuple[str, ...]]] = []
+        self._created: dict[Hashable, Any] = {}
 
     @staticmethod
     def of(scope: IConstruct) -> StackContext:
@@ -94,20 +90,11 @@ class StackContext:
         """``stack.resolve`` of text: the intrinsic functions of its tokens."""
         return self.stack.resolve(text) if is_token(text) else text
 
-    def subnet_ids(self, vpc: ec2.IVpc, selection: ec2.SubnetSelection | None) -> tuple[str, ...]:
-        """The ids of the subnets of ``vpc`` that are selected: an endpoint and its jobs are in the same."""
-        for known_vpc, known_selection, ids in self._subnet_ids:
-            if known_vpc is vpc and known_selection is selection:
-                return ids
-        selected = vpc.select_subnets(**(selection._values if selection is not None else {}))  # noqa: SLF001
-        self._subnet_ids.append((vpc, selection, tuple(selected.subnet_ids)))
-        return self._subnet_ids[-1][2]
-
-    def singleton(self, kind: type[_Singleton], create: Callable[[Stack], _Singleton]) -> _Singleton:
-        """The one ``kind`` of this stack, created on first use."""
-        if kind not in self._singletons:
-            self._singletons[kind] = create(self.stack)
-        return self._singletons[kind]
+    def once(self, key: Hashable, create: Callable[[], _Created]) -> _Created:
+        """What the stack has one of for ``key``, created on first use."""
+        if key not in self._created:
+            self._created[key] = create()
+        return self._created[key]
 
 
 _contexts: WeakKeyDictionary[IConstruct, StackContext] = WeakKeyDictionary()
@@ -134,15 +121,6 @@ def path_of(construct: IConstruct) -> str:
     return known
 
 
-@jsii.implements(IStableAnyProducer)
-class _Once:
-    def __init__(self, produce: Callable[[], Any]) -> None:
-        self._produce = produce
-
-    def produce(self) -> Any:
-        return self._produce()
-
-
 @jsii.implements(IAnyProducer)
 class _EachTime:
     def __init__(self, produce: Callable[[], Any]) -> None:
@@ -152,11 +130,11 @@ class _EachTime:
         return self._produce()
 
 
-def late_text(produce: Callable[[], Any]) -> str:
-    """A token for text that is produced once, at synthesis. ``produce`` may return an intrinsic function."""
-    return Token.as_string(Lazy.any(_Once(produce)))
-
-
 def late_value(produce: Callable[[], Any]) -> IResolvable:
     """A value that is produced whenever it is resolved, so that it is never out of date."""
     return Lazy.uncached_any(_EachTime(produce))
+
+
+def late_text(produce: Callable[[], Any]) -> str:
+    """A token for text that is produced once, at synthesis. ``produce`` may return an intrinsic function."""
+    return Token.as_string(late_value(cache(produce)))
