@@ -62,7 +62,7 @@ def identity(stack: Stack, uri: str) -> str:
 
 @dataclass(frozen=True)
 class Artifact:
-    """The artifact of a job: its S3 prefix and container image, of the custom resource that makes or finds it.
+    """The artifact of a job: its S3 prefix, container image and job, of the custom resource that makes or finds it.
 
     All may be tokens.
     """
@@ -70,17 +70,12 @@ class Artifact:
     resource: CfnResource
     uri: str
     image: str
-    _job_name: Callable[[], str]
+    job_name: Callable[[], str]
 
     @property
     def key(self) -> str:
         """Its key in the store."""
         return self.resource.ref
-
-    @cached_property
-    def job_name(self) -> str:
-        """The name of the SageMaker job that made it."""
-        return self._job_name()
 
 
 def properties(source: Source, artifacts: Mapping[int, Artifact] = MappingProxyType({})) -> dict[str, Any]:

@@ -119,20 +119,16 @@ class OptimizationJob(RecipeArtifact):
                 "the first as an OptimizationJob of its own, and the second on its artifact with Model.s3(...)"
             )
         super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
-        self.job_role: SageMakerRole | None = None
         if plan.jobs:
             self.job_role = self._permitted_job_role(jobs.role if jobs.role is not None else role)
+            runner = self._service.jobs
+            self.log_group_names = runner.handler.log_group_name, runner.watcher.log_group_name
             for index, job in enumerate(plan.jobs):
                 # A chain's later jobs have the technique in their ids; the first has the ids of one that is alone.
                 # CloudFormation never changes a resource's type: another kind of job has ids of its own.
                 prefix = job.name.title().replace("-", "") if index or job.kind != "OptimizationJob" else ""
                 artifact = self._run(job, self.job_role, prefix, seconds if wait else None)
                 self.artifacts = {**self.artifacts, index: artifact}
-
-    @property
-    def log_group_names(self) -> tuple[str, ...]:
-        """The log groups of the handlers that start and poll its jobs (tokens)."""
-        return self._service.jobs.handler.log_group_name, self._service.jobs.watcher.log_group_name
 
     def _permitted_job_role(self, role: iam.IRole | None) -> SageMakerRole:
         permitted = sagemaker_role(self, role, lambda: self._service.job_role)

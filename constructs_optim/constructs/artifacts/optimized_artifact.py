@@ -76,9 +76,11 @@ class OptimizedArtifact(RecipeArtifact):
         _check(artifact_key, plan)
         super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
         self._key = artifact_key
-        job, store = plan.jobs[-1], artifact_store
+        job, store, role = plan.jobs[-1], artifact_store, self.execution_role
+        handler = self._service.artifact_handler(store, plan)
+        self.log_group_names = (handler.log_group_name,)
         properties = drop_none(
-            ServiceToken=self._service.artifact_handler(store, plan).arn,
+            ServiceToken=handler.arn,
             ServiceTimeout=RESPONSE_SECONDS,
             Description=plan.description,
             JobKind=job.kind if job.kind != "OptimizationJob" else None,
@@ -93,7 +95,7 @@ class OptimizedArtifact(RecipeArtifact):
         resource = CfnResource(self, "Resource", type="Custom::OptimizedArtifact", properties=properties)
         add_recipe_metadata(resource, plan, artifact_key)
         # What serves the artifact depends on this resource, and so starts when its role may read.
-        self.execution_role.delay(resource)
+        role.delay(resource)
         artifact = Artifact(
             resource,
             resource.get_att("ModelDataUri").to_string(),
@@ -107,11 +109,6 @@ class OptimizedArtifact(RecipeArtifact):
     def artifact_key(self) -> str:
         """The artifact's key in the store, as it was passed."""
         return self._key
-
-    @property
-    def log_group_names(self) -> tuple[str, ...]:
-        """The log group of the handler that looks it up (a token)."""
-        return (self._service.artifact_handler(self.artifact_store, self.plan).log_group_name,)
 
 
 def _check(artifact_key: str, plan: Plan) -> None:

@@ -53,6 +53,8 @@ class RecipeArtifact(Construct):
         network: the network of jobs and model; None without a VPC.
         startup_timeouts: how long a model of it may take to start.
         artifacts: by the index of their jobs in the plan. Whatever uses a part of one waits for it.
+        job_role: what SageMaker assumes for the jobs; None where no job of this stack makes the artifact.
+        log_group_names: the log groups of the handlers that its jobs or its lookup run in (tokens).
     """
 
     def __init__(
@@ -80,6 +82,8 @@ class RecipeArtifact(Construct):
             container.model_data_download_timeout_seconds, container.container_startup_timeout_seconds
         )
         self.artifacts: Mapping[int, Artifact] = {}
+        self.job_role: SageMakerRole | None = None
+        self.log_group_names: tuple[str, ...] = ()
         self._registry = ContainerRegistry.of(self)
         self._service = OptimizationService.of(self)
         self._role = role
@@ -93,16 +97,6 @@ class RecipeArtifact(Construct):
         return role
 
     @property
-    def role_arn(self) -> str:
-        """The ARN of the model's role."""
-        return self.execution_role.role_arn
-
-    @property
-    def log_group_names(self) -> tuple[str, ...]:
-        """The log groups of the handlers that its jobs or its lookup run in (tokens)."""
-        raise NotImplementedError
-
-    @property
     def artifact_key(self) -> str:
         """The artifact's key in the store (64 hexadecimal digits); a token where the source is not pinned."""
         return self.plan.artifact_key or self._last.key
@@ -110,7 +104,7 @@ class RecipeArtifact(Construct):
     @property
     def job_name(self) -> str:
         """The name of the SageMaker job that makes or made the artifact (a token)."""
-        return self._last.job_name
+        return self._last.job_name()
 
     @property
     def model_data_uri(self) -> str:

@@ -294,7 +294,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         if len(self.models) == 1:
             return {**properties, "specification": specifications[0]}
         of_types = [
-            {"instanceType": model.instance_type, **specification}
+            {"instanceType": model.plan.instance_type, **specification}
             for model, specification in zip(self.models, specifications, strict=True)
         ]
         return {**properties, "specifications": of_types}
@@ -306,7 +306,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
             self._endpoint.literal_name,
             self.variant_name,
             self._name,
-            instance_type=self.models[0].instance_type if len(self.models) == 1 else None,
+            instance_type=self.models[0].plan.instance_type if len(self.models) == 1 else None,
             artifact_key=self.models[0].evaluation_key,
             publishing_seconds=self._endpoint.configuration.publishing_seconds,
         )

@@ -19,7 +19,7 @@ from constructs_optim.constructs.artifacts.hosted_model import (
     create_model,
     describe_hosted,
 )
-from constructs_optim.constructs.artifacts.optimization_job import JobOptions, OptimizationJob
+from constructs_optim.constructs.artifacts.optimization_job import JobOptions
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.planned_recipe import ModelRecipe
 from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
@@ -361,7 +361,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     @property
     def grant_principal(self) -> iam.IPrincipal:
         """What SageMaker assumes for models and jobs: grants to the endpoint are grants to the roles of both."""
-        of_jobs = [hosted.artifact.job_role for hosted in self._models if isinstance(hosted.artifact, OptimizationJob)]
+        of_jobs = [hosted.artifact.job_role for hosted in self._models]
         roles = dict.fromkeys([self._role, *(role for role in of_jobs if role is not None)])
         if len(roles) == 1:
             return self._role.role.grant_principal
