@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any
 
 from constructs_optim.recipe.catalog import instances, models
@@ -37,8 +39,6 @@ from constructs_optim.templates.template import Resource, Template
 from .settings import SETTING_BY_RULE, PlatformPolicy, Severity, matches
 
 _PATHS_IN_JOBS = (("Request", "DeploymentInstanceType"), ("Request", "ResourceConfig", "InstanceType"))
-_EVERY_RECIPE = "each model, and jobs whose model is elsewhere"
-_WITH_DRAFTS = "each model with its drafts, and jobs whose model is elsewhere"
 # EC2 user guide, "Amazon EC2 instance type naming conventions": d after the generation is for instance store volumes.
 _NAMED_FOR_DISKS = re.compile(r"ml\.[a-z]+\d+[a-z]*d[a-z]*\..+")
 _IN_THE_REASON = object()
@@ -108,14 +108,17 @@ class PolicyRule:
         return SETTING_BY_RULE[self.id]
 
 
+_DESCRIBED: dict[str, dict[str, str]] = tomllib.loads(
+    (files("constructs_optim.policy") / "rules.toml").read_text(encoding="utf-8")
+)
 _RULES: list[PolicyRule] = []
 
 
-def _rule(rule_id: str, *, title: str, looks_at: str, reason: str) -> Callable[[_Check], _Check]:
-    """Register a function of a policy and a template as the rule that a setting of ``PlatformPolicy`` names."""
+def _rule(rule_id: str) -> Callable[[_Check], _Check]:
+    """Register a function of a policy and a template as the check of a rule of ``rules.toml``."""
 
     def register(check: _Check) -> _Check:
-        _RULES.append(PolicyRule(rule_id, title, looks_at, reason, check))
+        _RULES.append(PolicyRule(id=rule_id, check=check, **_DESCRIBED[rule_id]))
         return check
 
     return register
@@ -145,24 +148,14 @@ def check(policy: PlatformPolicy, template: Mapping[str, Any]) -> list[PolicyFin
     return findings
 
 
-@_rule(
-    "POL001",
-    title="Endpoints run on allowed instance types",
-    looks_at="each instance type of an endpoint configuration, those of its pools among them",
-    reason="quotas, reservations and price agreements are made for some types",
-)
+@_rule("POL001")
 def _endpoints_run_on_allowed_types(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for variant in variants(template):
         for location, instance_type in variant.instance_types:
             yield from _not_allowed(policy.allowed_instance_types or (), variant.config, location, instance_type)
 
 
-@_rule(
-    "POL002",
-    title="Jobs run on allowed instance types",
-    looks_at="the instance type that an optimization job is for, and that a training job runs on",
-    reason="jobs have quotas and prices of their own",
-)
+@_rule("POL002")
 def _jobs_run_on_allowed_types(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for job in template.of_type(*JOBS):
         for path in _PATHS_IN_JOBS:
@@ -183,12 +176,7 @@ def _not_allowed(
         )
 
 
-@_rule(
-    "POL003",
-    title="An instance is within the price ceiling",
-    looks_at="the price of each instance type of an endpoint configuration",
-    reason="one expensive type costs more than many endpoints",
-)
+@_rule("POL003")
 def _an_instance_is_within_the_ceiling(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     ceiling = policy.max_price_per_hour or 0
     cheaper = sorted(name for name, price in policy.instance_prices.items() if price <= ceiling)
@@ -202,12 +190,7 @@ def _an_instance_is_within_the_ceiling(policy: PlatformPolicy, template: Templat
                 yield PolicyFinding(variant.config, location, instance_type, reason, fix)
 
 
-@_rule(
-    "POL004",
-    title="An endpoint at its largest is within the monthly ceiling",
-    looks_at="the most instances that scaling, schedules and SageMaker itself may launch for all variants",
-    reason="what may be launched is what the bill may be",
-)
+@_rule("POL004")
 def _an_endpoint_is_within_the_monthly_ceiling(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     ceiling = policy.max_monthly_cost or 0
     fix = "a lower max_capacity in auto_scale(...) or variant.max_instance_count, or a cheaper instance type"
@@ -245,12 +228,7 @@ def _unpriced_types(policy: PlatformPolicy, variant: Variant) -> Iterator[Policy
             yield PolicyFinding(variant.config, location, name, reason, fix)
 
 
-@_rule(
-    "POL010",
-    title="Models have the required techniques",
-    looks_at=_EVERY_RECIPE,
-    reason="a model that is served as it comes wastes accelerators",
-)
+@_rule("POL010")
 def _models_have_required_techniques(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for resource, location, applied in _described(template, "Techniques"):
         if applied is None:
@@ -262,12 +240,7 @@ def _models_have_required_techniques(policy: PlatformPolicy, template: Template)
             yield PolicyFinding(resource, location, value, f"the policy requires {missing}", fix)
 
 
-@_rule(
-    "POL011",
-    title="Models have no forbidden technique",
-    looks_at=_EVERY_RECIPE,
-    reason="a technique may be unproven, or change answers",
-)
+@_rule("POL011")
 def _models_have_no_forbidden_technique(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for resource, location, applied in _described(template, "Techniques"):
         if applied is None:
@@ -278,12 +251,7 @@ def _models_have_no_forbidden_technique(policy: PlatformPolicy, template: Templa
                 yield PolicyFinding(resource, location, technique, "the policy forbids the technique", fix)
 
 
-@_rule(
-    "POL020",
-    title="The licences of all models and drafts are accepted",
-    looks_at=_WITH_DRAFTS,
-    reason="`accept_eula=True` is one developer's word; a licence binds the company",
-)
+@_rule("POL020")
 def _licences_are_accepted(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for resource, location, sources in _described(template, "Models"):
         if not sources:
@@ -295,12 +263,7 @@ def _licences_are_accepted(policy: PlatformPolicy, template: Template) -> Iterat
                 yield PolicyFinding(resource, f"{location}.{index}", names[0], reason, fix)
 
 
-@_rule(
-    "POL021",
-    title="JumpStart models have a version",
-    looks_at=_WITH_DRAFTS,
-    reason="without one, the next deployment may serve another model",
-)
+@_rule("POL021")
 def _versions_are_pinned(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for resource, location, sources in _described(template, "Models"):
         if not sources:
@@ -358,12 +321,7 @@ def _licence_of(source: Mapping[str, Any]) -> tuple[list[str], str]:
     )
 
 
-@_rule(
-    "POL030",
-    title="What is stored is encrypted with your own KMS keys",
-    looks_at="volumes of instances without NVMe disks, captured data, asynchronous responses, artifact stores",
-    reason="who may read is then decided, and logged, by the key's policy",
-)
+@_rule("POL030")
 def _own_keys_encrypt(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for config in template.of_type(ENDPOINT_CONFIG):
         types = [name for one in variants(template) if one.config is config for _, name in one.instance_types]
@@ -386,12 +344,7 @@ def _without_key(resource: Resource, path: tuple[str, ...], subject: str, fix: s
         yield PolicyFinding(resource, ".".join(("Properties", *path)), None, reason, fix)
 
 
-@_rule(
-    "POL031",
-    title="Models and jobs reach the network through a VPC",
-    looks_at="each model, each job, and configurations of endpoints that share instances",
-    reason="endpoints, flow logs and firewalls are where traffic passes",
-)
+@_rule("POL031")
 def _traffic_passes_a_vpc(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     fix = "network=NetworkOptions(vpc=...), with vpc_subnets and security_groups where need be"
     for resource in (*template.of_type(*MODELS), *template.of_type(*JOBS), *_shared_instances(template)):
@@ -402,12 +355,7 @@ def _traffic_passes_a_vpc(_: PlatformPolicy, template: Template) -> Iterator[Pol
             yield PolicyFinding(resource, location, network, reason, fix)
 
 
-@_rule(
-    "POL032",
-    title="Models are cut off from the network",
-    looks_at="each model, and configurations of endpoints that share instances",
-    reason="a container that reaches nothing sends nothing away",
-)
+@_rule("POL032")
 def _models_are_isolated(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for resource in (*template.of_type(*MODELS), *_shared_instances(template)):
         isolated = resource.get("EnableNetworkIsolation")
@@ -436,12 +384,7 @@ def _shared_instances(template: Template) -> Iterator[Resource]:
     return (config for config in template.of_type(ENDPOINT_CONFIG) if config.logical_id in shared)
 
 
-@_rule(
-    "POL040",
-    title="Endpoints and inference components scale",
-    looks_at="each variant and each inference component: a scalable target with a policy or a schedule",
-    reason="a fixed number of instances is too many or too few",
-)
+@_rule("POL040")
 def _serving_resources_scale(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for variant in variants(template):
         if not variant.instance_types:
@@ -460,12 +403,7 @@ def _fixed(resource: Resource, location: str) -> PolicyFinding:
     return PolicyFinding(resource, location, _IN_THE_REASON, "nothing in this template scales it", fix)
 
 
-@_rule(
-    "POL041",
-    title="Endpoints and inference components have an alarm with an action",
-    looks_at="alarms on metrics of each, and composite alarms of those; scaling's own alarms do not count",
-    reason="an alarm without an action is a colour on a page",
-)
+@_rule("POL041")
 def _an_alarm_has_an_action(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     alarms = template.of_type(ALARM)
     for serving in serving_resources(template):
@@ -485,12 +423,7 @@ def _an_alarm_has_an_action(_: PlatformPolicy, template: Template) -> Iterator[P
             yield PolicyFinding(serving.resource, location, _IN_THE_REASON, reason, fix)
 
 
-@_rule(
-    "POL042",
-    title="Endpoints and inference components are evaluated when they are deployed",
-    looks_at="an evaluation of each, with requirements",
-    reason="an optimized model may be slower or answer worse than what it replaces",
-)
+@_rule("POL042")
 def _deployments_are_gated(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for serving in serving_resources(template):
         evaluations = [

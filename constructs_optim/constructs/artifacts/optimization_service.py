@@ -168,7 +168,7 @@ class OptimizationService(Construct):
             self,
             id,
             code=self.code,
-            entry_point=f"runtime.handlers.{module}.handler",
+            module=module,
             description=description,
             responds_to_cloudformation=True,
             statements=allowed,

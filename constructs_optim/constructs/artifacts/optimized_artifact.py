@@ -76,7 +76,7 @@ class OptimizedArtifact(RecipeArtifact):
         _check(artifact_key, plan)
         super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
         self._key = artifact_key
-        job, store, role = plan.jobs[-1], artifact_store, self.execution_role
+        job, store, serving_role = plan.jobs[-1], artifact_store, self.execution_role
         handler = self._service.artifact_handler(store, plan)
         self.log_group_names = (handler.log_group_name,)
         properties = drop_none(
@@ -95,7 +95,7 @@ class OptimizedArtifact(RecipeArtifact):
         resource = CfnResource(self, "Resource", type="Custom::OptimizedArtifact", properties=properties)
         add_recipe_metadata(resource, plan, artifact_key)
         # What serves the artifact depends on this resource, and so starts when its role may read.
-        role.delay(resource)
+        serving_role.delay(resource)
         artifact = Artifact(
             resource,
             resource.get_att("ModelDataUri").to_string(),

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from aws_cdk import CfnResource, Duration
+from aws_cdk import Annotations, CfnResource, Duration, Stack
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
-from constructs_optim.constructs.stack.lock_file import recorded_containers
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation, plan
+from constructs_optim.recipe.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.plan_data import HubSource, JobPlan, S3Source
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.templates.resource_types import METADATA_KEY
 
 from . import model_source
 
+LOCK_FILE_CONTEXT = "constructs-optim:lock-file"
+"""Context key of another path than ``optim.lock.json`` in the current folder."""
+# The CDK CLI sets it for apps (aws-cdk-lib, cx-api: OUTDIR_ENV). Unit tests synthesize without it, and write nothing.
+_WRITTEN_BY_CLI = "CDK_OUTDIR"
 # Of a pool, where there are several; the model is the same for all.
 _LOCATED_FIELDS = ("techniques", "instance_type", "environment")
 
@@ -63,7 +70,7 @@ class ModelRecipe:
         for known, planned in plans:
             if known == key:
                 return planned
-        recipe = Recipe(*key[:3], region, self.environment, seconds, recorded_containers(stack))
+        recipe = Recipe(*key[:3], region, self.environment, seconds, _lock_file_of(scope).lock.containers)
         planned = plan(
             recipe,
             registry=(lambda: ContainerRegistry.of(stack).host) if region is None else None,
@@ -72,6 +79,44 @@ class ModelRecipe:
         # Copies: the app may change its own list and dictionary, and declare another recipe with them.
         plans.append(((key[0], copy(key[1]), key[2], copy(key[3]), seconds), planned))
         return planned
+
+
+class _LockFile:
+    """The app's lock file, read once a stack: the next synthesis has the same containers in its template."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.path = Path(stack.node.try_get_context(LOCK_FILE_CONTEXT) or LOCK_FILE)
+        self.lock = Lock.read(self.path)
+
+
+def _lock_file_of(scope: Construct) -> _LockFile:
+    context = StackContext.of(scope)
+    return context.once(_LockFile, lambda: _LockFile(context.stack))
+
+
+def record_containers(scope: Construct, containers: Mapping[str, str]) -> None:
+    """Record images that the app has from now on. Does nothing where no CDK CLI runs the app."""
+    file = _lock_file_of(scope)
+    if _WRITTEN_BY_CLI not in os.environ or containers.keys() <= file.lock.containers.keys():
+        return
+    # Another stack of the app may have recorded them.
+    lock = Lock.read(file.path)
+    added = [f"{name}: {image}" for name, image in containers.items() if name not in lock.containers]
+    file.lock = lock.adding(containers)
+    if not added:
+        return
+    try:
+        file.lock.write(file.path)
+    except OSError as error:
+        Annotations.of(scope).add_warning_v2(
+            "constructs-optim:lock-file",
+            f"{file.path} cannot be written ({error.strerror}), and it lacks {', '.join(added)}. A newer release of "
+            "constructs-optim may choose other containers, and make artifacts again: synthesize once where the file "
+            "can be written, and commit it",
+        )
+    else:
+        # Not an annotation: the CDK's validation would report it as a finding, with a way to acknowledge it.
+        sys.stderr.write(f"{file.path} records {', '.join(added)}: commit it with the app\n")
 
 
 def shown(text: str) -> str:

@@ -11,7 +11,6 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
-from constructs_optim.constructs.stack.lock_file import record_containers
 from constructs_optim.constructs.stack.network import Network, NetworkOptions
 from constructs_optim.constructs.validation.refusal import declaring
 from constructs_optim.constructs.validation.template_size import watch_template_size
@@ -20,6 +19,7 @@ from constructs_optim.recipe import Plan
 from .artifact_store import ArtifactStore, IArtifactStore
 from .model_source import Artifact
 from .optimization_service import OptimizationService
+from .planned_recipe import record_containers
 from .roles import SageMakerRole, sagemaker_role, serving_statements
 
 

@@ -25,8 +25,7 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS, Statement
-from constructs_optim.constructs.stack.physical_names import physical_name
-from constructs_optim.constructs.stack.stack_context import path_of
+from constructs_optim.constructs.stack.stack_context import path_of, physical_name
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Plan, Violation

@@ -33,8 +33,13 @@ from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
-from constructs_optim.constructs.stack.physical_names import endpoint_name_of
-from constructs_optim.constructs.stack.stack_context import StackContext, is_token, late_value, path_of
+from constructs_optim.constructs.stack.stack_context import (
+    StackContext,
+    endpoint_name_of,
+    is_token,
+    late_value,
+    path_of,
+)
 from constructs_optim.constructs.validation.refusal import declaring, refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan, Violation

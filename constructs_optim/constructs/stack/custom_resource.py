@@ -45,8 +45,8 @@ class TaggedResource(CfnResource):
     ) -> None:
         """Declare it; ``tags`` are those that it has by itself."""
         # CfnResource renders a tag manager's tags by itself, as the property that the manager names.
-        self._tag_manager = TagManager(TagType.KEY_VALUE, type, dict(tags) if tags else None, tag_property_name="Tags")
-        super().__init__(scope, id, type=type, properties=dict(properties))
+        self._tag_manager = TagManager(TagType.KEY_VALUE, type, tags, tag_property_name="Tags")
+        super().__init__(scope, id, type=type, properties=properties)
 
     @property
     def cdk_tag_manager(self) -> TagManager:

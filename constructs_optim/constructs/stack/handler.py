@@ -32,18 +32,10 @@ _LAYER_ARN = re.compile(
     r"arn:(?:aws[a-z-]*|\$\{AWS::Partition\}):lambda:(?:[a-z0-9-]+|\$\{AWS::Region\}):(?:\d{12}|\$\{AWS::AccountId\})"
     r":layer:[A-Za-z0-9_-]{1,140}:[1-9]\d*"
 )
-# Creating, resolving and claiming take seconds; the rest is room for retries over throttling, and for permissions
-# that are on their way.
-_TIMEOUT_SECONDS = 180
-# CloudFormation invokes asynchronously: Lambda repeats a try that died or ran out of time after one minute and again
-# after two, but begins none when the event is older than this. So the last try is over before CloudFormation gives up.
-_LARGEST_EVENT_AGE_SECONDS = 600
-_RUNTIME = "python3.14"
-_LOG_RETENTION_DAYS = 365
 
 
 class Handler(Construct):
-    """One function of ``runtime``. Its permissions grow with the plans that it runs."""
+    """The handler of a module of ``runtime.handlers``. Its permissions grow with the plans that it runs."""
 
     def __init__(
         self,
@@ -51,7 +43,7 @@ class Handler(Construct):
         id: str,
         *,
         code: Mapping[str, str],
-        entry_point: str,
+        module: str,
         description: str,
         statements: Sequence[Statement],
         responds_to_cloudformation: bool = False,
@@ -87,18 +79,20 @@ class Handler(Construct):
                     "POWERTOOLS_LOG_LEVEL": _log_level(self),
                     "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
                     # The metrics' only dimension: one value a handler, however many stacks there are.
-                    "POWERTOOLS_SERVICE_NAME": entry_point.split(".")[-2],
+                    "POWERTOOLS_SERVICE_NAME": module,
                 }
             ),
-            handler=entry_point,
+            handler=f"runtime.handlers.{module}.handler",
             layers=[layer if isinstance(layer, str) else Token.as_string(layer)],
             # Text leaves lines as they are: Powertools' are JSON already, and the platform's keep their fields in
             # CloudWatch Logs Insights (@duration, @maxMemoryUsed).
             logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_format="Text", log_group=log_group.ref),
             memory_size=256,
             role=self._role.arn,
-            runtime=_RUNTIME,
-            timeout=_TIMEOUT_SECONDS,
+            runtime="python3.14",
+            # Creating, resolving and claiming take seconds; the rest is room for retries over throttling, and for
+            # permissions that are on their way.
+            timeout=180,
             tracing_config=lambda_.CfnFunction.TracingConfigProperty(mode="Active"),
         )
         if responds_to_cloudformation:
@@ -106,7 +100,10 @@ class Handler(Construct):
                 self,
                 "Invocations",
                 function_name=function.ref,
-                maximum_event_age_in_seconds=_LARGEST_EVENT_AGE_SECONDS,
+                # CloudFormation invokes asynchronously: Lambda repeats a try that died or ran out of time after one
+                # minute and again after two, but begins none when the event is older than this. So the last try is over
+                # before CloudFormation gives up.
+                maximum_event_age_in_seconds=600,
                 maximum_retry_attempts=2,
                 qualifier="$LATEST",
             )
@@ -119,7 +116,7 @@ class Handler(Construct):
 
 def log_group_of(scope: Construct, name: str | None = None) -> logs.CfnLogGroup:
     """A log group that ends with its stack. Default of ``name``: CloudFormation makes one up."""
-    group = logs.CfnLogGroup(scope, "Logs", log_group_name=name, retention_in_days=_LOG_RETENTION_DAYS)
+    group = logs.CfnLogGroup(scope, "Logs", log_group_name=name, retention_in_days=365)
     group.apply_removal_policy(RemovalPolicy.DESTROY)
     return group
 

@@ -13,12 +13,7 @@ from constructs import Construct
 from .custom_resource import RESPONSE_SECONDS
 from .handler import Handler, log_group_of
 from .permissions import KNOWN_LATER, ServiceRole, Statement, statements_of, sub
-from .physical_names import physical_name
-
-# Step Functions writes each log group of another name into a resource policy of the account, which has room for 5,120
-# characters; with some 20 stacks, "The state machine IAM Role is not authorized to access the Log Destination". Source:
-# AWS Step Functions developer guide, "Logging using CloudWatch Logs" (log group resource policy size).
-_VENDED_LOGS = "/aws/vendedlogs/states/"
+from .stack_context import physical_name
 
 # Poll, wait as long as the watcher says, poll again. When polling itself keeps failing, the stack is signalled instead
 # of being left to its timeout.
@@ -32,7 +27,6 @@ _JOBS = {
     "AIRecommendationJob": ("ai-recommendation-job", "a recommendation job's name follows from what is asked"),
 }
 MANAGE = ("Create", "Describe", "Stop")
-"""What whoever runs jobs does with them."""
 
 
 def job_statement(sid: str, kind: str, *verbs: str) -> Statement:
@@ -60,23 +54,12 @@ class JobRunner:
     ) -> None:
         """Declare them below ``scope``; handler and watcher have a description and first permissions each.
 
-        Args:
-            scope: the construct to create them in.
-            name: for instance ``evaluation``.
-            code: where the handlers' code is, as Lambda has it.
-            job: the name of one of its jobs in descriptions.
-            handler: of the custom resource.
-            watcher: of a running job.
-            start_sid: of the statement by which the handler starts the state machine.
+        ``job`` is the name of a job in descriptions, and ``start_sid`` the id of the statement by which the handler
+        starts the state machine.
         """
         description, statements = watcher
         self.watcher: Handler = Handler(
-            scope,
-            "Watcher",
-            code=code,
-            entry_point=f"runtime.handlers.{name}_watcher.handler",
-            description=description,
-            statements=statements,
+            scope, "Watcher", code=code, module=f"{name}_watcher", description=description, statements=statements
         )
         self.state_machine: stepfunctions.CfnStateMachine = _state_machine(scope, self.watcher, job)
         description, statements = handler
@@ -84,7 +67,7 @@ class JobRunner:
             scope,
             "Handler",
             code=code,
-            entry_point=f"runtime.handlers.{name}_handler.handler",
+            module=f"{name}_handler",
             description=description,
             responds_to_cloudformation=True,
             statements=[*statements, Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))],
@@ -98,12 +81,12 @@ class JobRunner:
 
 
 def _state_machine(scope: Construct, watcher: Handler, job: str) -> stepfunctions.CfnStateMachine:
-    """A state machine that calls ``watcher`` until it returns ``{"Done": true}``.
-
-    Until then it returns ``{"Done": false, "WaitSeconds": n}``.
-    """
+    """A state machine that calls ``watcher`` until it returns ``{"Done": true}``, not ``{"WaitSeconds": n}``."""
     scope = Construct(scope, "StateMachine")
-    log_group = log_group_of(scope, f"{_VENDED_LOGS}{physical_name(scope, 'Logs')}")
+    # Step Functions writes each log group of another name into a resource policy of the account, which has room for
+    # 5,120 characters; with some 20 stacks, "The state machine IAM Role is not authorized to access the Log
+    # Destination". Source: AWS Step Functions developer guide, "Logging using CloudWatch Logs".
+    log_group = log_group_of(scope, f"/aws/vendedlogs/states/{physical_name(scope, 'Logs')}")
     role = ServiceRole(
         scope,
         "Role",

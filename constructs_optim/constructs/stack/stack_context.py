@@ -17,6 +17,7 @@ from aws_cdk import Aws, Fn, IAnyProducer, IResolvable, IResolveContext, Lazy, S
 from constructs import Construct, IConstruct
 
 from constructs_optim.recipe.errors import shown
+from constructs_optim.recipe.keys import sha256
 
 # How the CDK writes a token in text (aws-cdk-lib/core/lib/private/encoding.ts).
 TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]+\]\}")
@@ -138,3 +139,43 @@ def late_value(produce: Callable[[], Any]) -> IResolvable:
 def late_text(produce: Callable[[], Any]) -> str:
     """A token for text that is produced once, at synthesis. ``produce`` may return an intrinsic function."""
     return Token.as_string(late_value(cache(produce)))
+
+
+def endpoint_name_of(scope: Construct, id: str, name: str | None) -> str:
+    """The name of the endpoint ``id`` of ``scope``: ``name``, of which a stack has one, or one made of its path."""
+    if name is None:
+        return physical_name(scope, id)
+    if not is_token(name):
+        # CreateEndpoint does not tell upper from lower case (Amazon SageMaker API reference).
+        names = StackContext.of(scope).once("endpoint names", dict[str, tuple[Construct, str]])
+        first, first_id = names.get(name.lower(), (scope, id))
+        if (first, first_id) != (scope, id) and first.node.try_find_child(first_id) is not None:
+            raise ValueError(
+                f"endpoint_name is {name!r}, and {path_of(first)}/{first_id} has that name: an account has one "
+                f"endpoint of a name in a region, upper and lower case alike. Give {path_of(scope)}/{id} another, or "
+                "none: one is made of its path then"
+            )
+        names[name.lower()] = scope, id
+    return name
+
+
+def physical_name(scope: Construct, id: str) -> str:
+    """A name for the child ``id`` of ``scope``, known before it exists, and unique in account and region.
+
+    An update of an endpoint is rolled back by alarms about that endpoint: the endpoint names its alarms, and they name
+    the endpoint. CloudFormation creates neither first when both refer to each other, so one has an explicit name, which
+    changes only with its path in the app. It is in lower case, as SageMaker's ARNs have it, so that CloudWatch and
+    Application Auto Scaling get the same name wherever it is taken from. The stack's name is part of it where it is
+    known; for a nested stack, the last part of the stack's id is.
+    """
+    context = StackContext.of(scope)
+    within = path_of(scope).removeprefix(path_of(context.stack)).strip("/")
+    parts = [*within.split("/"), id] if within else [id]
+    known = not is_token(context.name)
+    if known:
+        parts = [context.name, *parts]
+    # 63 characters, less 9 of the hash, and 37 of a hyphen and a UUID.
+    longest = 54 if known else 17
+    words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9-]", "", part).strip("-") for part in parts)))
+    name = f"{words.lower()[:longest].rstrip('-')}-{sha256('/'.join(parts))[:8]}"
+    return name if known else f"{name}-{context.uuid}"
