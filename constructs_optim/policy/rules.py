@@ -49,16 +49,9 @@ _DEPLOY_TIME = "it is known only when the stack is deployed, and a policy is che
 
 @dataclass(frozen=True)
 class PolicyFinding:
-    """One broken rule.
+    """One broken rule: the value at a location such as ``Properties.KmsKeyId`` of a resource, and what would work.
 
-    Attributes:
-        resource: the resource of the template.
-        location: where in the resource, for instance ``Properties.ProductionVariants.0.InstanceType``.
-        value: the value there.
-        reason: why that breaks the rule, with the team's own reason where the policy has one.
-        suggestion: what would work.
-        rule: the rule's id, for instance ``POL001``.
-        severity: what it does to synthesis.
+    ``reason`` says why that breaks the rule, with the team's own reason where the policy has one.
     """
 
     resource: Resource
@@ -86,15 +79,7 @@ _Check = Callable[[PlatformPolicy, Template], Iterator[PolicyFinding]]
 
 @dataclass(frozen=True)
 class PolicyRule:
-    """A rule of a policy.
-
-    Attributes:
-        id: for instance ``POL001``; what is acknowledged.
-        title: the rule in a few words.
-        looks_at: the part of a template that it validates.
-        reason: why platform teams have it.
-        check: finds what breaks it.
-    """
+    """A rule of a policy, as ``rules.toml`` describes it, and the function that finds what breaks it."""
 
     id: str
     title: str
@@ -277,9 +262,9 @@ def _versions_are_pinned(_: PlatformPolicy, template: Template) -> Iterator[Poli
 
 
 def _described(template: Template, name: str) -> Iterator[tuple[Resource, str, list[Any] | None]]:
-    """The list ``name`` of each recipe, with its location; None where a resource does not describe its recipe.
+    """The list ``name`` of the recipe of each model, and of each chain of jobs whose model is not in this template.
 
-    Of every model, and of every job whose model is not in this template. A chain of jobs is one recipe, checked once.
+    It has its location, and is None where a resource does not describe its recipe.
     """
     seen = list[object]()
     for resource in (*template.of_type(*MODELS), *template.of_type(*JOBS)):
@@ -418,7 +403,8 @@ def _an_alarm_has_an_action(_: PlatformPolicy, template: Template) -> Iterator[P
         ]
         if not any(_has_action(template, alarm) for alarm in (*watching, *composed)):
             location = f"Properties.{serving.name_property}"
-            reason = f"{_without_action(len(watching))}, so nobody is notified when it fails"
+            lack = "no alarm of it has an action" if watching else "it has no alarm"
+            reason = f"{lack}, so nobody is notified when it fails"
             fix = "monitoring=MonitoringOptions(alarm_actions=[SnsAction(topic)]), or alarms of your own with actions"
             yield PolicyFinding(serving.resource, location, _IN_THE_REASON, reason, fix)
 
@@ -440,11 +426,6 @@ def _deployments_are_gated(_: PlatformPolicy, template: Template) -> Iterator[Po
                 f"{reason}, so a deployment that makes it worse stays",
                 "endpoint.evaluate(...).require(...)",
             )
-
-
-def _without_action(alarms: int) -> str:
-    few = {0: "it has no alarm", 1: "its alarm has no action"}
-    return few.get(alarms, f"none of its {alarms} alarms has an action")
 
 
 def _dimensions(alarm: Resource) -> Iterator[Any]:

@@ -17,11 +17,7 @@ _HASH = re.compile(r"[0-9A-F]{8}$")
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference to another part of the template.
-
-    ``target`` is a logical id, a pseudo parameter such as ``AWS::Region``, or ``Mappings.<name>``; ``attribute`` is
-    None for a ``Ref``.
-    """
+    """A reference to a logical id, a pseudo parameter, or ``Mappings.<name>``; ``attribute`` is None for a ``Ref``."""
 
     target: str
     attribute: str | None = None

@@ -174,8 +174,7 @@ class ArtifactStore(Construct):
         self.encryption_key_arn: str | None = encryption_key.key_arn if encryption_key is not None else None
         self.read_only: bool = False
         self._key, self._removal_policy = encryption_key, removal_policy
-        self._statements: dict[str, iam.PolicyStatement] = {}
-        self._consumers: dict[str, list[str]] = {}
+        self._shared: dict[str, tuple[iam.PolicyStatement, list[str]]] = {}
         self._is_our_key = False
 
     def share_with_account(self, account_id: str, *, read_only: bool = True) -> None:
@@ -242,13 +241,15 @@ class ArtifactStore(Construct):
             # A key may serve several stores, and the ids of a policy's statements differ.
             suffix = "" if grant.below else self.node.addr[-8:]
             sid = f"{kind.title()}s{grant.name}{suffix}"
-            consumers = self._consumers.setdefault(sid, [])
-            if id in consumers or not (grant.below or self._key):
+            if not grant.below and self._key is None:
+                continue
+            if sid not in self._shared:
+                self._shared[sid] = self._add_statement(sid, grant), []
+            statement, consumers = self._shared[sid]
+            if id in consumers:
                 continue
             consumers.append(id)
-            if sid not in self._statements:
-                self._statements[sid] = self._add_statement(sid, grant)
-            _add_consumer(self._statements[sid], kind, consumers)
+            _add_consumer(statement, kind, consumers)
             key_actions += grant.actions if not grant.below else ()
         if self.bucket.policy is not None:
             # A bucket that is retained goes on serving its consumers: their endpoints read it whenever they scale out.

@@ -79,7 +79,7 @@ class HostedModel:
 def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -> HostedModel:
     """Declare the artifact, or a reference to it, and the model."""
     declared: Any = {name: getattr(recipe, name) for name in ("model", "techniques", "instance_type", "environment")}
-    declared |= {"network": options.network.model_copy(update={"isolation": None}), "role": options.role}
+    declared |= {"network": options.network, "role": options.role}
     artifact: RecipeArtifact
     if recipe.artifact_key is None:
         store = options.artifact_store
@@ -143,11 +143,7 @@ def _native_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool)
 
 
 def _custom_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool) -> CfnResource:
-    """A ``Custom::OptimizedModel`` with the properties of the native one, to be reviewed like it.
-
-    ``AWS::SageMaker::Model`` has no additional model data sources, so a model with a draft or heads beside it is one;
-    and so is a model whose files the hub names when the stack is deployed.
-    """
+    """A model with a draft or heads beside it, or with files that the hub names: ``AWS::SageMaker::Model`` has none."""
     plan, container, network = artifact.plan, artifact.plan.container, artifact.network
     role_arn = artifact.execution_role.role_arn
     properties = drop_none(

@@ -13,8 +13,7 @@ from aws_cdk import IgnoreMode
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from constructs_optim.constructs.stack.handler import Handler
-from constructs_optim.constructs.stack.job_runner import MANAGE, JobRunner, job_statement
+from constructs_optim.constructs.stack.handler import MANAGE, Handler, JobRunner, job_statement
 from constructs_optim.constructs.stack.permissions import (
     Arn,
     Statement,

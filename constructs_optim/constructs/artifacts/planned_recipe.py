@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,8 +21,6 @@ from constructs_optim.recipe.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.plan_data import HubSource, JobPlan, S3Source
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.templates.resource_types import METADATA_KEY
-
-from . import model_source
 
 LOCK_FILE_CONTEXT = "constructs-optim:lock-file"
 """Context key of another path than ``optim.lock.json`` in the current folder."""
@@ -71,11 +70,14 @@ class ModelRecipe:
             if known == key:
                 return planned
         recipe = Recipe(*key[:3], region, self.environment, seconds, _lock_file_of(scope).lock.containers)
-        planned = plan(
-            recipe,
-            registry=(lambda: ContainerRegistry.of(stack).host) if region is None else None,
-            identity=lambda uri: model_source.identity(stack, uri),
-        )
+
+        def identity(uri: str) -> str:
+            # A token's own text is numbered anew in every run, what it resolves to is not.
+            resolved = context.resolve(uri)
+            return uri if resolved == uri else json.dumps(resolved, sort_keys=True, separators=(",", ":"))
+
+        registry = (lambda: ContainerRegistry.of(stack).host) if region is None else None
+        planned = plan(recipe, registry=registry, identity=identity)
         # Copies: the app may change its own list and dictionary, and declare another recipe with them.
         plans.append(((key[0], copy(key[1]), key[2], copy(key[3]), seconds), planned))
         return planned
@@ -148,15 +150,12 @@ def _key(artifact_key: str | None) -> dict[str, str]:
 def _ingredients(plan: Plan) -> dict[str, Any]:
     """Models and techniques, each by the name that policies give it (``constructs_optim.policy``)."""
     models: list[dict[str, str]] = []
-    for source in dict.fromkeys((plan.source, *plan.container.sources)):
-        match source:
-            case HubSource(version=None):
-                models.append({"ModelId": source.model_id})
-            case HubSource():
-                models.append({"ModelId": source.model_id, "Version": str(source.version)})
-            case S3Source():
-                models.append({"Uri": "(known at deployment)" if is_token(source.uri) else source.uri})
-            case _:  # A draft that comes with its model, and has its licence and version.
-                pass
+    # A draft that comes with its model has the model's licence and version, and is left out.
+    for source in (plan.source, *plan.container.sources):
+        if isinstance(source, HubSource):
+            version = {"Version": str(source.version)} if source.version is not None else {}
+            models.append({"ModelId": source.model_id, **version})
+        elif isinstance(source, S3Source):
+            models.append({"Uri": "(known at deployment)" if is_token(source.uri) else source.uri})
     distinct = [model for index, model in enumerate(models) if model not in models[:index]]
     return {"Models": distinct, "Techniques": [f"{technique.kind}={technique.name}" for technique in plan.techniques]}

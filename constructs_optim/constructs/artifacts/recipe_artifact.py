@@ -84,6 +84,7 @@ class RecipeArtifact(Construct):
         self.artifacts: Mapping[int, Artifact] = {}
         self.job_role: SageMakerRole | None = None
         self.log_group_names: tuple[str, ...] = ()
+        self._key: str | None = plan.artifact_key
         self._registry = ContainerRegistry.of(self)
         self._service = OptimizationService.of(self)
         self._role = role
@@ -99,7 +100,7 @@ class RecipeArtifact(Construct):
     @property
     def artifact_key(self) -> str:
         """The artifact's key in the store (64 hexadecimal digits); a token where the source is not pinned."""
-        return self.plan.artifact_key or self._last.key
+        return self._key or self._last.key
 
     @property
     def job_name(self) -> str:

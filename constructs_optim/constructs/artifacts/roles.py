@@ -78,6 +78,7 @@ class SageMakerRole(Construct):
         super().__init__(scope, id)
         self._separate_policies: list[iam.Policy] = []
         self._separate_characters = 0
+        self._is_retained = False
         self._is_too_long = False
 
     @cached_property
@@ -94,6 +95,8 @@ class SageMakerRole(Construct):
         written = [iam.PolicyStatement.from_json(statement.to_json()) for statement in statements]
         policy = iam.Policy(scope, id, policy_name=_policy_name(scope, path_of(scope)), statements=written)
         self.role.attach_inline_policy(policy)
+        if self._is_retained:
+            policy.apply_removal_policy(RemovalPolicy.RETAIN)
         self._separate_policies.append(policy)
         self._separate_characters += characters_of(statements)
         self._check_length()
@@ -128,7 +131,6 @@ class ExecutionRole(SageMakerRole):
         )
         self.role_arn = self._own.arn
         self.role_name: str = self._own.resource.ref
-        self._retained = False
 
     @cached_property
     def role(self) -> iam.IRole:
@@ -139,19 +141,12 @@ class ExecutionRole(SageMakerRole):
         """Add permissions to its inline policy, and to managed ones where that is full."""
         self._own.permit(statements)
 
-    def permit_separately(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
-        """Add permissions as a separate policy, which is retained with the role."""
-        policy = super().permit_separately(scope, id, statements)
-        if self._retained:
-            policy.apply_removal_policy(RemovalPolicy.RETAIN)
-        return policy
-
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
         """What becomes of the role when it is removed from the stack; once it is to be retained, it is."""
-        if not self._retained:
+        if not self._is_retained:
             for removed in (self._own, *self._separate_policies):
                 removed.apply_removal_policy(policy)
-        self._retained |= policy is RemovalPolicy.RETAIN
+        self._is_retained |= policy is RemovalPolicy.RETAIN
 
     def _check_length(self) -> None:
         room = MOST_INLINE_CHARACTERS - INLINE_CHARACTERS
@@ -252,10 +247,8 @@ class SeveralRoles:
     def add_to_principal_policy(self, statement: iam.PolicyStatement) -> iam.AddToPrincipalPolicyResult:
         """Let each role do what the statement says."""
         added = [role.add_to_principal_policy(statement.copy()) for role in self._roles]
-        depended_on = DependencyGroup()
-        for result in added:
-            if result.policy_dependable is not None:
-                depended_on.add(result.policy_dependable)
+        policies = [result.policy_dependable for result in added if result.policy_dependable is not None]
+        depended_on = DependencyGroup(*policies)
         return iam.AddToPrincipalPolicyResult(
             statement_added=all(result.statement_added for result in added), policy_dependable=depended_on
         )

@@ -49,20 +49,10 @@ _OF_RUNS = ("Concurrency", "ArtifactKey")
 
 @dataclass(frozen=True)
 class EvaluationTarget:
-    """An endpoint or component to evaluate.
+    """An endpoint or component to evaluate, with its models, one for each instance type.
 
-    Attributes:
-        label: its name in messages and reports.
-        endpoint_arn: the endpoint's ARN.
-        endpoint_config_name: the configuration in service (a token).
-        component_arn: the inference component's ARN; None where a variant serves the model.
-        served: the endpoint, variant and component, as CloudWatch knows them.
-        models: the models that it serves, one for each instance type.
-        share_of_instance: the share of an instance that a copy of the component takes.
-        network: the VPC that the benchmark job reaches the network through.
-        asynchronous: whether requests are queued.
-        discount: what a savings plan takes off prices, as a share.
-        instance_price_per_hour: what an instance costs, where it is stated.
+    ``component_arn`` is None where a variant serves the model. ``share_of_instance`` is what a copy of the component
+    takes, ``network`` what the benchmark job reaches the network through, and ``discount`` a share.
     """
 
     label: str

@@ -13,7 +13,7 @@ from constructs import Construct
 from constructs_optim.constructs.artifacts.model_source import channel_statements
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.roles import ExecutionRole
-from constructs_optim.constructs.stack.job_runner import MANAGE, JobRunner, job_statement
+from constructs_optim.constructs.stack.handler import MANAGE, JobRunner, job_statement
 from constructs_optim.constructs.stack.permissions import (
     NO_RESOURCES,
     ServiceRole,

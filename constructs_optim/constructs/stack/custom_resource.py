@@ -72,10 +72,7 @@ class JobSignal:
     """
 
     def __init__(self, scope: Construct, *, job: str, seconds: int, prefix: str = "", name: str = "Ready") -> None:
-        """Declare the handle below ``scope``; ``await_from`` declares the condition, which lasts that many seconds.
-
-        ``job`` is text that changes with whatever the job does, ``prefix`` of both ids, and ``name`` the condition's.
-        """
+        """Declare the handle; ``job`` is text that changes with whatever the job does, ``prefix`` of both ids."""
         self._scope, self._seconds, digits = scope, seconds, sha256(job)[:8]
         self._condition_id = f"{prefix}{name}{digits}"
         self._handle: str = CfnWaitConditionHandle(scope, f"{prefix}Handle{digits}").ref

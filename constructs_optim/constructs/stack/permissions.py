@@ -57,8 +57,7 @@ def sub(template: str) -> dict[str, str]:
 class Statement:
     """One Allow statement; statements with the same ``sid`` are merged by adding up their resources and prefixes.
 
-    ``prefixes`` are those that ``s3:ListBucket`` may list of one bucket. ``wildcard`` is the reason for a wildcard in
-    its resources: none goes without one.
+    ``prefixes`` are for ``s3:ListBucket`` of one bucket, ``wildcard`` the reason for a wildcard in its resources.
     """
 
     sid: str
@@ -205,11 +204,7 @@ class StatementList:
 
 
 class ServiceRole(StatementList):
-    """A role of the stack's own, which a service assumes.
-
-    What is too long for its inline policy goes on in managed policies, which the role names: they are there before it
-    is.
-    """
+    """A role of the stack's own, which a service assumes; managed policies have what is too long for its inline one."""
 
     def __init__(
         self,
@@ -222,10 +217,9 @@ class ServiceRole(StatementList):
         statements: Iterable[Statement] = (),
         always_sent: bool = True,
     ) -> None:
-        """Declare it, assumed only on behalf of this account and of a resource like ``source_arn``.
+        """Declare it, assumed only for this account and a resource like ``source_arn``: no confused deputy.
 
-        So the service cannot be a confused deputy. Where it is not documented that the service names both each time it
-        assumes the role, they count only if they are sent.
+        Unless both are documented as ``always_sent`` by the service, they count only if they are sent.
         """
         super().__init__(scope)
         if_sent = "" if always_sent else "IfExists"

@@ -52,11 +52,7 @@ class StackContext:
 
     @staticmethod
     def of(scope: IConstruct) -> StackContext:
-        """The context of ``scope``'s stack.
-
-        Raises:
-            ValueError: for a construct that is in no stack.
-        """
+        """The context of ``scope``'s stack."""
         known = _contexts.get(scope) if isinstance(scope, Construct) else None
         if known is None:
             # A nested stack is a separate stack.

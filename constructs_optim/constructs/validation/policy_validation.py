@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +42,6 @@ class PolicyValidation:
     def name(self) -> str:
         """What the report calls it."""
         return _NAMESPACE
-
-    @property
-    def version(self) -> str:
-        """The version of this library."""
-        return version("constructs-optim")
 
     def validate(self, context: IPolicyValidationContext) -> PolicyValidationPluginReport:
         """Validate each template, and each that it nests, once."""
@@ -101,11 +95,7 @@ def _violations(findings: Iterable[tuple[PolicyFinding, Path]]) -> Iterator[Poli
 
 
 def _with_nested(path: Path) -> Iterator[Path]:
-    """A template, and the templates of its nested stacks.
-
-    The CDK names the templates of stacks only. Those of nested stacks, at any depth, are file assets of their stack;
-    what else lies in the directory may be left of an earlier synthesis.
-    """
+    """A template, and the templates of its nested stacks, which are file assets of their stack at any depth."""
     yield path
     manifest = path.with_name(path.name.removesuffix(".template.json") + ".assets.json")
     nested = set[str]()
