@@ -131,7 +131,7 @@ class _ReadableNames(TextRenderer):
 
     def data(self, value: Any) -> str:
         """The name of what a function such as ``Fn::Select`` takes its value from."""
-        sources = (one for one in references(value, pseudo_parameters=True) if not one.target.startswith("Mappings."))
+        sources = (one for one in references(value) if not one.target.startswith("Mappings."))
         reference = next(sources, None)
         return self.reference(reference) if reference is not None else "unknown"
 

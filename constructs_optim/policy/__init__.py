@@ -1,10 +1,9 @@
 """The rules of platform teams: their settings, and the findings of each rule in synthesized templates.
 
-Pure Python over plain data; the CDK's plugin is in ``constructs``. Importing this package registers the rules.
+Pure Python over plain data; the CDK's plugin is in ``constructs``.
 """
 
-from . import instance_rules, operation_rules, recipe_rules, security_rules
-from .registry import PolicyFinding, PolicyRule, all_policy_rules, check, rules_table
+from .rules import PolicyFinding, PolicyRule, all_policy_rules, check, rules_table
 from .settings import PlatformPolicy, PolicyError, Severity
 
 __all__ = [
@@ -15,9 +14,5 @@ __all__ = [
     "Severity",
     "all_policy_rules",
     "check",
-    "instance_rules",
-    "operation_rules",
-    "recipe_rules",
     "rules_table",
-    "security_rules",
 ]

@@ -102,13 +102,9 @@ def serving_resources(template: Template) -> Iterator[ServingResource]:
 
 
 def components(template: Template) -> list[Resource]:
-    """The inference components that serve models of their own."""
-    return [component for component in template.of_type(INFERENCE_COMPONENT) if not is_adapter(component)]
-
-
-def is_adapter(component: Resource) -> bool:
-    """Whether an inference component is a LoRA adapter of another one."""
-    return component.get("Specification", "BaseInferenceComponentName") is not None
+    """The inference components that serve models of their own, and are no LoRA adapter of another one."""
+    base = ("Specification", "BaseInferenceComponentName")
+    return [component for component in template.of_type(INFERENCE_COMPONENT) if component.get(*base) is None]
 
 
 def targets_of_variant(template: Template, variant: Variant) -> list[Resource]:

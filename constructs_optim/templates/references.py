@@ -17,11 +17,7 @@ _HASH = re.compile(r"[0-9A-F]{8}$")
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference to another part of the template.
-
-    ``target`` is a logical id, a pseudo parameter such as ``AWS::Region``, or ``Mappings.<name>``; ``attribute`` is
-    None for a ``Ref``.
-    """
+    """A reference to a logical id, a pseudo parameter, or ``Mappings.<name>``; ``attribute`` is None for a ``Ref``."""
 
     target: str
     attribute: str | None = None
@@ -31,16 +27,6 @@ class Reference:
         """What ``Fn::Sub`` and the short form of ``Fn::GetAtt`` write: ``Queue`` or ``Queue.Arn``."""
         target, _, attribute = name.partition(".")
         return cls(target, attribute or None)
-
-    @property
-    def is_pseudo_parameter(self) -> bool:
-        """Whether CloudFormation has the value without the template."""
-        return self.target.startswith("AWS::")
-
-
-def references(value: Any, *, pseudo_parameters: bool = False) -> Iterator[Reference]:
-    """All that a value refers to; ``pseudo_parameters`` says whether ``AWS::Region`` and its like are included."""
-    return (reference for reference in _references(value) if pseudo_parameters or not reference.is_pseudo_parameter)
 
 
 def referenced_ids(value: Any) -> frozenset[str]:
@@ -61,7 +47,8 @@ def direct_reference(value: Any) -> Reference | None:
             return None
 
 
-def _references(value: Any) -> Iterator[Reference]:
+def references(value: Any) -> Iterator[Reference]:
+    """All that a value refers to."""
     direct = direct_reference(value)
     if direct is not None:
         yield direct
@@ -69,21 +56,21 @@ def _references(value: Any) -> Iterator[Reference]:
     match value:
         case {"Fn::FindInMap": [str() as name, *keys]} if len(value) == 1:
             yield Reference(f"Mappings.{name}")
-            yield from _references(keys)
+            yield from references(keys)
         case {"Fn::Sub": str() as pattern} if len(value) == 1:
             yield from _substituted(pattern, {})
         case {"Fn::Sub": [str() as pattern, variables]} if len(value) == 1:
             yield from _substituted(pattern, variables)
         case _:
             for item in value if is_array(value) else as_object(value).values():
-                yield from _references(item)
+                yield from references(item)
 
 
 def _substituted(pattern: str, variables: Any) -> Iterator[Reference]:
     for escaped, name in PLACEHOLDER.findall(pattern):
         if not escaped and name not in as_object(variables):
             yield Reference.named(name)
-    yield from _references(variables)
+    yield from references(variables)
 
 
 def readable_id(logical_id: str) -> str:

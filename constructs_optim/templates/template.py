@@ -11,8 +11,6 @@ from .json_values import as_array, as_object, is_object
 from .references import readable_id, referenced_ids, references
 from .resource_types import METADATA_KEY
 
-_RETAINED = frozenset({"Retain", "RetainExceptOnCreate"})
-
 
 @dataclass(frozen=True)
 class Resource:
@@ -50,7 +48,7 @@ class Resource:
     @property
     def is_retained(self) -> bool:
         """Whether CloudFormation keeps it when it is removed from the stack."""
-        return self.declaration.get("DeletionPolicy") in _RETAINED
+        return self.declaration.get("DeletionPolicy") in ("Retain", "RetainExceptOnCreate")
 
     @cached_property
     def references(self) -> frozenset[str]:
@@ -99,5 +97,4 @@ class Template:
     def referred(self, value: Any, *types: str) -> list[Resource]:
         """The resources of these types that a value refers to, each once."""
         targets = dict.fromkeys(reference.target for reference in references(value))
-        resources = [self.resources[target] for target in targets if target in self.resources]
-        return [resource for resource in resources if resource.type in types]
+        return [self.resources[t] for t in targets if t in self.resources and self.resources[t].type in types]

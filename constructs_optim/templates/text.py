@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from .json_values import as_object, is_array, is_object
@@ -10,10 +11,7 @@ from .references import PLACEHOLDER, Reference, direct_reference, readable_id
 
 
 class TextRenderer:
-    """Renders values for readers: ``${Name}`` stands for what only a deployment knows.
-
-    Subclasses write something else in its place.
-    """
+    """Renders values for readers, with ``${Name}`` for what only a deployment knows. Subclasses may change that."""
 
     def text(self, value: Any) -> str:
         """A value of any kind as text."""
@@ -28,11 +26,11 @@ class TextRenderer:
             case {"Fn::Join": [separator, parts]} if len(value) == 1 and is_array(parts):
                 return str(separator).join(self.text(part) for part in parts)
             case {"Fn::Sub": [str() as pattern, variables]} if len(value) == 1:
-                return self._substituted(pattern, variables)
+                return self._substituted(pattern, as_object(variables))
             case {"Fn::Sub": str() as pattern} if len(value) == 1:
                 return self._substituted(pattern, {})
             case {"Fn::ImportValue": name} if len(value) == 1:
-                return self.imported(name)
+                return self.text(name)
             case _:
                 return self.data(value) if is_object(value) or is_array(value) else str(value)
 
@@ -40,15 +38,6 @@ class TextRenderer:
         """The text of a ``Ref`` or ``Fn::GetAtt``, and of their placeholders in ``Fn::Sub``."""
         name = readable_id(reference.target)
         return f"${{{name}}}" if reference.attribute is None else f"${{{name}.{reference.attribute}}}"
-
-    def variable(self, name: str, value: Any) -> str:
-        """The text of a variable that ``Fn::Sub`` defines."""
-        del name
-        return self.text(value)
-
-    def imported(self, name: Any) -> str:
-        """The text of another stack's export of that name."""
-        return self.text(name)
 
     def data(self, value: Any) -> str:
         """An object or an array, be it data or a function that is not evaluated."""
@@ -63,14 +52,12 @@ class TextRenderer:
             return ", ".join(self.text(item) for item in value)
         return "{" + ", ".join(f"{name}: {self.text(item)}" for name, item in as_object(value).items()) + "}"
 
-    def _substituted(self, pattern: str, variables: Any) -> str:
-        defined = as_object(variables)
-
+    def _substituted(self, pattern: str, defined: Mapping[str, Any]) -> str:
         def replacement(matched: re.Match[str]) -> str:
             escaped, name = matched.groups()
             if escaped:
                 return f"${{{name}}}"
-            return self.variable(name, defined[name]) if name in defined else self.reference(Reference.named(name))
+            return self.text(defined[name]) if name in defined else self.reference(Reference.named(name))
 
         return PLACEHOLDER.sub(replacement, pattern)
 

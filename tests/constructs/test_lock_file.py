@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aws_cdk import App, Stack
 
-from constructs_optim.constructs.stack.lock_file import LOCK_FILE_CONTEXT
+from constructs_optim.constructs.artifacts.planned_recipe import LOCK_FILE_CONTEXT
 from constructs_optim.recipe import planning
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.lock import LOCK_FILE, Lock

@@ -217,7 +217,7 @@ def test_endpoints_that_others_declare_are_validated_as_well(app: App) -> None:
     found = {one.rule: one.text for one in findings(app, policy)}
     assert set(found) == {"POL001", "POL010", "POL020"}
     assert "known only when the stack is deployed" in found["POL001"]
-    assert "does not say what it is made of" in found["POL010"]
+    assert "has no constructs-optim metadata" in found["POL010"]
 
 
 def test_a_job_whose_model_is_elsewhere_is_validated_for_its_recipe(app: App) -> None:

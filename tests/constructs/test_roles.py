@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,8 +13,6 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match
-from hypothesis import given
-from hypothesis import strategies as st
 
 from constructs_optim import (
     AsyncInference,
@@ -30,7 +27,6 @@ from constructs_optim import (
     UpdatePolicy,
     Workload,
 )
-from constructs_optim.constructs.stack.permissions import Statement
 
 from .policy_evaluation import resolved
 from .stacks import STACKS, endpoint, llama, resource, resources, stack, template_of
@@ -299,25 +295,6 @@ def test_grants_on_top_of_what_many_endpoints_need_are_policies_that_iam_takes()
     for name, role in roles.items():
         inline = [policy["PolicyDocument"] for policy in role["Policies"]] + [of for at, of in attached if at == name]
         assert sum(_characters(policy, template) for policy in inline) <= _INLINE
-
-
-@given(st.lists(st.integers(1, 300), min_size=1, max_size=12), st.integers(200, 1200))
-def test_a_statement_is_divided_without_losing_a_resource_whatever_their_lengths(lengths: list[int], most: int) -> None:
-    statement = Statement("Read", ("s3:GetObject",), tuple(f"{n:04}{'x' * each}" for n, each in enumerate(lengths)))
-    found: list[str | Any] = []
-    rest: Statement | None = statement
-    while rest is not None:
-        part, rest = rest.parts(most)
-        if part is None:
-            # One resource alone is too long.
-            assert rest is not None
-            part, rest = replace(rest, resources=rest.resources[:1]), replace(rest, resources=rest.resources[1:])
-            rest = rest if rest.resources else None
-        else:
-            assert part.characters <= most
-        assert part.to_json()["Resource"]
-        found += part.resources
-    assert tuple(found) == statement.resources
 
 
 def test_what_is_retained_with_an_endpoint_keeps_all_of_its_roles_policies() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from constructs_optim.constructs.stack.lock_file import LOCK_FILE_CONTEXT
+from constructs_optim.constructs.artifacts.planned_recipe import LOCK_FILE_CONTEXT
 from constructs_optim.recipe.lock import LOCK_FILE
 from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 

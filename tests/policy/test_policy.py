@@ -70,7 +70,7 @@ def model(type: str = "AWS::SageMaker::Model", **properties: Any) -> dict[str, A
 
 def found(policy: PlatformPolicy, **resources: dict[str, Any]) -> list[str]:
     """The resources that something is found of, each as often as that."""
-    return [finding.logical_id for finding in check(policy, {"Resources": resources})]
+    return [finding.resource.logical_id for finding in check(policy, {"Resources": resources})]
 
 
 INSTANCES = PlatformPolicy(allowed_instance_types=["ml.g5.*"])
@@ -412,7 +412,7 @@ EVERY_RULE = PlatformPolicy(
 )
 def test_any_template_can_be_validated(resources: dict[str, Any]) -> None:
     for finding in check(EVERY_RULE, {"Resources": resources}):
-        assert finding.logical_id in resources
+        assert finding.resource.logical_id in resources
         assert finding.reason
         assert finding.suggestion
 

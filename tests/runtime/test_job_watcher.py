@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.constructs.stack import job_runner
+from constructs_optim.constructs.stack import handler as stack_handler
 from constructs_optim.runtime.jobs import watching
 from constructs_optim.runtime.jobs.sagemaker_jobs import TRAINING
 from constructs_optim.runtime.jobs.watching import wait_seconds
@@ -25,7 +25,7 @@ def events_of_one_look() -> int:
 
     A state is entered and exited; a task that is a function is scheduled and started, and succeeds.
     """
-    states = job_runner._STATES["States"]
+    states = stack_handler._STATES["States"]
     return sum(5 if states[name]["Type"] == "Task" else 2 for name in ("Look", "HasEnded", "Sleep"))
 
 

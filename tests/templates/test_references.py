@@ -26,8 +26,8 @@ def test_references_are_found_in_every_form() -> None:
         ({"Fn::GetAtt": ["Queue", "Arn"]}, [Reference("Queue", "Arn")]),
         ({"Fn::GetAtt": "Inner.Outputs.Arn"}, [Reference("Inner", "Outputs.Arn")]),
         ({"Fn::FindInMap": ["Sizes", {"Ref": "Stage"}, "Most"]}, [Reference("Mappings.Sizes"), Reference("Stage")]),
-        ({"Fn::Sub": "${Queue.Arn}/${AWS::Region}"}, [Reference("Queue", "Arn")]),
-        ({"Ref": "AWS::Region"}, []),
+        ({"Fn::Sub": "${Queue.Arn}/${AWS::Region}"}, [Reference("Queue", "Arn"), Reference("AWS::Region")]),
+        ({"Ref": "AWS::Region"}, [Reference("AWS::Region")]),
         # Properties of that name beside others are data.
         ({"Ref": "Queue", "Kind": "branch"}, []),
     ],

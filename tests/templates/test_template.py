@@ -28,7 +28,7 @@ def test_resources_are_listed_by_type() -> None:
 
 def test_references_between_resources_are_followed() -> None:
     queue, topic = TEMPLATE.resources.values()
-    assert topic.references == {"Queue"}
+    assert topic.references == {"Queue", "AWS::Region"}
     assert topic.depends_on == ("Queue",)
     assert TEMPLATE.referred(topic.properties, "AWS::SQS::Queue") == [queue]
     assert TEMPLATE.referred(topic.properties, "AWS::SNS::Topic") == []

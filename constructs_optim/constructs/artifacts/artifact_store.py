@@ -2,24 +2,69 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Stack, Validations
+from aws_cdk import Acknowledgment, Annotations, Aws, Duration, RemovalPolicy, Validations
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from constructs_optim.constructs.stack.arguments import BUCKET, KEY, suggests_keywords
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
-from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, is_token
 from constructs_optim.constructs.validation.refusal import declaring
 
-from .store_sharing import StoreSharing
+from .planned_recipe import shown
 
 _DEFAULT_ID = "ArtifactStore"
-# As long as a training job may run.
-_CHECKPOINT_DAYS = 28
+# An IAM policy variable, filled in for each request: no account sees or writes another one's records.
+_OWN_RECORDS = "owners/${aws:PrincipalAccount}/"
+
+
+@dataclass(frozen=True)
+class _Grant:
+    """Actions on the bucket, or on what is below prefixes of it; on the key that encrypts it where there is none."""
+
+    name: str
+    actions: tuple[str, ...]
+    below: tuple[str, ...] = ()
+    condition: Mapping[str, Any] | None = None
+
+
+_READ = (
+    # Not IfExists: a listing without a prefix has no such key, and lists all of the bucket.
+    _Grant(
+        "FindArtifacts",
+        ("s3:ListBucket",),
+        ("",),
+        {"StringLike": {"s3:prefix": ["artifacts/*", "checkpoints/*", f"{_OWN_RECORDS}*"]}},
+    ),
+    # GetBucketLocation is about the bucket, GetObject about what is in it: one statement names the consumers once.
+    _Grant("ReadArtifacts", ("s3:GetBucketLocation", "s3:GetObject"), ("", "/artifacts/*")),
+    _Grant("KeepReferences", ("s3:GetObject", "s3:PutObject"), (f"/{_OWN_RECORDS}*",)),
+    _Grant("UseArtifacts", ("kms:Decrypt", "kms:GenerateDataKey")),
+)
+# What a maker may do besides. One statement for both folders: names of consumers are what fills a bucket policy.
+_MAKE = (
+    _Grant(
+        "MakeArtifacts",
+        ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"),
+        ("/artifacts/*", "/checkpoints/*"),
+    ),
+    _Grant("MakeArtifacts", ("kms:Encrypt",)),
+)
+
+_IDS = {"account": re.compile(r"\d{12}"), "organization": re.compile(r"o-[a-z0-9]{10,32}")}
+_FIXES = {
+    "account": "an account's id is 12 digits, as text: '111122223333', or a token of one",
+    "organization": "an organization's id is o- and 10 to 32 lower-case letters and digits, which `aws organizations "
+    "describe-organization` prints: without one the store would be open to everybody. For a part of an organization "
+    "use share_with_account for each account",
+}
 
 
 @runtime_checkable
@@ -107,10 +152,10 @@ class ArtifactStore(Construct):
                     abort_incomplete_multipart_upload_after=Duration.days(7),
                     noncurrent_version_expiration=Duration.days(90),
                 ),
-                # What a training would go on from: of no use when it has ended.
+                # What a training would go on from: of no use when it has ended, after 28 days at most.
                 s3.LifecycleRule(
                     prefix="checkpoints/",
-                    expiration=Duration.days(_CHECKPOINT_DAYS),
+                    expiration=Duration.days(28),
                     noncurrent_version_expiration=Duration.days(1),
                 ),
             ],
@@ -128,7 +173,9 @@ class ArtifactStore(Construct):
         self.bucket_arn: str = bucket.bucket_arn
         self.encryption_key_arn: str | None = encryption_key.key_arn if encryption_key is not None else None
         self.read_only: bool = False
-        self._sharing = StoreSharing(self, bucket, encryption_key, removal_policy=removal_policy)
+        self._key, self._removal_policy = encryption_key, removal_policy
+        self._shared: dict[str, tuple[iam.PolicyStatement, list[str]]] = {}
+        self._is_our_key = False
 
     def share_with_account(self, account_id: str, *, read_only: bool = True) -> None:
         """Let the stacks of another account use the store.
@@ -144,7 +191,7 @@ class ArtifactStore(Construct):
         Raises:
             ValueError: when ``account_id`` is none.
         """
-        self._sharing.share("account", account_id, read_only=read_only)
+        self._share("account", account_id, read_only=read_only)
 
     def share_with_organization(self, organization_id: str, *, read_only: bool = True) -> None:
         """Let the stacks of every account of an AWS organization use the store, as :meth:`share_with_account` does.
@@ -156,7 +203,7 @@ class ArtifactStore(Construct):
         Raises:
             ValueError: when ``organization_id`` is none.
         """
-        self._sharing.share("organization", organization_id, read_only=read_only)
+        self._share("organization", organization_id, read_only=read_only)
 
     @staticmethod
     def from_bucket(
@@ -178,17 +225,77 @@ class ArtifactStore(Construct):
     @staticmethod
     def default_of(scope: Construct) -> IArtifactStore:
         """The store that ``scope``'s stack gets when none is named: one for the whole stack."""
-        return StackContext.of(scope).singleton(ArtifactStore, _declared_or_new)
+        context = StackContext.of(scope)
+
+        def declared_or_new() -> ArtifactStore:
+            declared = context.stack.node.try_find_child(_DEFAULT_ID)
+            return declared if isinstance(declared, ArtifactStore) else ArtifactStore(context.stack, _DEFAULT_ID)
+
+        return context.once(ArtifactStore, declared_or_new)
+
+    def _share(self, kind: str, id: str, *, read_only: bool) -> None:
+        if not is_token(id) and not (isinstance(id, str) and _IDS[kind].fullmatch(id)):
+            raise ValueError(f"{kind}_id is {id!r}, and {_FIXES[kind]}")
+        key_actions: list[str] = []
+        for grant in _READ if read_only else (*_READ, *_MAKE):
+            # A key may serve several stores, and the ids of a policy's statements differ.
+            suffix = "" if grant.below else self.node.addr[-8:]
+            sid = f"{kind.title()}s{grant.name}{suffix}"
+            if not grant.below and self._key is None:
+                continue
+            if sid not in self._shared:
+                self._shared[sid] = self._add_statement(sid, grant), []
+            statement, consumers = self._shared[sid]
+            if id in consumers:
+                continue
+            consumers.append(id)
+            _add_consumer(statement, kind, consumers)
+            key_actions += grant.actions if not grant.below else ()
+        if self.bucket.policy is not None:
+            # A bucket that is retained goes on serving its consumers: their endpoints read it whenever they scale out.
+            self.bucket.policy.apply_removal_policy(self._removal_policy)
+        if self._key is not None and key_actions and not self._is_our_key:
+            Annotations.of(self).add_warning_v2(
+                "constructs-optim:StoreKeyPolicy",
+                f"the artifact store's KMS key {shown(self._key.key_arn)} is imported, and its policy is not this "
+                f"app's to change: its owner must allow {', '.join(key_actions)} to the {kind} {shown(id)}, through "
+                "S3 (kms:ViaService)",
+            )
+
+    def _add_statement(self, sid: str, grant: _Grant) -> iam.PolicyStatement:
+        """A new statement in the policy of the bucket, or of the key."""
+        resources = [self.bucket.bucket_arn + below for below in grant.below] or ["*"]
+        # Not the bucket's ARN as the encryption context: key and bucket would each wait for the other.
+        through_s3 = {"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.amazonaws.com"}}
+        statement = iam.PolicyStatement(
+            sid=sid,
+            actions=list(grant.actions),
+            resources=resources,
+            conditions=grant.condition if grant.below else through_s3,
+        )
+        if grant.below:
+            self.bucket.add_to_resource_policy(statement)
+        elif self._key is not None:
+            self._is_our_key = self._key.add_to_resource_policy(statement).statement_added
+        return statement
+
+
+def _add_consumer(statement: iam.PolicyStatement, kind: str, ids: list[str]) -> None:
+    """Let a statement be about consumers, of which the last one is new."""
+    if kind == "account":
+        statement.add_aws_account_principal(ids[-1])
+        return
+    if len(ids) == 1:
+        statement.add_any_principal()
+    # The fixed value is what makes a statement for everybody not public, in the eyes of S3's public access block.
+    statement.add_condition("StringEquals", {"aws:PrincipalOrgID": list(ids)})
+    # Within its own account such a statement would be enough without any policy of a role.
+    statement.add_condition("StringNotEquals", {"aws:PrincipalAccount": Aws.ACCOUNT_ID})
 
 
 def store_statements(store: IArtifactStore, group: str) -> list[Statement]:
     """The statements of a group of ``statements.toml`` about a store."""
     return statements_of(group, Store=store.bucket_arn, Key=store.encryption_key_arn, Account=PSEUDO.account)
-
-
-def _declared_or_new(stack: Stack) -> ArtifactStore:
-    declared = stack.node.try_find_child(_DEFAULT_ID)
-    return declared if isinstance(declared, ArtifactStore) else ArtifactStore(stack, _DEFAULT_ID)
 
 
 @dataclass(frozen=True)

@@ -53,14 +53,7 @@ class ModelOptions(Settings):
 
 @dataclass(frozen=True)
 class HostedModel:
-    """A SageMaker model, and the artifact that it serves.
-
-    Attributes:
-        artifact: the artifact.
-        resource: the model's resource.
-        model_name: the model's name (a token).
-        startup_timeouts: how long it may take to start.
-    """
+    """A SageMaker model with its name (a token), and the artifact that it serves."""
 
     artifact: RecipeArtifact
     resource: CfnResource
@@ -82,21 +75,11 @@ class HostedModel:
         """The key that its evaluations are published under: the artifact's, or that of how the model is served."""
         return self.artifact_key or self.plan.container_key
 
-    @property
-    def runs_jobs(self) -> bool:
-        """Whether jobs of this stack may fail."""
-        return isinstance(self.artifact, OptimizationJob) and bool(self.plan.jobs)
-
-    @property
-    def instance_type(self) -> str:
-        """The instance type that it is served on."""
-        return self.plan.instance_type
-
 
 def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -> HostedModel:
     """Declare the artifact, or a reference to it, and the model."""
     declared: Any = {name: getattr(recipe, name) for name in ("model", "techniques", "instance_type", "environment")}
-    declared |= {"network": options.network.model_copy(update={"isolation": None}), "role": options.role}
+    declared |= {"network": options.network, "role": options.role}
     artifact: RecipeArtifact
     if recipe.artifact_key is None:
         store = options.artifact_store
@@ -111,16 +94,14 @@ def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -
     isolated = container.network_isolation if isolated is None else isolated
     model: CfnResource
     if container.is_native:
-        native = _native_model(scope, "Model", artifact, isolated=isolated)
+        native = _native_model(scope, artifact, isolated=isolated)
         model, name = native, native.attr_model_name
     else:
-        model = _custom_model(scope, "OptimizedModel", artifact, isolated=isolated)
+        model = _custom_model(scope, artifact, isolated=isolated)
         name = model.ref
         if isinstance(container.model, HubSource):
             timeouts = StartupTimeouts.of_hub(model)
-    if artifact.execution_role.policy is not None:
-        # It waits until its role may read it.
-        model.node.add_dependency(artifact.execution_role.policy)
+    artifact.execution_role.delay(model)
     hosted = HostedModel(artifact, model, name, timeouts)
     add_recipe_metadata(model, artifact.plan, hosted.artifact_key)
     if isinstance(artifact, OptimizationJob):
@@ -130,8 +111,7 @@ def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -
 
 def _store_of_reference(artifact_key: str, options: ModelOptions) -> IArtifactStore:
     """The store of an artifact that no job makes; options of jobs are refused."""
-    unused = [f"jobs.{name}" for name, value in vars(options.jobs).items() if value is not None]
-    if unused:
+    if unused := [f"jobs.{name}" for name, value in vars(options.jobs).items() if value is not None]:
         raise ValueError(
             f"artifact_key is {shown(artifact_key)}, and with it no job runs and nothing is waited for: leave "
             f"{' and '.join(unused)} out"
@@ -145,14 +125,14 @@ def _store_of_reference(artifact_key: str, options: ModelOptions) -> IArtifactSt
     return options.artifact_store
 
 
-def _native_model(scope: Construct, id: str, artifact: RecipeArtifact, *, isolated: bool) -> sagemaker.CfnModel:
+def _native_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool) -> sagemaker.CfnModel:
     network = artifact.network
     files = {"compressionType": "None", "s3DataType": "S3Prefix", "s3Uri": artifact.model_data_uri}
     return sagemaker.CfnModel(
         scope,
-        id,
+        "Model",
         enable_network_isolation=isolated,
-        execution_role_arn=artifact.role_arn,
+        execution_role_arn=artifact.execution_role.role_arn,
         primary_container={
             "environment": dict(artifact.plan.container.environment),
             "image": artifact.image_uri,
@@ -162,14 +142,10 @@ def _native_model(scope: Construct, id: str, artifact: RecipeArtifact, *, isolat
     )
 
 
-def _custom_model(scope: Construct, id: str, artifact: RecipeArtifact, *, isolated: bool) -> CfnResource:
-    """A ``Custom::OptimizedModel`` with the properties of the native one, to be reviewed like it.
-
-    ``AWS::SageMaker::Model`` has no additional model data sources, so a model with a draft or heads beside it is one;
-    and so is a model whose files the hub names when the stack is deployed.
-    """
+def _custom_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool) -> CfnResource:
+    """A model with a draft or heads beside it, or with files that the hub names: ``AWS::SageMaker::Model`` has none."""
     plan, container, network = artifact.plan, artifact.plan.container, artifact.network
-    role_arn = artifact.role_arn
+    role_arn = artifact.execution_role.role_arn
     properties = drop_none(
         ServiceToken=OptimizationService.of(scope).model_service_token(plan, role_arn=role_arn),
         ServiceTimeout=RESPONSE_SECONDS,
@@ -186,7 +162,9 @@ def _custom_model(scope: Construct, id: str, artifact: RecipeArtifact, *, isolat
         EnableNetworkIsolation=isolated,
         VpcConfig=network.to_property("SecurityGroupIds") if network is not None else None,
     )
-    return TaggedResource(scope, id, type="Custom::OptimizedModel", properties=properties, tags=container.tags)
+    return TaggedResource(
+        scope, "OptimizedModel", type="Custom::OptimizedModel", properties=properties, tags=container.tags
+    )
 
 
 def describe_hosted(resource: CfnResource, models: Sequence[HostedModel]) -> None:

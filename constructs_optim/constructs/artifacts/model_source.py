@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from aws_cdk import CfnResource, Fn, Stack
+from aws_cdk import CfnResource, Fn
 
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement, statements_of, sub
@@ -19,10 +18,7 @@ from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, Hu
 
 
 class S3Location:
-    """What an S3 URI names: a bucket, and the key or prefix in it.
-
-    Of a token neither is known before the deployment: statements about its prefix cover the bucket that it names.
-    """
+    """The bucket and the key or prefix of an S3 URI; of a token, whose key is not known, the whole bucket."""
 
     def __init__(self, uri: str) -> None:
         self._uri, self._is_token = uri, is_token(uri)
@@ -53,34 +49,19 @@ def _s3_arn(path: str) -> dict[str, Any]:
     return {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":s3:::", path]]}
 
 
-def identity(stack: Stack, uri: str) -> str:
-    """Stable text for a URI: a token's own text is numbered anew in every run, what it resolves to is not."""
-    if not is_token(uri):
-        return uri
-    return json.dumps(stack.resolve(uri), sort_keys=True, separators=(",", ":"))
-
-
 @dataclass(frozen=True)
 class Artifact:
-    """The artifact of a job: its S3 prefix and container image, of the custom resource that makes or finds it.
-
-    All may be tokens.
-    """
+    """An artifact: the custom resource that makes or finds it, its S3 prefix, image and job; all may be tokens."""
 
     resource: CfnResource
     uri: str
     image: str
-    _job_name: Callable[[], str]
+    job_name: Callable[[], str]
 
     @property
     def key(self) -> str:
         """Its key in the store."""
         return self.resource.ref
-
-    @cached_property
-    def job_name(self) -> str:
-        """The name of the SageMaker job that made it."""
-        return self._job_name()
 
 
 def properties(source: Source, artifacts: Mapping[int, Artifact] = MappingProxyType({})) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from constructs_optim.constructs.stack.custom_resource import (
     drop_none,
     wait_seconds,
 )
-from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
+from constructs_optim.constructs.stack.network import NetworkOptions
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan
@@ -96,7 +96,6 @@ class OptimizationJob(RecipeArtifact):
             ValueError: when ``jobs.timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
         jobs, network = jobs or JobOptions(), network or NetworkOptions()
-        refuse_isolation(network, "OptimizationJob")
         STORE.check("artifact_store", artifact_store)
         ROLE.check("role", role)
         recipe = ModelRecipe(model, techniques, instance_type, environment=environment)
@@ -119,29 +118,23 @@ class OptimizationJob(RecipeArtifact):
                 "the first as an OptimizationJob of its own, and the second on its artifact with Model.s3(...)"
             )
         super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
-        self.job_role: SageMakerRole | None = None
         if plan.jobs:
-            self.job_role = self._permitted_job_role(jobs.role if jobs.role is not None else role)
+            self.job_role = sagemaker_role(
+                self, jobs.role if jobs.role is not None else role, lambda: self._service.job_role
+            )
+            in_vpc = self.network is not None
+            self.job_role.permit(job_statements(plan, self.artifact_store, self._registry, in_vpc=in_vpc))
+            if any(job.code_channel is not None for job in plan.jobs):
+                self.job_role.permit(self._service.training_code.statements())
+            self._service.permit(plan, self.artifact_store, role_arn=self.job_role.role_arn)
+            runner = self._service.jobs
+            self.log_group_names = runner.handler.log_group_name, runner.watcher.log_group_name
             for index, job in enumerate(plan.jobs):
                 # A chain's later jobs have the technique in their ids; the first has the ids of one that is alone.
                 # CloudFormation never changes a resource's type: another kind of job has ids of its own.
                 prefix = job.name.title().replace("-", "") if index or job.kind != "OptimizationJob" else ""
                 artifact = self._run(job, self.job_role, prefix, seconds if wait else None)
                 self.artifacts = {**self.artifacts, index: artifact}
-
-    @property
-    def log_group_names(self) -> tuple[str, ...]:
-        """The log groups of the handlers that start and poll its jobs (tokens)."""
-        return self._service.jobs.handler.log_group_name, self._service.jobs.watcher.log_group_name
-
-    def _permitted_job_role(self, role: iam.IRole | None) -> SageMakerRole:
-        permitted = sagemaker_role(self, role, lambda: self._service.job_role)
-        in_vpc = self.network is not None
-        permitted.permit(job_statements(self.plan, self.artifact_store, self._registry, in_vpc=in_vpc))
-        if any(job.code_channel is not None for job in self.plan.jobs):
-            permitted.permit(self._service.training_code.statements())
-        self._service.permit(self.plan, self.artifact_store, role_arn=permitted.role_arn)
-        return permitted
 
     def _run(self, job: JobPlan, role: SageMakerRole, prefix: str, seconds: int | None) -> Artifact:
         """Declare one job; with ``seconds``, the condition that is met when its artifact is there."""
@@ -178,8 +171,7 @@ class OptimizationJob(RecipeArtifact):
             resource.add_metadata("cfn-lint", SIGNALLED_VALUES)
         if isinstance(job.source, HubSource):
             self.startup_timeouts = StartupTimeouts.of_hub(resource)
-        if role.policy is not None:
-            resource.node.add_dependency(role.policy)
+        role.delay(resource)
         image = str(self.plan.container.image)
         if signal is None:
             uri = resource.get_att("ModelDataUri").to_string()

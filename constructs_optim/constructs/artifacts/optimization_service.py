@@ -13,8 +13,7 @@ from aws_cdk import IgnoreMode
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from constructs_optim.constructs.stack.handler import Handler
-from constructs_optim.constructs.stack.job_runner import MANAGE, JobRunner, job_statement
+from constructs_optim.constructs.stack.handler import MANAGE, Handler, JobRunner, job_statement
 from constructs_optim.constructs.stack.permissions import (
     Arn,
     Statement,
@@ -28,7 +27,6 @@ from . import model_source
 from .artifact_store import IArtifactStore, store_statements
 from .roles import ExecutionRole
 
-_ID = "OptimizationService"
 _PACKAGE = Path(__file__).parent.parent.parent
 
 
@@ -116,7 +114,8 @@ class OptimizationService(Construct):
     @staticmethod
     def of(scope: Construct) -> OptimizationService:
         """The service of ``scope``'s stack, created on first use."""
-        return StackContext.of(scope).singleton(OptimizationService, lambda stack: OptimizationService(stack, _ID))
+        context = StackContext.of(scope)
+        return context.once(OptimizationService, lambda: OptimizationService(context.stack, "OptimizationService"))
 
     def permit(self, plan: Plan, store: IArtifactStore, *, role_arn: Arn) -> None:
         """Let the handlers run the jobs of ``plan``: look its sources up, pass the job its role, use the store."""
@@ -168,7 +167,7 @@ class OptimizationService(Construct):
             self,
             id,
             code=self.code,
-            entry_point=f"runtime.handlers.{module}.handler",
+            module=module,
             description=description,
             responds_to_cloudformation=True,
             statements=allowed,

@@ -11,7 +11,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.stack.arguments import ROLE, STORE, suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
-from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
+from constructs_optim.constructs.stack.network import NetworkOptions
 from constructs_optim.constructs.stack.stack_context import is_token
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.plan_data import ArtifactSource
@@ -70,15 +70,17 @@ class OptimizedArtifact(RecipeArtifact):
         """
         STORE.check("artifact_store", artifact_store)
         ROLE.check("role", role)
-        network = network or NetworkOptions()
-        refuse_isolation(network, "OptimizedArtifact")
         plan = ModelRecipe(model, techniques, instance_type, environment=environment).plan_in(scope)
         _check(artifact_key, plan)
-        super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
+        super().__init__(
+            scope, id, plan=plan, artifact_store=artifact_store, network=network or NetworkOptions(), role=role
+        )
         self._key = artifact_key
-        job, store, policy = plan.jobs[-1], artifact_store, self.execution_role.policy
+        job, store, serving_role = plan.jobs[-1], artifact_store, self.execution_role
+        handler = self._service.artifact_handler(store, plan)
+        self.log_group_names = (handler.log_group_name,)
         properties = drop_none(
-            ServiceToken=self._service.artifact_handler(store, plan).arn,
+            ServiceToken=handler.arn,
             ServiceTimeout=RESPONSE_SECONDS,
             Description=plan.description,
             JobKind=job.kind if job.kind != "OptimizationJob" else None,
@@ -92,9 +94,8 @@ class OptimizedArtifact(RecipeArtifact):
         )
         resource = CfnResource(self, "Resource", type="Custom::OptimizedArtifact", properties=properties)
         add_recipe_metadata(resource, plan, artifact_key)
-        if policy is not None:
-            # What serves the artifact depends on this resource, and so starts when its role may read.
-            resource.node.add_dependency(policy)
+        # What serves the artifact depends on this resource, and so starts when its role may read.
+        serving_role.delay(resource)
         artifact = Artifact(
             resource,
             resource.get_att("ModelDataUri").to_string(),
@@ -103,16 +104,6 @@ class OptimizedArtifact(RecipeArtifact):
         )
         # Without the earlier ones of a chain.
         self.artifacts = {len(plan.jobs) - 1: artifact}
-
-    @property
-    def artifact_key(self) -> str:
-        """The artifact's key in the store, as it was passed."""
-        return self._key
-
-    @property
-    def log_group_names(self) -> tuple[str, ...]:
-        """The log group of the handler that looks it up (a token)."""
-        return (self._service.artifact_handler(self.artifact_store, self.plan).log_group_name,)
 
 
 def _check(artifact_key: str, plan: Plan) -> None:

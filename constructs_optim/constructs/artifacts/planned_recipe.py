@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from aws_cdk import CfnResource, Duration
+from aws_cdk import Annotations, CfnResource, Duration, Stack
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
-from constructs_optim.constructs.stack.lock_file import recorded_containers
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation, plan
+from constructs_optim.recipe.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.plan_data import HubSource, JobPlan, S3Source
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.templates.resource_types import METADATA_KEY
 
-from . import model_source
-
+LOCK_FILE_CONTEXT = "constructs-optim:lock-file"
+"""Context key of another path than ``optim.lock.json`` in the current folder."""
+# The CDK CLI sets it for apps (aws-cdk-lib, cx-api: OUTDIR_ENV). Unit tests synthesize without it, and write nothing.
+_WRITTEN_BY_CLI = "CDK_OUTDIR"
 # Of a pool, where there are several; the model is the same for all.
 _LOCATED_FIELDS = ("techniques", "instance_type", "environment")
-
-
-class _Plans(list[tuple[Any, Plan]]):
-    """The recipes of one stack that were planned, and their plans."""
 
 
 @dataclass(frozen=True)
@@ -63,19 +65,60 @@ class ModelRecipe:
         stack, region = context.stack, context.known_region
         seconds = int(max_runtime.to_seconds()) if max_runtime is not None and self.artifact_key is None else None
         key = (self.model, self.techniques, self.instance_type, self.environment, seconds)
-        plans = context.singleton(_Plans, lambda _: _Plans())
+        plans = context.once("plans", list[tuple[Any, Plan]])
         for known, planned in plans:
             if known == key:
                 return planned
-        recipe = Recipe(*key[:3], region, self.environment, seconds, recorded_containers(stack))
-        planned = plan(
-            recipe,
-            registry=(lambda: ContainerRegistry.of(stack).host) if region is None else None,
-            identity=lambda uri: model_source.identity(stack, uri),
-        )
+        recipe = Recipe(*key[:3], region, self.environment, seconds, _lock_file_of(scope).lock.containers)
+
+        def identity(uri: str) -> str:
+            # A token's own text is numbered anew in every run, what it resolves to is not.
+            resolved = context.resolve(uri)
+            return uri if resolved == uri else json.dumps(resolved, sort_keys=True, separators=(",", ":"))
+
+        registry = (lambda: ContainerRegistry.of(stack).host) if region is None else None
+        planned = plan(recipe, registry=registry, identity=identity)
         # Copies: the app may change its own list and dictionary, and declare another recipe with them.
         plans.append(((key[0], copy(key[1]), key[2], copy(key[3]), seconds), planned))
         return planned
+
+
+class _LockFile:
+    """The app's lock file, read once a stack: the next synthesis has the same containers in its template."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.path = Path(stack.node.try_get_context(LOCK_FILE_CONTEXT) or LOCK_FILE)
+        self.lock = Lock.read(self.path)
+
+
+def _lock_file_of(scope: Construct) -> _LockFile:
+    context = StackContext.of(scope)
+    return context.once(_LockFile, lambda: _LockFile(context.stack))
+
+
+def record_containers(scope: Construct, containers: Mapping[str, str]) -> None:
+    """Record images that the app has from now on. Does nothing where no CDK CLI runs the app."""
+    file = _lock_file_of(scope)
+    if _WRITTEN_BY_CLI not in os.environ or containers.keys() <= file.lock.containers.keys():
+        return
+    # Another stack of the app may have recorded them.
+    lock = Lock.read(file.path)
+    added = [f"{name}: {image}" for name, image in containers.items() if name not in lock.containers]
+    file.lock = lock.adding(containers)
+    if not added:
+        return
+    try:
+        file.lock.write(file.path)
+    except OSError as error:
+        Annotations.of(scope).add_warning_v2(
+            "constructs-optim:lock-file",
+            f"{file.path} cannot be written ({error.strerror}), and it lacks {', '.join(added)}. A newer release of "
+            "constructs-optim may choose other containers, and make artifacts again: synthesize once where the file "
+            "can be written, and commit it",
+        )
+    else:
+        # Not an annotation: the CDK's validation would report it as a finding, with a way to acknowledge it.
+        sys.stderr.write(f"{file.path} records {', '.join(added)}: commit it with the app\n")
 
 
 def shown(text: str) -> str:
@@ -107,15 +150,12 @@ def _key(artifact_key: str | None) -> dict[str, str]:
 def _ingredients(plan: Plan) -> dict[str, Any]:
     """Models and techniques, each by the name that policies give it (``constructs_optim.policy``)."""
     models: list[dict[str, str]] = []
-    for source in dict.fromkeys((plan.source, *plan.container.sources)):
-        match source:
-            case HubSource(version=None):
-                models.append({"ModelId": source.model_id})
-            case HubSource():
-                models.append({"ModelId": source.model_id, "Version": str(source.version)})
-            case S3Source():
-                models.append({"Uri": "(known at deployment)" if is_token(source.uri) else source.uri})
-            case _:  # A draft that comes with its model, and has its licence and version.
-                pass
+    # A draft that comes with its model has the model's licence and version, and is left out.
+    for source in (plan.source, *plan.container.sources):
+        if isinstance(source, HubSource):
+            version = {"Version": str(source.version)} if source.version is not None else {}
+            models.append({"ModelId": source.model_id, **version})
+        elif isinstance(source, S3Source):
+            models.append({"Uri": "(known at deployment)" if is_token(source.uri) else source.uri})
     distinct = [model for index, model in enumerate(models) if model not in models[:index]]
     return {"Models": distinct, "Techniques": [f"{technique.kind}={technique.name}" for technique in plan.techniques]}

@@ -11,7 +11,6 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
-from constructs_optim.constructs.stack.lock_file import record_containers
 from constructs_optim.constructs.stack.network import Network, NetworkOptions
 from constructs_optim.constructs.validation.refusal import declaring
 from constructs_optim.constructs.validation.template_size import watch_template_size
@@ -20,6 +19,7 @@ from constructs_optim.recipe import Plan
 from .artifact_store import ArtifactStore, IArtifactStore
 from .model_source import Artifact
 from .optimization_service import OptimizationService
+from .planned_recipe import record_containers
 from .roles import SageMakerRole, sagemaker_role, serving_statements
 
 
@@ -53,6 +53,8 @@ class RecipeArtifact(Construct):
         network: the network of jobs and model; None without a VPC.
         startup_timeouts: how long a model of it may take to start.
         artifacts: by the index of their jobs in the plan. Whatever uses a part of one waits for it.
+        job_role: what SageMaker assumes for the jobs; None where no job of this stack makes the artifact.
+        log_group_names: the log groups of the handlers that its jobs or its lookup run in (tokens).
     """
 
     def __init__(
@@ -80,6 +82,9 @@ class RecipeArtifact(Construct):
             container.model_data_download_timeout_seconds, container.container_startup_timeout_seconds
         )
         self.artifacts: Mapping[int, Artifact] = {}
+        self.job_role: SageMakerRole | None = None
+        self.log_group_names: tuple[str, ...] = ()
+        self._key: str | None = plan.artifact_key
         self._registry = ContainerRegistry.of(self)
         self._service = OptimizationService.of(self)
         self._role = role
@@ -93,24 +98,14 @@ class RecipeArtifact(Construct):
         return role
 
     @property
-    def role_arn(self) -> str:
-        """The ARN of the model's role."""
-        return self.execution_role.role_arn
-
-    @property
-    def log_group_names(self) -> tuple[str, ...]:
-        """The log groups of the handlers that its jobs or its lookup run in (tokens)."""
-        raise NotImplementedError
-
-    @property
     def artifact_key(self) -> str:
         """The artifact's key in the store (64 hexadecimal digits); a token where the source is not pinned."""
-        return self.plan.artifact_key or self._last.key
+        return self._key or self._last.key
 
     @property
     def job_name(self) -> str:
         """The name of the SageMaker job that makes or made the artifact (a token)."""
-        return self._last.job_name
+        return self._last.job_name()
 
     @property
     def model_data_uri(self) -> str:

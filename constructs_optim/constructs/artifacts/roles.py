@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import cast
 
 import jsii
-from aws_cdk import Annotations, RemovalPolicy
+from aws_cdk import Annotations, CfnResource, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from constructs import Construct, DependencyGroup
 
@@ -70,22 +70,18 @@ def running_statements(*, in_vpc: bool) -> list[Statement]:
 
 
 class SageMakerRole(Construct):
-    """A role that SageMaker assumes, and the permissions that the plans of a stack add to it.
-
-    Attributes:
-        role_arn: the role's ARN.
-        policy: what a job or a model has to wait for, so that its role has the permissions when it starts. None where
-            whoever names the role waits for them anyway.
-    """
+    """A role that SageMaker assumes, and the permissions that the plans of a stack add to it."""
 
     role_arn: str
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
-        self.policy: iam.Policy | None = None
+        self._separate_policies: list[iam.Policy] = []
         self._separate_characters = 0
+        self._is_retained = False
+        self._is_too_long = False
 
-    @property
+    @cached_property
     def role(self) -> iam.IRole:
         """The role as one that other constructs can grant things to."""
         raise NotImplementedError
@@ -99,19 +95,30 @@ class SageMakerRole(Construct):
         written = [iam.PolicyStatement.from_json(statement.to_json()) for statement in statements]
         policy = iam.Policy(scope, id, policy_name=_policy_name(scope, path_of(scope)), statements=written)
         self.role.attach_inline_policy(policy)
+        if self._is_retained:
+            policy.apply_removal_policy(RemovalPolicy.RETAIN)
+        self._separate_policies.append(policy)
         self._separate_characters += characters_of(statements)
-        self._check_length(scope)
+        self._check_length()
         return policy
+
+    def delay(self, resource: CfnResource) -> None:
+        """Let a job or model wait for permissions that are not part of the role itself."""
 
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
         """What becomes of the role when it is removed from the stack: nothing where it is not the stack's."""
 
-    def _check_length(self, scope: Construct) -> None:
+    def _check_length(self) -> None:
         raise NotImplementedError
+
+    def _refuse_length(self, characters: int, most: int, message: str) -> None:
+        if characters > most and not self._is_too_long:
+            self._is_too_long = True
+            Annotations.of(self).add_error(message)
 
 
 class ExecutionRole(SageMakerRole):
-    """A role of the stack's own."""
+    """A role of the stack's own. What others grant it is a policy beside its own."""
 
     def __init__(self, scope: Construct, id: str, *, description: str) -> None:
         super().__init__(scope, id)
@@ -123,49 +130,33 @@ class ExecutionRole(SageMakerRole):
             description=description,
         )
         self.role_arn = self._own.arn
-        self._retained = False
-        self._separate_policies: list[iam.Policy] = []
-
-    @property
-    def role(self) -> iam.IRole:
-        """The role, imported: what others grant is a policy beside its own."""
-        return self._imported
+        self.role_name: str = self._own.resource.ref
 
     @cached_property
-    def _imported(self) -> iam.IRole:
+    def role(self) -> iam.IRole:
+        """The role, imported."""
         return iam.Role.from_role_name(self, "Role", self.role_name)
-
-    @property
-    def role_name(self) -> str:
-        """The role's name (a token)."""
-        return self._own.resource.ref
-
-    def apply_removal_policy(self, policy: RemovalPolicy) -> None:
-        """What becomes of the role when it is removed from the stack; once it is to be retained, it is."""
-        if not self._retained:
-            for removed in (self._own, *self._separate_policies):
-                removed.apply_removal_policy(policy)
-        self._retained |= policy is RemovalPolicy.RETAIN
 
     def permit(self, statements: Sequence[Statement]) -> None:
         """Add permissions to its inline policy, and to managed ones where that is full."""
         self._own.permit(statements)
 
-    def permit_separately(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
-        """Add permissions as a separate policy, which is retained with the role."""
-        policy = super().permit_separately(scope, id, statements)
-        self._separate_policies.append(policy)
-        if self._retained:
-            policy.apply_removal_policy(RemovalPolicy.RETAIN)
-        return policy
+    def apply_removal_policy(self, policy: RemovalPolicy) -> None:
+        """What becomes of the role when it is removed from the stack; once it is to be retained, it is."""
+        if not self._is_retained:
+            for removed in (self._own, *self._separate_policies):
+                removed.apply_removal_policy(policy)
+        self._is_retained |= policy is RemovalPolicy.RETAIN
 
-    def _check_length(self, scope: Construct) -> None:
-        if self._separate_characters > MOST_INLINE_CHARACTERS - INLINE_CHARACTERS:
-            Annotations.of(scope).add_error(
-                f"the rollback alarms of this stack's endpoints are policies of about {self._separate_characters} "
-                f"characters, and {self.node.path} has room for {MOST_INLINE_CHARACTERS - INLINE_CHARACTERS}: declare "
-                "some of the endpoints in another stack, or give them a composite alarm each"
-            )
+    def _check_length(self) -> None:
+        room = MOST_INLINE_CHARACTERS - INLINE_CHARACTERS
+        self._refuse_length(
+            self._separate_characters,
+            room,
+            f"the rollback alarms of this stack's endpoints are policies of about {self._separate_characters} "
+            f"characters, and {self.node.path} has room for {room}: declare some of the endpoints in another stack, or "
+            "give them a composite alarm each",
+        )
 
 
 class UserRole(SageMakerRole):
@@ -173,11 +164,12 @@ class UserRole(SageMakerRole):
 
     def __init__(self, scope: Construct, id: str, role: iam.IRole) -> None:
         super().__init__(scope, id)
-        self._role, self._is_too_long = role, False
-        self._policy = StatementList()
+        self._role = role
+        self._list = StatementList(self)
+        self._policy: iam.Policy | None = None
         self.role_arn = role.role_arn
 
-    @property
+    @cached_property
     def role(self) -> iam.IRole:
         """The user's role."""
         return self._role
@@ -185,48 +177,44 @@ class UserRole(SageMakerRole):
     @staticmethod
     def of(scope: Construct, role: iam.IRole) -> UserRole:
         """``role`` as all of ``scope``'s stack uses it."""
-        context = StackContext.of(scope)
-        roles = context.singleton(_UserRoles, lambda _: _UserRoles())
         # By its path: of one construct, jsii makes another object at each access (function.role is not function.role).
-        path = path_of(role)
-        if path not in roles:
-            roles[path] = UserRole(context.stack, f"PermissionsOf{sha256(path)[:8]}", role)
-        return roles[path]
+        context, path = StackContext.of(scope), path_of(role)
+        return context.once((UserRole, path), lambda: UserRole(context.stack, f"PermissionsOf{sha256(path)[:8]}", role))
 
     def permit(self, statements: Sequence[Statement]) -> None:
         """Attach permissions to the role; an immutable imported one is left as it is."""
-        if not self._policy.add(statements):
+        if not self._list.add(statements):
             return
-        if self.policy is None:
+        if self._policy is None:
             # It is written from the statements: the CDK only has to know that there are some.
             some = iam.PolicyStatement(actions=["sts:GetCallerIdentity"], resources=["*"])
-            name = _policy_name(self, path_of(self.role))
-            self.policy = iam.Policy(self, "Permissions", policy_name=name, statements=[some])
-            resource = cast("iam.CfnPolicy", self.policy.node.default_child)
-            resource.policy_document = late_value(lambda: document(self._policy.statements.values()))
-            self.role.attach_inline_policy(self.policy)
-        self._policy.acknowledge(self.policy)
-        self._check_length(self)
+            name = _policy_name(self, path_of(self._role))
+            self._policy = iam.Policy(self, "Permissions", policy_name=name, statements=[some])
+            resource = cast("iam.CfnPolicy", self._policy.node.default_child)
+            resource.policy_document = late_value(lambda: document(self._list.statements))
+            self._role.attach_inline_policy(self._policy)
+        self._check_length()
 
-    def _check_length(self, scope: Construct) -> None:
-        characters = characters_of(self._policy.statements.values()) + self._separate_characters
-        if characters > MOST_INLINE_CHARACTERS and not self._is_too_long:
-            self._is_too_long = True
-            Annotations.of(self).add_error(
-                f"what this stack's models need of {path_of(self.role)} is a policy of about {characters} characters, "
-                f"and IAM allows {MOST_INLINE_CHARACTERS} in all inline policies of a role: leave role=... out, and "
-                "the stack has roles of its own that it gives as many policies as they need, or declare some of the "
-                "models in another stack with another role"
-            )
+    def delay(self, resource: CfnResource) -> None:
+        """Let a job or model wait for the policy."""
+        if self._policy is not None:
+            resource.node.add_dependency(self._policy)
+
+    def _check_length(self) -> None:
+        characters = characters_of(self._list.statements) + self._separate_characters
+        self._refuse_length(
+            characters,
+            MOST_INLINE_CHARACTERS,
+            f"what this stack's models need of {path_of(self._role)} is a policy of about {characters} characters, and "
+            f"IAM allows {MOST_INLINE_CHARACTERS} in all inline policies of a role: leave role=... out, and the stack "
+            "has roles of its own that it gives as many policies as they need, or declare some of the models in "
+            "another stack with another role",
+        )
 
 
 def _policy_name(scope: Construct, of: str) -> str:
     """One that no other stack gives a policy of the same role: CloudFormation would write over it."""
     return f"constructs-optim-{sha256(of)[:8]}-{StackContext.of(scope).uuid}"
-
-
-class _UserRoles(dict[str, UserRole]):
-    """The user's roles that a stack has policies for, by their paths."""
 
 
 @jsii.implements(iam.IPrincipal)
@@ -259,10 +247,8 @@ class SeveralRoles:
     def add_to_principal_policy(self, statement: iam.PolicyStatement) -> iam.AddToPrincipalPolicyResult:
         """Let each role do what the statement says."""
         added = [role.add_to_principal_policy(statement.copy()) for role in self._roles]
-        depended_on = DependencyGroup()
-        for result in added:
-            if result.policy_dependable is not None:
-                depended_on.add(result.policy_dependable)
+        policies = [result.policy_dependable for result in added if result.policy_dependable is not None]
+        depended_on = DependencyGroup(*policies)
         return iam.AddToPrincipalPolicyResult(
             statement_added=all(result.statement_added for result in added), policy_dependable=depended_on
         )

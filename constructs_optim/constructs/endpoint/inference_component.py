@@ -25,8 +25,7 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS, Statement
-from constructs_optim.constructs.stack.physical_names import physical_name
-from constructs_optim.constructs.stack.stack_context import path_of
+from constructs_optim.constructs.stack.stack_context import path_of, physical_name
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Plan, Violation
@@ -294,7 +293,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         if len(self.models) == 1:
             return {**properties, "specification": specifications[0]}
         of_types = [
-            {"instanceType": model.instance_type, **specification}
+            {"instanceType": model.plan.instance_type, **specification}
             for model, specification in zip(self.models, specifications, strict=True)
         ]
         return {**properties, "specifications": of_types}
@@ -306,7 +305,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
             self._endpoint.literal_name,
             self.variant_name,
             self._name,
-            instance_type=self.models[0].instance_type if len(self.models) == 1 else None,
+            instance_type=self.models[0].plan.instance_type if len(self.models) == 1 else None,
             artifact_key=self.models[0].evaluation_key,
             publishing_seconds=self._endpoint.configuration.publishing_seconds,
         )

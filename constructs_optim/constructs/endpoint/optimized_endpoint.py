@@ -19,7 +19,7 @@ from constructs_optim.constructs.artifacts.hosted_model import (
     create_model,
     describe_hosted,
 )
-from constructs_optim.constructs.artifacts.optimization_job import JobOptions, OptimizationJob
+from constructs_optim.constructs.artifacts.optimization_job import JobOptions
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.planned_recipe import ModelRecipe
 from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
@@ -33,8 +33,13 @@ from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
-from constructs_optim.constructs.stack.physical_names import endpoint_name_of
-from constructs_optim.constructs.stack.stack_context import StackContext, is_token, late_value, path_of
+from constructs_optim.constructs.stack.stack_context import (
+    StackContext,
+    endpoint_name_of,
+    is_token,
+    late_value,
+    path_of,
+)
 from constructs_optim.constructs.validation.refusal import declaring, refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan, Violation
@@ -361,7 +366,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     @property
     def grant_principal(self) -> iam.IPrincipal:
         """What SageMaker assumes for models and jobs: grants to the endpoint are grants to the roles of both."""
-        of_jobs = [hosted.artifact.job_role for hosted in self._models if isinstance(hosted.artifact, OptimizationJob)]
+        of_jobs = [hosted.artifact.job_role for hosted in self._models]
         roles = dict.fromkeys([self._role, *(role for role in of_jobs if role is not None)])
         if len(roles) == 1:
             return self._role.role.grant_principal

@@ -251,7 +251,7 @@ def declare_alarms(
         capacity=min(scaling_defaults(model.plan, accelerators=accelerators).capacity for model in models),
         alarms=options.alarms,
         is_asynchronous=is_asynchronous,
-        runs_jobs=any(model.runs_jobs for model in models),
+        runs_jobs=any(model.artifact.job_role is not None for model in models),
         alarm_actions=options.alarm_actions,
         ok_actions=options.ok_actions,
         name_prefix=served.inference_component_name or served.endpoint_name,

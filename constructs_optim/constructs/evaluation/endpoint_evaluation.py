@@ -49,20 +49,10 @@ _OF_RUNS = ("Concurrency", "ArtifactKey")
 
 @dataclass(frozen=True)
 class EvaluationTarget:
-    """An endpoint or component to evaluate.
+    """An endpoint or component to evaluate, with its models, one for each instance type.
 
-    Attributes:
-        label: its name in messages and reports.
-        endpoint_arn: the endpoint's ARN.
-        endpoint_config_name: the configuration in service (a token).
-        component_arn: the inference component's ARN; None where a variant serves the model.
-        served: the endpoint, variant and component, as CloudWatch knows them.
-        models: the models that it serves, one for each instance type.
-        share_of_instance: the share of an instance that a copy of the component takes.
-        network: the VPC that the benchmark job reaches the network through.
-        asynchronous: whether requests are queued.
-        discount: what a savings plan takes off prices, as a share.
-        instance_price_per_hour: what an instance costs, where it is stated.
+    ``component_arn`` is None where a variant serves the model. ``share_of_instance`` is what a copy of the component
+    takes, ``network`` what the benchmark job reaches the network through, and ``discount`` a share.
     """
 
     label: str
@@ -133,10 +123,11 @@ class EndpointEvaluation(Construct):
             discount=target.discount if discount is None else discount,
             region=StackContext.of(scope).known_region,
         )
-        timeout, schedule = options.get("timeout"), self._benchmark.schedule
         refuse(check(self._benchmark))
         self._wait_seconds = wait_seconds(
-            timeout, _DEFAULT_WAIT_SECONDS, instead="measure fewer numbers of users, or evaluate on a schedule"
+            options.get("timeout"),
+            _DEFAULT_WAIT_SECONDS,
+            instead="measure fewer numbers of users, or evaluate on a schedule",
         )
         super().__init__(scope, id)
         for advice in warnings(self._benchmark):
@@ -156,21 +147,17 @@ class EndpointEvaluation(Construct):
         if self._benchmark.after_deployment:
             properties = {**service.jobs.properties, "Request": self._request()}
             self._resource = CfnResource(self, "Resource", type=_TYPE, properties=properties)
+        schedule = self._benchmark.schedule
         self._schedule = self._scheduled(schedule) if schedule is not None else None
         if dashboard is not None:
-            dashboard.show_evaluation(concurrencies=self.concurrencies, baseline=options.get("baseline"))
+            dashboard.show_evaluation(concurrencies=self.workload.concurrencies, baseline=options.get("baseline"))
         if alarms is not None and schedule is not None:
-            alarms.watch(evaluation_concurrency=self.concurrencies[0])
+            alarms.watch(evaluation_concurrency=self.workload.concurrencies[0])
 
     @property
     def cdk_tag_manager(self) -> TagManager:
         """What the CDK collects tags in."""
         return self._tag_manager
-
-    @property
-    def concurrencies(self) -> tuple[int, ...]:
-        """The numbers of users that are simulated."""
-        return self.workload.concurrencies
 
     @property
     def evaluation_key(self) -> str:
@@ -233,11 +220,15 @@ class EndpointEvaluation(Construct):
         if quality is not None:
             read = S3Location(quality.prompts).object_arn
             self._service.jobs.watcher.permit(statements_of("send prompts", Targets=self._targets, Prompts=read))
-        resource = self._deployed
-        gate = _gate(required)
-        resource.add_property_override("Request.Gate", gate)
-        signal = JobSignal(self, job=self._job_text(gate), seconds=self._wait_seconds, name="Passed")
-        for name, value in signal.properties.items():
+        resource, gate, seconds = self._deployed, _gate(required), self._wait_seconds
+        # Text that changes with the measurement, the models, the requirements and how long the deployment waits.
+        plans = [model.plan for model in self.target.models]
+        served = [[plan.deployment_hash, plan.container_key, plan.instance_type] for plan in plans]
+        sent = self._stack.resolve([self.workload.spec, gate])
+        waits = [seconds] if seconds != _DEFAULT_WAIT_SECONDS else []
+        text = json.dumps([served, sent, *waits], sort_keys=True)
+        signal = JobSignal(self, job=text, seconds=seconds, name="Passed")
+        for name, value in {"Request.Gate": gate, **signal.properties}.items():
             resource.add_property_override(name, value)
         signal.await_from(resource)
         if self._schedule is not None:
@@ -278,7 +269,6 @@ class EndpointEvaluation(Construct):
         target, served = self.target, self.target.served
         series = served.series(metrics.find("concurrency"))
         known = served.dimensions(series, concurrency=1)
-        gate = self._requirements
         return drop_none(
             Label=target.label,
             EndpointName=served.endpoint_name,
@@ -288,7 +278,7 @@ class EndpointEvaluation(Construct):
             ModelNames=[model.model_name for model in target.models],
             Subjects=[
                 drop_none(
-                    InstanceType=model.instance_type,
+                    InstanceType=model.plan.instance_type,
                     ArtifactKey=model.evaluation_key,
                     PricePerHour=self._benchmark.instance_price_per_hour,
                 )
@@ -298,24 +288,16 @@ class EndpointEvaluation(Construct):
             Lossless=all(model.plan.lossless for model in target.models),
             WorkloadConfigName=self._config_name,
             Workload=self.workload.spec,
-            Concurrencies=list(self.concurrencies),
+            Concurrencies=list(self.workload.concurrencies),
             Discount=self._benchmark.discount,
             Dimensions={name: known[name] for name in series.dimensions if name not in _OF_RUNS},
             RoleArn=self._service.role.role_arn,
             VpcConfig=target.network.to_property("SecurityGroupIds") if target.network is not None else None,
             Bucket=self._store.bucket_name,
             KmsKeyArn=self._store.encryption_key_arn,
-            Gate=_gate(gate) if gate is not None else None,
+            Gate=_gate(self._requirements) if self._requirements is not None else None,
             Tags=self._tags,
         )
-
-    def _job_text(self, gate: dict[str, Any]) -> str:
-        """Text that changes with the measurement, the models, the requirements and how long the deployment waits."""
-        plans = [model.plan for model in self.target.models]
-        served = [[plan.deployment_hash, plan.container_key, plan.instance_type] for plan in plans]
-        spec = self._stack.resolve([self.workload.spec, gate])
-        waits = [self._wait_seconds] if self._wait_seconds != _DEFAULT_WAIT_SECONDS else []
-        return json.dumps([served, spec, *waits], sort_keys=True)
 
     def _scheduled(self, schedule: str) -> CfnResource:
         # Not aws_scheduler.CfnSchedule: most stacks have none, and importing its module takes a while.

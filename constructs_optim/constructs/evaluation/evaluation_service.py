@@ -13,7 +13,7 @@ from constructs import Construct
 from constructs_optim.constructs.artifacts.model_source import channel_statements
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.roles import ExecutionRole
-from constructs_optim.constructs.stack.job_runner import MANAGE, JobRunner, job_statement
+from constructs_optim.constructs.stack.handler import MANAGE, JobRunner, job_statement
 from constructs_optim.constructs.stack.permissions import (
     NO_RESOURCES,
     ServiceRole,
@@ -28,9 +28,7 @@ from constructs_optim.recipe.evaluation.workload import CHANNEL
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.metrics import EVALUATION_NAMESPACE
 
-# Letters and digits alone, in lower case: a configuration of another name can be made and never deleted (CloudFormation
-# reference, AWS::SageMaker::AIWorkloadConfig).
-_NAME_PREFIX, _NAME_DIGITS = "optim", 16
+_NAME_DIGITS = 16
 
 
 class EvaluationService(Construct):
@@ -72,35 +70,31 @@ class EvaluationService(Construct):
             roles=[self.role.role_name],
         )
         self.jobs.state_machine.add_resource_dependency(passes_itself)
-        self._workloads: dict[str, sagemaker.CfnAIWorkloadConfig] = {}
 
     @staticmethod
     def of(scope: Construct) -> EvaluationService:
         """The service of ``scope``'s stack, created on first use."""
-        return StackContext.of(scope).singleton(
-            EvaluationService, lambda stack: EvaluationService(stack, "EvaluationService")
-        )
+        context = StackContext.of(scope)
+        return context.once(EvaluationService, lambda: EvaluationService(context.stack, "EvaluationService"))
 
     @cached_property
     def schedule_role_arn(self) -> str:
         """The role by which EventBridge Scheduler starts evaluations."""
-        start = Statement("StartEvaluations", ("states:StartExecution",), (self.jobs.state_machine.ref,))
         return ServiceRole(
             self,
             "ScheduleRole",
             "scheduler.amazonaws.com",
             source_arn="arn:${AWS::Partition}:scheduler:${AWS::Region}:${AWS::AccountId}:schedule-group/default",
             description="Starts evaluations on a schedule",
-            statements=[start],
+            statements=[Statement("StartEvaluations", ("states:StartExecution",), (self.jobs.state_machine.ref,))],
         ).arn
 
     def workload_config(self, workload: Workload) -> sagemaker.CfnAIWorkloadConfig:
         """The configuration of ``workload``: one, however many endpoints of the stack are sent the same."""
-        sent = StackContext.of(self).stack.resolve([workload.spec, workload.prompts or ""])
-        digits = sha256(json.dumps(sent, sort_keys=True))[:_NAME_DIGITS]
-        if digits not in self._workloads:
-            self._workloads[digits] = workload_config(self, workload, f"Workload{digits}")
-        return self._workloads[digits]
+        context = StackContext.of(self)
+        sent = context.stack.resolve([workload.spec, workload.prompts or ""])
+        workload_id = f"Workload{sha256(json.dumps(sent, sort_keys=True))[:_NAME_DIGITS]}"
+        return context.once((Workload, workload_id), lambda: workload_config(self, workload, workload_id))
 
 
 def workload_config(scope: Construct, workload: Workload, id: str = "Workload") -> sagemaker.CfnAIWorkloadConfig:
@@ -116,7 +110,9 @@ def workload_config(scope: Construct, workload: Workload, id: str = "Workload") 
     return sagemaker.CfnAIWorkloadConfig(
         scope,
         id,
-        ai_workload_config_name=f"{_NAME_PREFIX}{name}{stack_digits}",
+        # Letters and digits alone, in lower case: a configuration of another name can be made and never deleted
+        # (CloudFormation reference, AWS::SageMaker::AIWorkloadConfig).
+        ai_workload_config_name=f"optim{name}{stack_digits}",
         ai_workload_configs={"workloadSpec": {"inline": text}},
         dataset_config={"inputDataConfig": [data]} if prompts is not None else None,
     )

@@ -286,7 +286,8 @@ class _JobAlarm(Construct):
 
 def _job_alarm(scope: Construct, settings: AlarmSettings, runbook: str) -> _ActingAlarm:
     """The alarm on failed jobs of ``scope``'s stack, created on first use."""
-    alarm = StackContext.of(scope).singleton(_JobAlarm, lambda stack: _JobAlarm(stack, settings, runbook))
+    context = StackContext.of(scope)
+    alarm = context.once(_JobAlarm, lambda: _JobAlarm(context.stack, settings, runbook))
     if alarm.settings != settings:
         raise ValueError(
             f"{scope.node.path}: failed_job is {settings}, and another endpoint of the stack has {alarm.settings}; a "

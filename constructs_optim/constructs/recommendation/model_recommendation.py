@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from aws_cdk import Duration, Stack, Token
+from aws_cdk import Duration, Token
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts import model_source
@@ -27,7 +27,7 @@ from constructs_optim.constructs.stack.custom_resource import (
     drop_none,
     wait_seconds,
 )
-from constructs_optim.constructs.stack.job_runner import MANAGE, JobRunner, job_statement
+from constructs_optim.constructs.stack.handler import MANAGE, JobRunner, job_statement
 from constructs_optim.constructs.stack.permissions import Statement, pass_role_statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.refusal import refuse
@@ -175,8 +175,7 @@ class ModelRecommendation(Construct):
             },
         )
         # Its role has the permissions when the job starts.
-        if user_role.policy is not None:
-            self._resource.node.add_dependency(user_role.policy)
+        user_role.delay(self._resource)
         if self._signal is not None:
             self._signal.await_from(self._resource)
 
@@ -229,27 +228,19 @@ class ModelRecommendation(Construct):
         return self._signal.part(part)
 
 
-class _Jobs(JobRunner):
-    """Handler, watcher and state machine of a stack's recommendations."""
-
-
 def _jobs_of(scope: Construct) -> JobRunner:
     """What runs recommendation jobs in ``scope``'s stack, created on first use."""
-
-    def create(stack: Stack) -> _Jobs:
-        return _Jobs(
-            Construct(stack, "RecommendationService"),
+    context = StackContext.of(scope)
+    start = "Starts and stops recommendation jobs"
+    watch = "Looks at a running recommendation job, and keeps what it recommends"
+    return context.once(
+        ModelRecommendation,
+        lambda: JobRunner(
+            Construct(context.stack, "RecommendationService"),
             "recommendation",
-            code=OptimizationService.of(stack).code,
+            code=OptimizationService.of(scope).code,
             job="recommendation job",
-            handler=(
-                "Starts and stops recommendation jobs",
-                [job_statement("ManageJobs", "AIRecommendationJob", *MANAGE)],
-            ),
-            watcher=(
-                "Looks at a running recommendation job, and keeps what it recommends",
-                [job_statement("WatchJobs", "AIRecommendationJob", "Describe")],
-            ),
-        )
-
-    return StackContext.of(scope).singleton(_Jobs, create)
+            handler=(start, [job_statement("ManageJobs", "AIRecommendationJob", *MANAGE)]),
+            watcher=(watch, [job_statement("WatchJobs", "AIRecommendationJob", "Describe")]),
+        ),
+    )

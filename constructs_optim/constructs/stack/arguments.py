@@ -24,13 +24,9 @@ _NOT_KEYWORDS = {"self", "scope", "id"}
 
 @dataclass(frozen=True)
 class Kind:
-    """A validator for ``Annotated[type, kind]``.
+    """A validator for ``Annotated[type, kind]``: objects of the kind have ``attribute``.
 
-    Attributes:
-        wanted: what the argument takes, in words.
-        attribute: what each object of this kind has.
-        example: code that creates one; ``{}`` is the text or number that was passed instead.
-        default: the text or number in the example otherwise.
+    ``example`` is code that creates one, with what was passed instead for ``{}``, or ``default``.
     """
 
     wanted: str
@@ -43,24 +39,17 @@ class Kind:
         return core_schema.no_info_plain_validator_function(self._validated)
 
     def check(self, location: str, value: object) -> None:
-        """Check an argument that belongs to no option class; None is no argument.
-
-        Raises:
-            RecipeError: where it is of another kind.
-        """
+        """Raise a ``RecipeError`` for an argument of another kind, of no option class; None is no argument."""
         if value is not None and not self._accepts(value):
-            raise RecipeError(
-                [
-                    Violation(
-                        rule=Settings.rule,
-                        location=location,
-                        value=value,
-                        reason=f"this takes {self.wanted}",
-                        suggestion=self._example(value),
-                        link=Settings.rule_link,
-                    )
-                ]
+            violation = Violation(
+                rule=Settings.rule,
+                location=location,
+                value=value,
+                reason=f"this takes {self.wanted}",
+                suggestion=self._example(value),
+                link=Settings.rule_link,
             )
+            raise RecipeError([violation])
 
     def _accepts(self, value: object) -> bool:
         # The type of an object that implements several interfaces at once does not show them.
@@ -77,10 +66,8 @@ class Kind:
         raise PydanticCustomError("kind", "{fix}", context)
 
     def _example(self, value: object) -> str:
-        if isinstance(self.default, str):
-            return self.example.format(repr(value if isinstance(value, str) else self.default))
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return self.example.format(value if is_number else self.default)
+        is_alike = isinstance(value, str if isinstance(self.default, str) else int | float)
+        return self.example.format(repr(value if is_alike and not isinstance(value, bool) else self.default))
 
 
 ALARM = Kind(
@@ -141,10 +128,7 @@ VPC = Kind("an ec2.IVpc", "vpc_id", 'ec2.Vpc.from_lookup(stack, "Vpc", vpc_id={}
 
 
 def suggests_keywords(cls: _Class) -> _Class:
-    """Have a class suggest the keywords that misspelt ones may have meant, as Python itself does from 3.13 on.
-
-    A refused recipe is raised without the library's own frames: they bury what is wrong with it.
-    """
+    """Have a class suggest the keywords that misspelt ones may have meant, as Python itself does from 3.13 on."""
     constructor: Callable[..., None] = vars(cls)["__init__"]
     keywords = [name for name in inspect.signature(constructor).parameters if name not in _NOT_KEYWORDS]
 
@@ -153,6 +137,7 @@ def suggests_keywords(cls: _Class) -> _Class:
         try:
             constructor(*args, **kwargs)
         except RecipeError as refused:
+            # The library's own frames would bury what is wrong with the recipe.
             raise refused.with_traceback(None) from None
         except TypeError:
             if unknown := kwargs.keys() - keywords - _NOT_KEYWORDS:
@@ -164,16 +149,7 @@ def suggests_keywords(cls: _Class) -> _Class:
 
 
 def check_options(method: str, options: Mapping[str, object], of: type) -> None:
-    """Refuse options that a method does not have: Python takes any for ``**options: Unpack[...]``.
-
-    Args:
-        method: its name, for the message.
-        options: what it was called with.
-        of: the TypedDict of its options.
-
-    Raises:
-        TypeError: with the names that misspelt ones may have meant.
-    """
+    """Refuse options that ``method`` and its TypedDict do not have: Python takes any for ``**options: Unpack[...]``."""
     names = list(of.__annotations__)
     if unknown := options.keys() - set(names):
         raise TypeError(_message(method, sorted(unknown), names))

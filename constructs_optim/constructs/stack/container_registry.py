@@ -18,8 +18,6 @@ from constructs_optim.recipe.plan_data import Plan
 from .permissions import Arn, sub
 from .stack_context import PSEUDO, StackContext, is_token
 
-_MAPPING_ID = "DeepLearningContainers"
-_ACCOUNT = "Account"
 # Where a hub's configuration names the image, it is one of these.
 _HUB_REPOSITORIES = frozenset({"djl-inference", "huggingface-pytorch-tgi-inference"})
 
@@ -42,43 +40,31 @@ class ContainerRegistry:
         return sub_account("arn:${AWS::Partition}:ecr:${AWS::Region}:${Account}:repository/" + repository, self.account)
 
     def serving_repositories(self, plan: Plan) -> list[str]:
-        """The repositories that an artifact of ``plan`` may be served from, for its manifest to be held to.
-
-        The execution role pulls from no other.
-        """
+        """The repositories that an artifact of ``plan`` may be served from: the execution role pulls from no other."""
         return [f"{self.host}/{name}" for name in repositories_of([plan.container.image])]
 
     @staticmethod
     def of(scope: Construct) -> ContainerRegistry:
         """The registry for the region of ``scope``'s stack."""
-        return StackContext.of(scope).singleton(ContainerRegistry, ContainerRegistry._of_stack)
-
-    @staticmethod
-    def _of_stack(stack: Stack) -> ContainerRegistry:
-        account = account_of_region(stack, _MAPPING_ID, images.registry_accounts())
-        region = StackContext.of(stack).known_region
-        if region is None:
+        context = StackContext.of(scope)
+        account = account_of_region(context.stack, "DeepLearningContainers", images.registry_accounts())
+        if context.known_region is None:
             return ContainerRegistry(str(account), f"{account}.dkr.ecr.{PSEUDO.region}.{Aws.URL_SUFFIX}")
         # An unknown region is the planner's to report, together with all else that is wrong.
-        return ContainerRegistry(account or "", images.registry_host(region) or "")
-
-
-class _RegionalAccounts(dict[str, str]):
-    """The accounts that a stack looks up in mappings (tokens), by the mappings' ids."""
+        return ContainerRegistry(account or "", images.registry_host(context.known_region) or "")
 
 
 def account_of_region(stack: Stack, mapping_id: str, accounts: Mapping[str, str]) -> str | None:
     """The account of ``stack``'s region, or None; a token of a ``CfnMapping`` where the stack has no region."""
+
+    def mapped() -> str:
+        rows = {region: {"Account": account} for region, account in accounts.items()}
+        return CfnMapping(stack, mapping_id, mapping=rows).find_in_map(PSEUDO.region, "Account")
+
     context = StackContext.of(stack)
     if context.known_region is not None:
         return accounts.get(context.known_region)
-    known = context.singleton(_RegionalAccounts, lambda _: _RegionalAccounts())
-    if mapping_id not in known:
-        mapping = CfnMapping(
-            stack, mapping_id, mapping={region: {_ACCOUNT: account} for region, account in accounts.items()}
-        )
-        known[mapping_id] = mapping.find_in_map(PSEUDO.region, _ACCOUNT)
-    return known[mapping_id]
+    return context.once((CfnMapping, mapping_id), mapped)
 
 
 def sub_account(template: str, account: str) -> Arn:

@@ -45,8 +45,8 @@ class TaggedResource(CfnResource):
     ) -> None:
         """Declare it; ``tags`` are those that it has by itself."""
         # CfnResource renders a tag manager's tags by itself, as the property that the manager names.
-        self._tag_manager = TagManager(TagType.KEY_VALUE, type, dict(tags) if tags else None, tag_property_name="Tags")
-        super().__init__(scope, id, type=type, properties=dict(properties))
+        self._tag_manager = TagManager(TagType.KEY_VALUE, type, tags, tag_property_name="Tags")
+        super().__init__(scope, id, type=type, properties=properties)
 
     @property
     def cdk_tag_manager(self) -> TagManager:
@@ -72,10 +72,7 @@ class JobSignal:
     """
 
     def __init__(self, scope: Construct, *, job: str, seconds: int, prefix: str = "", name: str = "Ready") -> None:
-        """Declare the handle below ``scope``; ``await_from`` declares the condition, which lasts that many seconds.
-
-        ``job`` is text that changes with whatever the job does, ``prefix`` of both ids, and ``name`` the condition's.
-        """
+        """Declare the handle; ``job`` is text that changes with whatever the job does, ``prefix`` of both ids."""
         self._scope, self._seconds, digits = scope, seconds, sha256(job)[:8]
         self._condition_id = f"{prefix}{name}{digits}"
         self._handle: str = CfnWaitConditionHandle(scope, f"{prefix}Handle{digits}").ref

@@ -1,4 +1,4 @@
-"""A Lambda function of the stack's own, with its role, its log group, and its metrics and traces.
+"""A Lambda function of the stack's own, with its role, logs, metrics and traces; and those that run jobs.
 
 The Powertools layer is AWS's own, in an account that differs by region. A stack with a region gets its ARN as plain
 text; an environment-agnostic stack gets a CloudFormation mapping, so that one template can be deployed anywhere.
@@ -6,19 +6,23 @@ text; an environment-agnostic stack gets a CloudFormation mapping, so that one t
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from aws_cdk import RemovalPolicy, Token
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from constructs_optim.recipe.catalog import layers
 
 from .container_registry import account_of_region, sub_account
-from .permissions import Arn, ServiceRole, Statement, statements_of, sub
-from .stack_context import StackContext
+from .custom_resource import RESPONSE_SECONDS
+from .permissions import KNOWN_LATER, Arn, ServiceRole, Statement, statements_of, sub
+from .stack_context import StackContext, physical_name
 
 LAYER_CONTEXT = "constructs-optim:powertools-layer-arn"
 """Context key: the ARN of a team's own copy of the layer."""
@@ -32,18 +36,10 @@ _LAYER_ARN = re.compile(
     r"arn:(?:aws[a-z-]*|\$\{AWS::Partition\}):lambda:(?:[a-z0-9-]+|\$\{AWS::Region\}):(?:\d{12}|\$\{AWS::AccountId\})"
     r":layer:[A-Za-z0-9_-]{1,140}:[1-9]\d*"
 )
-# Creating, resolving and claiming take seconds; the rest is room for retries over throttling, and for permissions
-# that are on their way.
-_TIMEOUT_SECONDS = 180
-# CloudFormation invokes asynchronously: Lambda repeats a try that died or ran out of time after one minute and again
-# after two, but begins none when the event is older than this. So the last try is over before CloudFormation gives up.
-_LARGEST_EVENT_AGE_SECONDS = 600
-_RUNTIME = "python3.14"
-_LOG_RETENTION_DAYS = 365
 
 
 class Handler(Construct):
-    """One function of ``runtime``. Its permissions grow with the plans that it runs."""
+    """The handler of a module of ``runtime.handlers``. Its permissions grow with the plans that it runs."""
 
     def __init__(
         self,
@@ -51,7 +47,7 @@ class Handler(Construct):
         id: str,
         *,
         code: Mapping[str, str],
-        entry_point: str,
+        module: str,
         description: str,
         statements: Sequence[Statement],
         responds_to_cloudformation: bool = False,
@@ -87,18 +83,20 @@ class Handler(Construct):
                     "POWERTOOLS_LOG_LEVEL": _log_level(self),
                     "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
                     # The metrics' only dimension: one value a handler, however many stacks there are.
-                    "POWERTOOLS_SERVICE_NAME": entry_point.split(".")[-2],
+                    "POWERTOOLS_SERVICE_NAME": module,
                 }
             ),
-            handler=entry_point,
+            handler=f"runtime.handlers.{module}.handler",
             layers=[layer if isinstance(layer, str) else Token.as_string(layer)],
             # Text leaves lines as they are: Powertools' are JSON already, and the platform's keep their fields in
             # CloudWatch Logs Insights (@duration, @maxMemoryUsed).
             logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_format="Text", log_group=log_group.ref),
             memory_size=256,
             role=self._role.arn,
-            runtime=_RUNTIME,
-            timeout=_TIMEOUT_SECONDS,
+            runtime="python3.14",
+            # Creating, resolving and claiming take seconds; the rest is room for retries over throttling, and for
+            # permissions that are on their way.
+            timeout=180,
             tracing_config=lambda_.CfnFunction.TracingConfigProperty(mode="Active"),
         )
         if responds_to_cloudformation:
@@ -106,7 +104,10 @@ class Handler(Construct):
                 self,
                 "Invocations",
                 function_name=function.ref,
-                maximum_event_age_in_seconds=_LARGEST_EVENT_AGE_SECONDS,
+                # CloudFormation invokes asynchronously: Lambda repeats a try that died or ran out of time after one
+                # minute and again after two, but begins none when the event is older than this. So the last try is over
+                # before CloudFormation gives up.
+                maximum_event_age_in_seconds=600,
                 maximum_retry_attempts=2,
                 qualifier="$LATEST",
             )
@@ -119,7 +120,7 @@ class Handler(Construct):
 
 def log_group_of(scope: Construct, name: str | None = None) -> logs.CfnLogGroup:
     """A log group that ends with its stack. Default of ``name``: CloudFormation makes one up."""
-    group = logs.CfnLogGroup(scope, "Logs", log_group_name=name, retention_in_days=_LOG_RETENTION_DAYS)
+    group = logs.CfnLogGroup(scope, "Logs", log_group_name=name, retention_in_days=365)
     group.apply_removal_policy(RemovalPolicy.DESTROY)
     return group
 
@@ -154,3 +155,100 @@ def _log_level(scope: Construct) -> str:
     if level not in _LOG_LEVELS:
         raise ValueError(f"the context key {LOG_LEVEL_CONTEXT} is {level!r}: use one of {', '.join(_LOG_LEVELS)}")
     return level
+
+
+# Poll, wait as long as the watcher says, poll again. When polling itself keeps failing, the stack is signalled instead
+# of being left to its timeout.
+_STATES: dict[str, Any] = json.loads((files("constructs_optim.constructs.stack") / "watching.asl.json").read_bytes())
+
+# How IAM names the jobs of an API's kind, and what their names follow from.
+_JOBS = {
+    "OptimizationJob": ("optimization-job", "a job's name follows from its artifact key"),
+    "TrainingJob": ("training-job", "a job's name follows from its artifact key"),
+    "AIBenchmarkJob": ("ai-benchmark-job", "a benchmark job's name follows from what is served"),
+    "AIRecommendationJob": ("ai-recommendation-job", "a recommendation job's name follows from what is asked"),
+}
+MANAGE = ("Create", "Describe", "Stop")
+
+
+def job_statement(sid: str, kind: str, *verbs: str) -> Statement:
+    """Do that with the jobs of a kind which this library names; whoever creates them adds tags."""
+    name, reason = _JOBS[kind]
+    tags = ("sagemaker:AddTags",) if "Create" in verbs else ()
+    arn = sub(f"arn:${{AWS::Partition}}:sagemaker:${{AWS::Region}}:${{AWS::AccountId}}:{name}/optim-*")
+    actions = (*tags, *(f"sagemaker:{verb}{kind}" for verb in verbs))
+    return Statement(sid, actions, (arn,), wildcard=f"{reason}, {KNOWN_LATER}")
+
+
+class JobRunner:
+    """The handlers of one kind of job, which are called ``<name>_handler`` and ``<name>_watcher`` in ``runtime``."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        code: Mapping[str, str],
+        job: str,
+        handler: tuple[str, Sequence[Statement]],
+        watcher: tuple[str, Sequence[Statement]],
+        start_sid: str = "StartWatching",
+    ) -> None:
+        """Declare them below ``scope``; handler and watcher have a description and first permissions each.
+
+        ``job`` is the name of a job in descriptions, and ``start_sid`` the id of the statement by which the handler
+        starts the state machine.
+        """
+        description, statements = watcher
+        self.watcher: Handler = Handler(
+            scope, "Watcher", code=code, module=f"{name}_watcher", description=description, statements=statements
+        )
+        self.state_machine: stepfunctions.CfnStateMachine = _state_machine(scope, self.watcher, job)
+        description, statements = handler
+        self.handler: Handler = Handler(
+            scope,
+            "Handler",
+            code=code,
+            module=f"{name}_handler",
+            description=description,
+            responds_to_cloudformation=True,
+            statements=[*statements, Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))],
+        )
+        self.properties: Mapping[str, Any] = {
+            "ServiceToken": self.handler.arn,
+            "ServiceTimeout": RESPONSE_SECONDS,
+            "StateMachineArn": self.state_machine.ref,
+        }
+        """What the custom resource of each of its jobs has."""
+
+
+def _state_machine(scope: Construct, watcher: Handler, job: str) -> stepfunctions.CfnStateMachine:
+    """A state machine that calls ``watcher`` until it returns ``{"Done": true}``, not ``{"WaitSeconds": n}``."""
+    scope = Construct(scope, "StateMachine")
+    # Step Functions writes each log group of another name into a resource policy of the account, which has room for
+    # 5,120 characters; with some 20 stacks, "The state machine IAM Role is not authorized to access the Log
+    # Destination". Source: AWS Step Functions developer guide, "Logging using CloudWatch Logs".
+    log_group = log_group_of(scope, f"/aws/vendedlogs/states/{physical_name(scope, 'Logs')}")
+    role = ServiceRole(
+        scope,
+        "Role",
+        "states.amazonaws.com",
+        source_arn="arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:*",
+        description=f"Watches {job}s until they end",
+        statements=statements_of("state machine", Watcher=watcher.arn),
+    )
+    return stepfunctions.CfnStateMachine(
+        scope,
+        "Resource",
+        definition={"Comment": f"Watches one {job} and signals the stack that waits for it", **_STATES},
+        definition_substitutions={"WatcherArn": watcher.arn},
+        logging_configuration={
+            "destinations": [{"cloudWatchLogsLogGroup": {"logGroupArn": log_group.attr_arn}}],
+            # The input carries the wait condition's pre-signed URL.
+            "includeExecutionData": False,
+            "level": "ALL",
+        },
+        role_arn=role.arn,
+        state_machine_type="STANDARD",
+        tracing_configuration={"enabled": True},
+    )

@@ -55,17 +55,17 @@ class Network:
 
     @staticmethod
     def of(scope: Construct, options: NetworkOptions) -> Network | None:
-        """Pick the subnets of the VPC; None without a VPC.
-
-        Raises:
-            ValueError: when subnets or security groups are set without a VPC.
-        """
+        """Pick the subnets of the VPC; None without a VPC."""
         if options.vpc is None:
             if options.vpc_subnets is not None or options.security_groups is not None:
                 raise ValueError("vpc_subnets and security_groups need the vpc they belong to: pass vpc as well")
             return None
         groups = options.with_shared_security_groups(scope).security_groups or ()
-        subnet_ids = StackContext.of(scope).subnet_ids(options.vpc, options.vpc_subnets)
+        vpc, selection = options.vpc, options.vpc_subnets
+        values = selection._values if selection is not None else {}  # noqa: SLF001
+        subnet_ids = StackContext.of(scope).once(
+            (Network, vpc, repr(selection)), lambda: tuple(vpc.select_subnets(**values).subnet_ids)
+        )
         return Network(subnet_ids, tuple(group.security_group_id for group in groups))
 
     def to_property(self, security_groups_name: str) -> dict[str, list[str]]:
@@ -74,20 +74,9 @@ class Network:
         return {security_groups_name: list(self.security_group_ids), subnets_name: list(self.subnet_ids)}
 
 
-def refuse_isolation(network: NetworkOptions, construct: str) -> None:
-    """Refuse ``isolation`` where no container is declared that it could be about."""
-    if network.isolation is not None:
-        raise ValueError(
-            f"network.isolation is {network.isolation}, and {construct} declares no model's container: leave it out "
-            "here, and set it on the OptimizedEndpoint that serves the artifact"
-        )
-
-
 def make_connectable(of: type) -> None:
-    """Make a class one that the CDK takes for an ``IConnectable``.
-
-    Only endpoints in a VPC are, and only then: the module of the interface takes a quarter of a second to load.
-    """
+    """Make a class an ``IConnectable``, as endpoints in a VPC are."""
+    # Not at import: the interface's module takes a quarter of a second to load.
     import jsii
     from aws_cdk import aws_ec2
 

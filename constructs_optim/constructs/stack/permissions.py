@@ -11,17 +11,18 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, cast
 
-from aws_cdk import Acknowledgment, Annotations, RemovalPolicy, Validations
+from aws_cdk import Acknowledgment, RemovalPolicy, Validations
 from aws_cdk import aws_iam as iam
 from constructs import Construct, IConstruct
 
-from .stack_context import TOKEN, StackContext, late_value
+from .stack_context import StackContext, late_value
 
 Arn = str | Mapping[str, Any]
 
@@ -35,21 +36,16 @@ INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithRespo
 
 MOST_INLINE_CHARACTERS = 10_240
 """Of all inline policies of a role together; IAM does not count white space."""
-MOST_MANAGED_CHARACTERS = 6_144
-"""Of each managed policy."""
-MOST_MANAGED_POLICIES = 10
-"""Of a role, unless the account's quota was raised."""
 INLINE_CHARACTERS = 5_000
 """Of a role's own inline policy: the rest is left to those that grants add to the role, which nothing divides."""
-# A token's value is known when the stack is deployed: an ARN, at most about as long as this.
-_TOKEN_CHARACTERS = 128
-_PSEUDO_CHARACTERS = {
-    "AWS::AccountId": len("111122223333"),
-    "AWS::Partition": len("aws-us-gov"),
-    "AWS::Region": len("ap-southeast-1"),
-    "AWS::URLSuffix": len("amazonaws.com.cn"),
-}
-_SUBSTITUTION = re.compile(r"\$\{([A-Za-z0-9:.]+)\}")
+_MOST_MANAGED_CHARACTERS = 6_144
+_MOST_ITEMS = 20
+"""Of resources, or of prefixes, in a statement: a policy has room for several such statements."""
+_LATER = re.compile(
+    r"\$\{(?:Token\[)?(?:(?P<pseudo>AWS(?:::|\.)(?:AccountId|Partition|Region|URLSuffix))\b)?[\w:.-]*\]?\}"
+)
+# Of a pseudo parameter, and of what is known when the stack is deployed otherwise: an ARN, at most about as long.
+_PSEUDO_CHARACTERS, _LATER_CHARACTERS = 16, 128
 
 
 def sub(template: str) -> dict[str, str]:
@@ -61,8 +57,7 @@ def sub(template: str) -> dict[str, str]:
 class Statement:
     """One Allow statement; statements with the same ``sid`` are merged by adding up their resources and prefixes.
 
-    ``prefixes`` are those that ``s3:ListBucket`` may list of one bucket. ``wildcard`` is the reason for a wildcard in
-    its resources: none goes without one.
+    ``prefixes`` are for ``s3:ListBucket`` of one bucket, ``wildcard`` the reason for a wildcard in its resources.
     """
 
     sid: str
@@ -92,25 +87,11 @@ class Statement:
             return self
         return replace(self, resources=self.resources + arns, prefixes=self.prefixes + prefixes)
 
-    @property
-    def characters(self) -> int:
-        """How many characters it takes of a policy, at most."""
-        return _characters(self.to_json()) + 1
-
-    def parts(self, most: int) -> tuple[Statement | None, Statement | None]:
-        """A part of at most ``most`` characters, and the rest: it is divided by resources, or by prefixes."""
-        if self.characters <= most:
-            return self, None
-        name = "resources" if len(self.resources) > 1 else "prefixes"
+    def parts(self) -> list[Statement]:
+        """The statement in parts that fit into a policy, divided by its prefixes or its resources."""
+        name = "prefixes" if self.prefixes else "resources"
         items: tuple[Any, ...] = getattr(self, name)
-        free = most - replace(self, **{name: items[:1]}).characters
-        if free < 0:
-            return None, self
-        taken = 1
-        # One is left for the rest at least: without items it would be no statement. A comma each, and brackets of two.
-        while taken < len(items) - 1 and (free := free - _characters(items[taken]) - (3 if taken == 1 else 1)) >= 0:
-            taken += 1
-        return replace(self, **{name: items[:taken]}), replace(self, **{name: items[taken:]})
+        return [replace(self, **{name: items[i : i + _MOST_ITEMS]}) for i in range(0, len(items), _MOST_ITEMS)]
 
 
 def _one_or_all(items: tuple[Any, ...]) -> Any:
@@ -122,19 +103,17 @@ def _characters(value: Any) -> int:
     """How long a value is at most in a policy, written without white space, when its tokens are known."""
     match value:
         case str():
-            tokens = sum(_token_characters(token) for token in TOKEN.findall(value))
-            return len(TOKEN.sub("", value)) + 2 + tokens
+            lengths = [_PSEUDO_CHARACTERS if m["pseudo"] else _LATER_CHARACTERS for m in _LATER.finditer(value)]
+            return 2 + len(_LATER.sub("", value)) + sum(lengths)
         case {"Fn::Join": [str() as delimiter, list(items)]}:
             parts: list[Any] = items
             return 2 + sum(_characters(item) - 2 for item in parts) + len(delimiter) * max(0, len(parts) - 1)
-        case {"Fn::Sub": str() as template}:
-            names: list[str] = _SUBSTITUTION.findall(template)
-            known = sum(_PSEUDO_CHARACTERS.get(name, _TOKEN_CHARACTERS) for name in names)
-            return len(_SUBSTITUTION.sub("", template)) + 2 + known
+        case {"Fn::Sub": str() as template} | {"Fn::Sub": [str() as template, _]}:
+            return _characters(template)
         case {"Ref": str() as name}:
-            return _PSEUDO_CHARACTERS.get(name, _TOKEN_CHARACTERS) + 2
+            return _characters(f"${{{name}}}")
         case {"Fn::GetAtt": _} | {"Fn::Select": _} | {"Fn::ImportValue": _}:
-            return _TOKEN_CHARACTERS + 2
+            return _LATER_CHARACTERS + 2
         case Mapping():
             members = cast("Mapping[str, Any]", value)
             return 1 + sum(len(key) + 4 + _characters(item) for key, item in members.items())
@@ -142,12 +121,6 @@ def _characters(value: Any) -> int:
             return 1 + sum(_characters(item) + 1 for item in cast("list[Any]", value))
         case _:
             return len(json.dumps(value))
-
-
-def _token_characters(token: str) -> int:
-    # A pseudo parameter's token has its name: ${Token[AWS.Region.12]}.
-    name = token.removeprefix("${Token[").rpartition(".")[0].replace(".", "::")
-    return _PSEUDO_CHARACTERS.get(name, _TOKEN_CHARACTERS)
 
 
 @cache
@@ -185,12 +158,9 @@ def document(statements: Iterable[Statement]) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [statement.to_json() for statement in statements]}
 
 
-_EMPTY_DOCUMENT = _characters(document(()))
-
-
 def characters_of(statements: Iterable[Statement]) -> int:
     """How many characters the policy of statements has at most, as IAM counts them."""
-    return _EMPTY_DOCUMENT + sum(statement.characters for statement in statements)
+    return _characters(document(statements))
 
 
 def pass_role_statement(sid: str, role_arn: Arn) -> Statement:
@@ -200,47 +170,41 @@ def pass_role_statement(sid: str, role_arn: Arn) -> Statement:
 
 
 class StatementList:
-    """The statements of one role, kept in the order in which they were first added."""
+    """The statements of one role, in the order in which they were first added."""
 
-    def __init__(self) -> None:
-        self.statements: dict[str, Statement] = {}
-        self._to_acknowledge: list[tuple[Arn, str]] = []
-        self._acknowledged: list[tuple[Arn, str]] = []
+    def __init__(self, scope: Construct) -> None:
+        """Create an empty list; its policies are below ``scope``, where the reasons for wildcards are recorded."""
+        self._scope = scope
+        self._merged: dict[str, Statement] = {}
 
     def add(self, statements: Iterable[Statement]) -> bool:
         """Add statements; whether that changed anything."""
+        added: list[tuple[Arn, str | None]] = []
         changed = False
         for statement in statements:
             # Prefixes are about one bucket: of another one they are another statement.
             key = f"{statement.sid} {statement.resources}" if statement.prefixes else statement.sid
-            known = self.statements.get(key)
-            joined = known.joined(statement) if known else replace(statement, sid=self._free(statement.sid))
+            known = self._merged.get(key)
+            self._merged[key] = joined = known.joined(statement) if known else statement
             if joined is not known:
-                self.statements[key] = joined
-                added = joined.resources[len(known.resources) if known else 0 :]
-                self._to_acknowledge += _wildcards(joined, added)
+                added += [(arn, joined.wildcard) for arn in joined.resources[len(known.resources) if known else 0 :]]
                 changed = True
+        _acknowledge(self._scope, [(arn, reason) for arn, reason in added if reason and "*" in json.dumps(arn)])
         return changed
 
-    def _free(self, sid: str) -> str:
-        # IAM refuses a policy in which two statements have one id.
-        named = {statement.sid for statement in self.statements.values()}
-        return next(free for free in (sid, *(f"{sid}{n}" for n in range(2, len(named) + 3))) if free not in named)
-
-    def acknowledge(self, *policies: IConstruct) -> None:
-        """Give cdk-nag the reasons for the wildcards in what was added, for the resources that have it."""
-        for policy in policies:
-            _acknowledge(policy, self._to_acknowledge)
-        self._acknowledged += self._to_acknowledge
-        self._to_acknowledge = []
+    @property
+    def statements(self) -> list[Statement]:
+        """The statements as policies have them, each with an id of its own, as IAM requires."""
+        numbers: Counter[str] = Counter()
+        statements: list[Statement] = []
+        for part in (part for statement in self._merged.values() for part in statement.parts()):
+            numbers[part.sid] += 1
+            statements.append(part if numbers[part.sid] == 1 else replace(part, sid=f"{part.sid}{numbers[part.sid]}"))
+        return statements
 
 
 class ServiceRole(StatementList):
-    """A role of the stack's own, which a service assumes.
-
-    What is too long for its inline policy goes on in managed policies, which the role names: they are there before it
-    is.
-    """
+    """A role of the stack's own, which a service assumes; managed policies have what is too long for its inline one."""
 
     def __init__(
         self,
@@ -253,12 +217,11 @@ class ServiceRole(StatementList):
         statements: Iterable[Statement] = (),
         always_sent: bool = True,
     ) -> None:
-        """Declare it, assumed only on behalf of this account and of a resource like ``source_arn``.
+        """Declare it, assumed only for this account and a resource like ``source_arn``: no confused deputy.
 
-        So the service cannot be a confused deputy. Where it is not documented that the service names both each time it
-        assumes the role, they count only if they are sent.
+        Unless both are documented as ``always_sent`` by the service, they count only if they are sent.
         """
-        super().__init__()
+        super().__init__(scope)
         if_sent = "" if always_sent else "IfExists"
         self.resource: iam.CfnRole = iam.CfnRole(
             scope,
@@ -285,17 +248,21 @@ class ServiceRole(StatementList):
         self.permit(statements)
 
     def permit(self, statements: Iterable[Statement]) -> None:
-        """Add statements, and acknowledge the reasons for their wildcards."""
-        is_first = not self.statements
+        """Add statements, and managed policies for those that the inline one has no room for."""
+        is_first = not self._merged
         if not self.add(statements):
             return
         if is_first:
             self.resource.policies = late_value(
-                lambda: [{"policyName": "Permissions", "policyDocument": document(self._documents()[0])}]
+                lambda: [{"policyName": "Permissions", "policyDocument": document(self._divided()[0])}]
             )
-        self.acknowledge(self.resource, *self._managed)
-        while len(self._managed) < len(self._documents()) - 1:
-            self._continue(len(self._managed) + 1)
+        for index in range(len(self._managed) + 1, len(self._divided())):
+            written = late_value(lambda index=index: document(self._divided()[index]))
+            managed = iam.CfnManagedPolicy(self._scope, f"Permissions{index + 1}", policy_document=written)
+            if self._removal_policy is not None:
+                managed.apply_removal_policy(self._removal_policy)
+            self._managed.append(managed)
+            self.resource.managed_policy_arns = [policy.ref for policy in self._managed]
 
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
         """What becomes of the role, and of its policies, when it is removed from the stack."""
@@ -303,49 +270,19 @@ class ServiceRole(StatementList):
         for removed in (self.resource, *self._managed):
             removed.apply_removal_policy(policy)
 
-    def _continue(self, index: int) -> None:
-        role = self.resource
-        managed = iam.CfnManagedPolicy(
-            cast("Construct", role.node.scope),
-            f"Permissions{index + 1}",
-            policy_document=late_value(lambda: document(self._documents()[index])),
-        )
-        _acknowledge(managed, self._acknowledged)
-        if self._removal_policy is not None:
-            managed.apply_removal_policy(self._removal_policy)
-        self._managed.append(managed)
-        role.managed_policy_arns = [policy.ref for policy in self._managed]
-        if index == MOST_MANAGED_POLICIES + 1:
-            Annotations.of(role).add_error(
-                f"{role.node.path} needs policies of about {characters_of(self.statements.values())} characters, and a "
-                f"role has {MOST_INLINE_CHARACTERS} of its own and {MOST_MANAGED_POLICIES} managed policies of "
-                f"{MOST_MANAGED_CHARACTERS}: declare some of the stack's endpoints in another stack"
-            )
-
-    def _documents(self) -> list[list[Statement]]:
-        """The statements in the order in which they were added, divided into what each policy has room for."""
-        documents: list[list[Statement]] = [[]]
-        free = INLINE_CHARACTERS - _EMPTY_DOCUMENT
-        for statement in self.statements.values():
-            rest: Statement | None = statement
-            while rest is not None:
-                fits, rest = rest.parts(free)
-                if fits is not None:
-                    documents[-1].append(fits)
-                    free -= fits.characters
-                elif not documents[-1]:
-                    # Nothing is as long as a whole policy but a statement of one resource, which IAM itself refuses.
-                    documents[-1].append(cast("Statement", rest))
-                    rest = None
-                if rest is not None:
-                    documents.append([])
-                    free = MOST_MANAGED_CHARACTERS - _EMPTY_DOCUMENT
-        return documents
-
-
-def _wildcards(statement: Statement, arns: Iterable[Arn]) -> list[tuple[Arn, str]]:
-    reason = statement.wildcard
-    return [(arn, reason) for arn in arns if reason and "*" in (arn if isinstance(arn, str) else json.dumps(arn))]
+    def _divided(self) -> list[list[Statement]]:
+        """The statements of each policy, in the order in which they were added."""
+        divided: list[list[Statement]] = [[]]
+        empty = characters_of(())
+        free = INLINE_CHARACTERS - empty
+        for statement in self.statements:
+            length = _characters(statement.to_json()) + 1
+            if divided[-1] and length > free:
+                divided.append([])
+                free = _MOST_MANAGED_CHARACTERS - empty
+            divided[-1].append(statement)
+            free -= length
+        return divided
 
 
 def _acknowledge(construct: IConstruct, reasons: list[tuple[Arn, str]]) -> None:

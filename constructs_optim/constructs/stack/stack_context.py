@@ -1,4 +1,4 @@
-"""The stack of a construct: its region, its account and the constructs that it has one of; and tokens.
+"""The stack of a construct: its region, its name and what it has one of; and tokens.
 
 Reading an attribute of a CDK object is a call to Node. What all constructs of a stack read is kept here, and cannot
 change: a construct's stack and path, and a stack's name, account and region are fixed when it is created.
@@ -7,25 +7,23 @@ change: a construct's stack and path, and a stack's name, account and region are
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Hashable
+from functools import cache, cached_property
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import jsii
-from aws_cdk import Aws, Fn, IAnyProducer, IResolvable, IResolveContext, IStableAnyProducer, Lazy, Stack, Token
+from aws_cdk import Aws, Fn, IAnyProducer, IResolvable, IResolveContext, Lazy, Stack, Token
 from constructs import Construct, IConstruct
 
 from constructs_optim.recipe.errors import shown
-
-if TYPE_CHECKING:
-    from aws_cdk import aws_ec2 as ec2
+from constructs_optim.recipe.keys import sha256
 
 # How the CDK writes a token in text (aws-cdk-lib/core/lib/private/encoding.ts).
 TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]+\]\}")
 """A token in text."""
 
-_Singleton = TypeVar("_Singleton")
+_Created = TypeVar("_Created")
 
 
 def is_token(text: object) -> bool:
@@ -50,16 +48,11 @@ class StackContext:
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
-        self._singletons: dict[type, Any] = {}
-        self._subnet_ids: list[tuple[ec2.IVpc, ec2.SubnetSelection | None, tuple[str, ...]]] = []
+        self._created: dict[Hashable, Any] = {}
 
     @staticmethod
     def of(scope: IConstruct) -> StackContext:
-        """The context of ``scope``'s stack.
-
-        Raises:
-            ValueError: for a construct that is in no stack.
-        """
+        """The context of ``scope``'s stack."""
         known = _contexts.get(scope) if isinstance(scope, Construct) else None
         if known is None:
             # A nested stack is a separate stack.
@@ -94,20 +87,11 @@ class StackContext:
         """``stack.resolve`` of text: the intrinsic functions of its tokens."""
         return self.stack.resolve(text) if is_token(text) else text
 
-    def subnet_ids(self, vpc: ec2.IVpc, selection: ec2.SubnetSelection | None) -> tuple[str, ...]:
-        """The ids of the subnets of ``vpc`` that are selected: an endpoint and its jobs are in the same."""
-        for known_vpc, known_selection, ids in self._subnet_ids:
-            if known_vpc is vpc and known_selection is selection:
-                return ids
-        selected = vpc.select_subnets(**(selection._values if selection is not None else {}))  # noqa: SLF001
-        self._subnet_ids.append((vpc, selection, tuple(selected.subnet_ids)))
-        return self._subnet_ids[-1][2]
-
-    def singleton(self, kind: type[_Singleton], create: Callable[[Stack], _Singleton]) -> _Singleton:
-        """The one ``kind`` of this stack, created on first use."""
-        if kind not in self._singletons:
-            self._singletons[kind] = create(self.stack)
-        return self._singletons[kind]
+    def once(self, key: Hashable, create: Callable[[], _Created]) -> _Created:
+        """What the stack has one of for ``key``, created on first use."""
+        if key not in self._created:
+            self._created[key] = create()
+        return self._created[key]
 
 
 _contexts: WeakKeyDictionary[IConstruct, StackContext] = WeakKeyDictionary()
@@ -134,15 +118,6 @@ def path_of(construct: IConstruct) -> str:
     return known
 
 
-@jsii.implements(IStableAnyProducer)
-class _Once:
-    def __init__(self, produce: Callable[[], Any]) -> None:
-        self._produce = produce
-
-    def produce(self) -> Any:
-        return self._produce()
-
-
 @jsii.implements(IAnyProducer)
 class _EachTime:
     def __init__(self, produce: Callable[[], Any]) -> None:
@@ -152,11 +127,51 @@ class _EachTime:
         return self._produce()
 
 
-def late_text(produce: Callable[[], Any]) -> str:
-    """A token for text that is produced once, at synthesis. ``produce`` may return an intrinsic function."""
-    return Token.as_string(Lazy.any(_Once(produce)))
-
-
 def late_value(produce: Callable[[], Any]) -> IResolvable:
     """A value that is produced whenever it is resolved, so that it is never out of date."""
     return Lazy.uncached_any(_EachTime(produce))
+
+
+def late_text(produce: Callable[[], Any]) -> str:
+    """A token for text that is produced once, at synthesis. ``produce`` may return an intrinsic function."""
+    return Token.as_string(late_value(cache(produce)))
+
+
+def endpoint_name_of(scope: Construct, id: str, name: str | None) -> str:
+    """The name of the endpoint ``id`` of ``scope``: ``name``, of which a stack has one, or one made of its path."""
+    if name is None:
+        return physical_name(scope, id)
+    if not is_token(name):
+        # CreateEndpoint does not tell upper from lower case (Amazon SageMaker API reference).
+        names = StackContext.of(scope).once("endpoint names", dict[str, tuple[Construct, str]])
+        first, first_id = names.get(name.lower(), (scope, id))
+        if (first, first_id) != (scope, id) and first.node.try_find_child(first_id) is not None:
+            raise ValueError(
+                f"endpoint_name is {name!r}, and {path_of(first)}/{first_id} has that name: an account has one "
+                f"endpoint of a name in a region, upper and lower case alike. Give {path_of(scope)}/{id} another, or "
+                "none: one is made of its path then"
+            )
+        names[name.lower()] = scope, id
+    return name
+
+
+def physical_name(scope: Construct, id: str) -> str:
+    """A name for the child ``id`` of ``scope``, known before it exists, and unique in account and region.
+
+    An update of an endpoint is rolled back by alarms about that endpoint: the endpoint names its alarms, and they name
+    the endpoint. CloudFormation creates neither first when both refer to each other, so one has an explicit name, which
+    changes only with its path in the app. It is in lower case, as SageMaker's ARNs have it, so that CloudWatch and
+    Application Auto Scaling get the same name wherever it is taken from. The stack's name is part of it where it is
+    known; for a nested stack, the last part of the stack's id is.
+    """
+    context = StackContext.of(scope)
+    within = path_of(scope).removeprefix(path_of(context.stack)).strip("/")
+    parts = [*within.split("/"), id] if within else [id]
+    known = not is_token(context.name)
+    if known:
+        parts = [context.name, *parts]
+    # 63 characters, less 9 of the hash, and 37 of a hyphen and a UUID.
+    longest = 54 if known else 17
+    words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9-]", "", part).strip("-") for part in parts)))
+    name = f"{words.lower()[:longest].rstrip('-')}-{sha256('/'.join(parts))[:8]}"
+    return name if known else f"{name}-{context.uuid}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,8 @@ from constructs import IConstruct
 from constructs_optim.policy import PlatformPolicy, PolicyFinding, all_policy_rules, check
 from constructs_optim.templates.template import Template
 
-NAMESPACE = "constructs-optim-policy"
-"""The plugin's name, and what its rules' ids follow in acknowledgements: ``constructs-optim-policy::POL001``."""
-
-_NESTED = ".nested.template.json"
+# The plugin's name, and what its rules' ids follow in acknowledgements: constructs-optim-policy::POL001.
+_NAMESPACE = "constructs-optim-policy"
 
 
 @jsii.implements(IPolicyValidationPlugin)
@@ -44,17 +41,7 @@ class PolicyValidation:
     @property
     def name(self) -> str:
         """What the report calls it."""
-        return NAMESPACE
-
-    @property
-    def version(self) -> str:
-        """The version of this library."""
-        return version("constructs-optim")
-
-    @property
-    def rule_ids(self) -> list[str]:
-        """The rules that the policy switches on."""
-        return [rule.id for rule in all_policy_rules() if self._policy.is_on(rule.setting)]
+        return _NAMESPACE
 
     def validate(self, context: IPolicyValidationContext) -> PolicyValidationPluginReport:
         """Validate each template, and each that it nests, once."""
@@ -79,17 +66,12 @@ class PolicyValidation:
         Raises:
             ValueError: where there is no such rule, or no reason.
         """
-        known = [one.id for one in all_policy_rules()]
+        known = [known.id for known in all_policy_rules()]
         if rule not in known:
             raise ValueError(f"acknowledge: there is no rule {rule!r} of policies; there are {', '.join(known)}")
         if not reason.strip():
             raise ValueError(f"acknowledge: {rule} at {scope.node.path} is let pass without a reason: give one")
-        Validations.of(scope).acknowledge(Acknowledgment(id=acknowledgement_id(rule), reason=reason))
-
-
-def acknowledgement_id(rule: str) -> str:
-    """What ``Validations.of(scope).acknowledge`` calls a rule."""
-    return f"{NAMESPACE}::{rule}"
+        Validations.of(scope).acknowledge(Acknowledgment(id=f"{_NAMESPACE}::{rule}", reason=reason))
 
 
 def _violations(findings: Iterable[tuple[PolicyFinding, Path]]) -> Iterator[PolicyViolation]:
@@ -99,7 +81,7 @@ def _violations(findings: Iterable[tuple[PolicyFinding, Path]]) -> Iterator[Poli
         key = (finding.rule, finding.description, finding.suggestion, finding.severity)
         grouped.setdefault(key, []).append(
             PolicyViolatingResource(
-                resource_logical_id=finding.logical_id, template_path=str(path), locations=[finding.location]
+                resource_logical_id=finding.resource.logical_id, template_path=str(path), locations=[finding.location]
             )
         )
     for (rule, description, suggestion, severity), resources in grouped.items():
@@ -113,11 +95,7 @@ def _violations(findings: Iterable[tuple[PolicyFinding, Path]]) -> Iterator[Poli
 
 
 def _with_nested(path: Path) -> Iterator[Path]:
-    """A template, and the templates of its nested stacks.
-
-    The CDK names the templates of stacks only. Those of nested stacks, at any depth, are file assets of their stack;
-    what else lies in the directory may be left of an earlier synthesis.
-    """
+    """A template, and the templates of its nested stacks, which are file assets of their stack at any depth."""
     yield path
     manifest = path.with_name(path.name.removesuffix(".template.json") + ".assets.json")
     nested = set[str]()
@@ -127,7 +105,7 @@ def _with_nested(path: Path) -> Iterator[Path]:
     for resource in Template(_read(path)).resources.values():
         # The legacy synthesizer writes no manifest of assets; the CLI has the path of each asset written beside it.
         nested.add(str(resource.metadata.get("aws:asset:path", "")))
-    yield from (path.with_name(name) for name in sorted(nested) if name.endswith(_NESTED))
+    yield from (path.with_name(name) for name in sorted(nested) if name.endswith(".nested.template.json"))
 
 
 def _read(path: Path) -> dict[str, Any]:

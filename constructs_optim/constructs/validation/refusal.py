@@ -9,16 +9,9 @@ from constructs import Construct
 
 from constructs_optim.recipe import RecipeError, Violation
 
-# The CDK's own words (constructs/src/construct.ts, addChild).
-_TAKEN = "There is already a Construct with name"
-
 
 def refuse(broken: Sequence[Violation]) -> None:
-    """Raise the violations, each once.
-
-    Raises:
-        RecipeError: where there are any.
-    """
+    """Raise a ``RecipeError`` of the violations, each once, where there are any."""
     violations = [violation for index, violation in enumerate(broken) if violation not in broken[:index]]
     if violations:
         raise RecipeError(violations)
@@ -26,15 +19,12 @@ def refuse(broken: Sequence[Violation]) -> None:
 
 @contextmanager
 def declaring(scope: Construct, id: str) -> Iterator[None]:
-    """Say that an id is taken without what led to it in Node: the CDK's own words come at the end of its frames.
-
-    Raises:
-        ValueError: where ``scope`` has a construct of that id.
-    """
+    """Raise a ``ValueError`` for an id that is taken: the CDK's own message comes at the end of Node's frames."""
     try:
         yield
     except RuntimeError as error:
-        if _TAKEN not in str(error):
+        # constructs/src/construct.ts, addChild.
+        if "There is already a Construct with name" not in str(error):
             raise
         raise ValueError(
             f"{scope.node.path or 'the app'} has a construct {id!r} already: a construct's id is its own among those "

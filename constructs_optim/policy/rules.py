@@ -1,0 +1,445 @@
+"""The rules of policies: instance types and costs, recipes, security, and how endpoints are operated."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import Any
+
+from constructs_optim.recipe.catalog import instances, models
+from constructs_optim.recipe.pricing import HOURS_A_MONTH
+from constructs_optim.templates.endpoints import (
+    Variant,
+    components,
+    instance_limits,
+    is_scaled,
+    serving_resources,
+    targets_of_component,
+    targets_of_variant,
+    variants,
+)
+from constructs_optim.templates.json_values import as_array, as_object, is_array, is_object, number
+from constructs_optim.templates.references import referenced_ids
+from constructs_optim.templates.resource_types import (
+    ALARM,
+    COMPOSITE_ALARM,
+    ENDPOINT_CONFIG,
+    ENDPOINT_EVALUATION,
+    JOBS,
+    METADATA_KEY,
+    MODELS,
+    SCALING_POLICY,
+)
+from constructs_optim.templates.template import Resource, Template
+
+from .settings import SETTING_BY_RULE, PlatformPolicy, Severity, matches
+
+_PATHS_IN_JOBS = (("Request", "DeploymentInstanceType"), ("Request", "ResourceConfig", "InstanceType"))
+# EC2 user guide, "Amazon EC2 instance type naming conventions": d after the generation is for instance store volumes.
+_NAMED_FOR_DISKS = re.compile(r"ml\.[a-z]+\d+[a-z]*d[a-z]*\..+")
+_IN_THE_REASON = object()
+"""The value of a finding whose reason names it."""
+_DEPLOY_TIME = "it is known only when the stack is deployed, and a policy is checked at synth"
+"""The reason of a finding where the template has no literal value: what cannot be seen does not pass."""
+
+
+@dataclass(frozen=True)
+class PolicyFinding:
+    """One broken rule: the value at a location such as ``Properties.KmsKeyId`` of a resource, and what would work.
+
+    ``reason`` says why that breaks the rule, with the team's own reason where the policy has one.
+    """
+
+    resource: Resource
+    location: str
+    value: Any
+    reason: str
+    suggestion: str
+    rule: str = ""
+    severity: Severity = "error"
+
+    @property
+    def description(self) -> str:
+        """What is wrong, in a sentence; what only a deployment knows is shown as the template has it."""
+        if self.value is _IN_THE_REASON:
+            return f"{self.location}: {self.reason}"
+        text = "not given" if self.value is None else repr(self.value)
+        if is_object(self.value) or is_array(self.value):
+            text = json.dumps(self.value, separators=(", ", ": "), sort_keys=True)
+            text = text if len(text) <= 120 else f"{text[:117]}..."
+        return f"{self.location} is {text}: {self.reason}"
+
+
+_Check = Callable[[PlatformPolicy, Template], Iterator[PolicyFinding]]
+
+
+@dataclass(frozen=True)
+class PolicyRule:
+    """A rule of a policy, as ``rules.toml`` describes it, and the function that finds what breaks it."""
+
+    id: str
+    title: str
+    looks_at: str
+    reason: str
+    check: _Check
+
+    @property
+    def setting(self) -> str:
+        """The setting of ``PlatformPolicy`` that switches it on."""
+        return SETTING_BY_RULE[self.id]
+
+
+_DESCRIBED: dict[str, dict[str, str]] = tomllib.loads(
+    (files("constructs_optim.policy") / "rules.toml").read_text(encoding="utf-8")
+)
+_RULES: list[PolicyRule] = []
+
+
+def _rule(rule_id: str) -> Callable[[_Check], _Check]:
+    """Register a function of a policy and a template as the check of a rule of ``rules.toml``."""
+
+    def register(check: _Check) -> _Check:
+        _RULES.append(PolicyRule(id=rule_id, check=check, **_DESCRIBED[rule_id]))
+        return check
+
+    return register
+
+
+def all_policy_rules() -> list[PolicyRule]:
+    """Every rule, by id."""
+    return list(_RULES)
+
+
+def rules_table() -> str:
+    """The rules as the Markdown table of ``docs/policy.md``."""
+    heading = ["| id | setting | rule | looks at | why teams have it |", "| --- | --- | --- | --- | --- |"]
+    rows = [f"| {r.id} | `{r.setting}` | {r.title} | {r.looks_at} | {r.reason} |" for r in _RULES]
+    return "\n".join([*heading, *rows])
+
+
+def check(policy: PlatformPolicy, template: Mapping[str, Any]) -> list[PolicyFinding]:
+    """All findings of a policy in a synthesized template, by rule, then in the template's order."""
+    resources = Template(template)
+    findings: list[PolicyFinding] = []
+    for rule in _RULES:
+        own, severity = policy.reasons.get(rule.id), policy.severities.get(rule.id, "error")
+        for finding in rule.check(policy, resources) if policy.is_on(rule.setting) else ():
+            reason = f"{finding.reason} ({own})" if own is not None else finding.reason
+            findings.append(replace(finding, rule=rule.id, severity=severity, reason=reason))
+    return findings
+
+
+@_rule("POL001")
+def _endpoints_run_on_allowed_types(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    for variant in variants(template):
+        for location, instance_type in variant.instance_types:
+            yield from _not_allowed(policy.allowed_instance_types or (), variant.config, location, instance_type)
+
+
+@_rule("POL002")
+def _jobs_run_on_allowed_types(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    for job in template.of_type(*JOBS):
+        for path in _PATHS_IN_JOBS:
+            instance_type, location = job.get(*path), ".".join(("Properties", *path))
+            if instance_type is not None:
+                yield from _not_allowed(policy.allowed_job_instance_types or (), job, location, instance_type)
+
+
+def _not_allowed(
+    allowed: Sequence[str], resource: Resource, location: str, instance_type: Any
+) -> Iterator[PolicyFinding]:
+    suggestion = f"one of {', '.join(allowed)}" if allowed else "none is allowed here"
+    if not isinstance(instance_type, str):
+        yield PolicyFinding(resource, location, instance_type, _DEPLOY_TIME, f"a literal instance type: {suggestion}")
+    elif not matches(instance_type, allowed):
+        yield PolicyFinding(
+            resource, location, instance_type, "the policy does not allow the instance type", suggestion
+        )
+
+
+@_rule("POL003")
+def _an_instance_is_within_the_ceiling(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    ceiling = policy.max_price_per_hour or 0
+    cheaper = sorted(name for name, price in policy.instance_prices.items() if price <= ceiling)
+    fix = f"one of {', '.join(cheaper)}" if cheaper else "no type that the policy has a price for"
+    for variant in variants(template):
+        yield from _unpriced_types(policy, variant)
+        for location, instance_type in variant.instance_types:
+            price = policy.instance_prices.get(str(instance_type), 0)
+            if price > ceiling:
+                reason = f"an instance costs ${price:,.2f} an hour, and the policy allows ${ceiling:,.2f}"
+                yield PolicyFinding(variant.config, location, instance_type, reason, fix)
+
+
+@_rule("POL004")
+def _an_endpoint_is_within_the_monthly_ceiling(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    ceiling = policy.max_monthly_cost or 0
+    fix = "a lower max_capacity in auto_scale(...) or variant.max_instance_count, or a cheaper instance type"
+    for config in template.of_type(ENDPOINT_CONFIG):
+        cost, terms, unknown = 0.0, list[str](), list[PolicyFinding]()
+        for variant in variants(template):
+            if variant.config is not config or not variant.instance_types:
+                continue
+            limits = [(location, value, number(value)) for location, value in instance_limits(template, variant)]
+            unknown += _unpriced_types(policy, variant)
+            # The first limit that is no number: one is enough to know nothing of the cost.
+            unknown += [
+                PolicyFinding(config, location, value, _DEPLOY_TIME, "literal capacities")
+                for location, value, count in limits
+                if count is None
+            ][:1]
+            if not unknown:
+                location, _, most = max(limits, key=lambda limit: limit[2] or 0)
+                dearest = max((name for _, name in variant.instance_types), key=policy.instance_prices.__getitem__)
+                cost += policy.instance_prices[dearest] * (most or 0) * HOURS_A_MONTH
+                terms.append(f"{most} x {dearest} ({location})")
+        yield from unknown
+        if not unknown and cost > ceiling:
+            reason = f"{' + '.join(terms)} cost ${cost:,.0f} a month, and the policy allows ${ceiling:,.0f}"
+            yield PolicyFinding(config, "Properties.ProductionVariants", _IN_THE_REASON, reason, fix)
+
+
+def _unpriced_types(policy: PlatformPolicy, variant: Variant) -> Iterator[PolicyFinding]:
+    for location, name in variant.instance_types:
+        if not isinstance(name, str):
+            yield PolicyFinding(variant.config, location, name, _DEPLOY_TIME, "a literal instance type")
+        elif name not in policy.instance_prices:
+            reason = "the policy has no price for it, so nobody can say that it is within the ceiling"
+            fix = f"instance_prices={{{name!r}: ...}} in the policy, or a type that has a price there"
+            yield PolicyFinding(variant.config, location, name, reason, fix)
+
+
+@_rule("POL010")
+def _models_have_required_techniques(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    for resource, location, applied in _described(template, "Techniques"):
+        if applied is None:
+            yield _undescribed(resource, location)
+            continue
+        missing = " and ".join(name for name in policy.required_techniques or () if not _is_among(name, *applied))
+        if missing:
+            value, fix = ", ".join(applied) or None, f"techniques=[...] with {missing}"
+            yield PolicyFinding(resource, location, value, f"the policy requires {missing}", fix)
+
+
+@_rule("POL011")
+def _models_have_no_forbidden_technique(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    for resource, location, applied in _described(template, "Techniques"):
+        if applied is None:
+            yield _undescribed(resource, location)
+        for technique in applied or ():
+            if any(_is_among(name, technique) for name in policy.forbidden_techniques or ()):
+                fix = f"techniques=[...] without {technique}"
+                yield PolicyFinding(resource, location, technique, "the policy forbids the technique", fix)
+
+
+@_rule("POL020")
+def _licences_are_accepted(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    for resource, location, sources in _described(template, "Models"):
+        if not sources:
+            yield _undescribed(resource, location)
+        for index, source in enumerate(map(as_object, sources or ())):
+            names, reason = _licence_of(source)
+            if names and not any(matches(name, policy.accepted_licenses or ()) for name in names):
+                fix = f"accepted_licenses=[{names[-1]!r}] in the policy"
+                yield PolicyFinding(resource, f"{location}.{index}", names[0], reason, fix)
+
+
+@_rule("POL021")
+def _versions_are_pinned(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    for resource, location, sources in _described(template, "Models"):
+        if not sources:
+            yield _undescribed(resource, location)
+        for index, source in enumerate(map(as_object, sources or ())):
+            if "ModelId" in source and source.get("Version") is None:
+                model_id = source["ModelId"]
+                reason = "it has no version, so the newest is taken when the stack is first deployed"
+                fix = f'Model.jumpstart("{model_id}", version="...")'
+                yield PolicyFinding(resource, f"{location}.{index}", model_id, reason, fix)
+
+
+def _described(template: Template, name: str) -> Iterator[tuple[Resource, str, list[Any] | None]]:
+    """The list ``name`` of the recipe of each model, and of each chain of jobs whose model is not in this template.
+
+    It has its location, and is None where a resource does not describe its recipe.
+    """
+    seen = list[object]()
+    for resource in (*template.of_type(*MODELS), *template.of_type(*JOBS)):
+        recipe = resource.recipe.get("Recipe")
+        if resource.type in MODELS or recipe not in seen:
+            described = resource.recipe.get(name)
+            items = list(described) if is_array(described) else None
+            if name == "Techniques" and items is not None:
+                items = [str(item) for item in items]
+            yield resource, f"Metadata.{METADATA_KEY}.{name}", items
+        seen.append(recipe)
+
+
+def _undescribed(resource: Resource, location: str) -> PolicyFinding:
+    """What cannot be seen does not pass: a model of another library."""
+    reason = f"it has no {METADATA_KEY} metadata, in which this library's constructs describe what it is made of"
+    return PolicyFinding(resource, location, None, reason, "an OptimizedEndpoint, which says what it serves")
+
+
+def _is_among(name: str, *applied: object) -> bool:
+    """Whether a kind, or one technique of a kind, is among those applied, which have the form ``kind=method``."""
+    return any(name in (technique, str(technique).partition("=")[0]) for technique in applied)
+
+
+def _licence_of(source: Mapping[str, Any]) -> tuple[list[str], str]:
+    """The names that accept a source, the best one last, and why it needs that; no name for a free one."""
+    if "ModelId" not in source:
+        return [str(source.get("Uri"))], (
+            "nobody but you knows the licence of weights in S3, and the policy does not list the URI"
+        )
+    model_id = str(source["ModelId"])
+    row = models.find(model_id)
+    if row is not None and row.gated is False:
+        return [], ""
+    if row is None or row.license is None:
+        return [model_id], "the catalog knows no licence of it, and the policy does not list the model"
+    return [model_id, row.license.name], (
+        f"its licence is the {row.license.name} ({row.license.url}), which the policy does not list"
+    )
+
+
+@_rule("POL030")
+def _own_keys_encrypt(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    for config in template.of_type(ENDPOINT_CONFIG):
+        types = [name for one in variants(template) if one.config is config for _, name in one.instance_types]
+        if types and not all(_has_disks(name) for name in types):
+            yield from _without_key(config, ("KmsKeyId",), "volumes are", "encryption_key=...")
+        if config.get("DataCaptureConfig") is not None:
+            path, fix = ("DataCaptureConfig", "KmsKeyId"), "DataCapture(..., encryption_key=...)"
+            yield from _without_key(config, path, "captured data is", fix)
+        if config.get("AsyncInferenceConfig") is not None:
+            path, fix = ("AsyncInferenceConfig", "OutputConfig", "KmsKeyId"), "AsyncInference(..., encryption_key=...)"
+            yield from _without_key(config, path, "responses are", fix)
+    for job in template.of_type(*JOBS):
+        fix = "artifact_store=ArtifactStore(..., encryption_key=...)"
+        yield from _without_key(job, ("KmsKeyArn",), "the artifact store is", fix)
+
+
+def _without_key(resource: Resource, path: tuple[str, ...], subject: str, fix: str) -> Iterator[PolicyFinding]:
+    if resource.get(*path) is None:
+        reason = f"{subject} encrypted with a key of AWS, and the policy wants one of yours"
+        yield PolicyFinding(resource, ".".join(("Properties", *path)), None, reason, fix)
+
+
+@_rule("POL031")
+def _traffic_passes_a_vpc(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    fix = "network=NetworkOptions(vpc=...), with vpc_subnets and security_groups where need be"
+    for resource in (*template.of_type(*MODELS), *template.of_type(*JOBS), *_shared_instances(template)):
+        path = ("Request", "VpcConfig") if resource.type in JOBS else ("VpcConfig",)
+        network, location = resource.get(*path), ".".join(("Properties", *path))
+        if not all(as_object(network).get(name) for name in ("SecurityGroupIds", "Subnets")):
+            reason = "it reaches the network outside of any VPC of yours"
+            yield PolicyFinding(resource, location, network, reason, fix)
+
+
+@_rule("POL032")
+def _models_are_isolated(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    for resource in (*template.of_type(*MODELS), *_shared_instances(template)):
+        isolated = resource.get("EnableNetworkIsolation")
+        # A configuration without the property leaves it to the models that the components bring.
+        if isolated is not True and not (resource.type == ENDPOINT_CONFIG and isolated is None):
+            yield PolicyFinding(
+                resource,
+                "Properties.EnableNetworkIsolation",
+                isolated,
+                "the container may reach the network",
+                "network=NetworkOptions(isolation=True), and techniques whose containers need no network",
+            )
+
+
+def _has_disks(instance_type: Any) -> bool:
+    """Whether an instance has NVMe disks: SageMaker refuses a KMS key there (CreateEndpointConfig, ``KmsKeyId``)."""
+    row = instances.find(instance_type)
+    if row is not None:
+        return row.nvme_gb > 0
+    return isinstance(instance_type, str) and _NAMED_FOR_DISKS.fullmatch(instance_type) is not None
+
+
+def _shared_instances(template: Template) -> Iterator[Resource]:
+    """Configurations whose instances inference components share."""
+    shared = {one.config.logical_id for one in variants(template) if one.hosts_components and one.instance_types}
+    return (config for config in template.of_type(ENDPOINT_CONFIG) if config.logical_id in shared)
+
+
+@_rule("POL040")
+def _serving_resources_scale(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    for variant in variants(template):
+        if not variant.instance_types:
+            continue
+        managed = as_object(variant.properties.get("ManagedInstanceScaling")).get("Status") == "ENABLED"
+        scaled = any(is_scaled(template, target) for target in targets_of_variant(template, variant))
+        if not (scaled or (managed and variant.hosts_components)):
+            yield _fixed(variant.config, variant.location)
+    for component in components(template):
+        if not any(is_scaled(template, target) for target in targets_of_component(template, component)):
+            yield _fixed(component, "Properties.RuntimeConfig.CopyCount")
+
+
+def _fixed(resource: Resource, location: str) -> PolicyFinding:
+    fix = "auto_scale(max_capacity=...) with on_concurrency(...) or another policy"
+    return PolicyFinding(resource, location, _IN_THE_REASON, "nothing in this template scales it", fix)
+
+
+@_rule("POL041")
+def _an_alarm_has_an_action(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    alarms = template.of_type(ALARM)
+    for serving in serving_resources(template):
+        watching = [alarm for alarm in alarms if any(serving.is_named_by(value) for value in _dimensions(alarm))]
+        ids = {alarm.logical_id for alarm in watching}
+        names = [str(alarm.properties["AlarmName"]) for alarm in watching if "AlarmName" in alarm.properties]
+        composed = [
+            alarm
+            for alarm in template.of_type(COMPOSITE_ALARM)
+            if ids & referenced_ids(alarm.properties.get("AlarmRule"))
+            or any(name in str(alarm.properties.get("AlarmRule")) for name in names)
+        ]
+        if not any(_has_action(template, alarm) for alarm in (*watching, *composed)):
+            location = f"Properties.{serving.name_property}"
+            lack = "no alarm of it has an action" if watching else "it has no alarm"
+            reason = f"{lack}, so nobody is notified when it fails"
+            fix = "monitoring=MonitoringOptions(alarm_actions=[SnsAction(topic)]), or alarms of your own with actions"
+            yield PolicyFinding(serving.resource, location, _IN_THE_REASON, reason, fix)
+
+
+@_rule("POL042")
+def _deployments_are_gated(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    for serving in serving_resources(template):
+        evaluations = [
+            evaluation
+            for evaluation in template.of_type(ENDPOINT_EVALUATION)
+            if any(map(serving.is_named_by, as_object(evaluation.get("Request", "Dimensions")).values()))
+        ]
+        if not any(evaluation.get("Request", "Gate") for evaluation in evaluations):
+            reason = "its evaluation requires nothing" if evaluations else "nothing evaluates it"
+            yield PolicyFinding(
+                serving.resource,
+                f"Properties.{serving.name_property}",
+                _IN_THE_REASON,
+                f"{reason}, so a deployment that makes it worse stays",
+                "endpoint.evaluate(...).require(...)",
+            )
+
+
+def _dimensions(alarm: Resource) -> Iterator[Any]:
+    """The values of all dimensions of an alarm's metrics."""
+    queries = as_array(alarm.properties.get("Metrics"))
+    metrics = (as_object(as_object(as_object(query).get("MetricStat")).get("Metric")) for query in queries)
+    for metric in (alarm.properties, *metrics):
+        for dimension in as_array(metric.get("Dimensions")):
+            if is_object(dimension):
+                yield dimension.get("Value")
+
+
+def _has_action(template: Template, alarm: Resource) -> bool:
+    policies = {policy.logical_id for policy in template.of_type(SCALING_POLICY)}
+    return alarm.properties.get("ActionsEnabled", True) is not False and any(
+        not referenced_ids(action) & policies for action in as_array(alarm.properties.get("AlarmActions"))
+    )
