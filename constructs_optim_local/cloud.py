@@ -368,8 +368,8 @@ class LocalCloud:
         SigV4Auth(Credentials(ACCOUNT, self._secret), PREFIX.strip("/"), self.region).add_auth(signed)
         request = urllib.request.Request(str(signed.url), data, dict(signed.headers), method=method)  # noqa: S310 - always http to loopback
         try:
-            with _OPENER.open(request, timeout=30) as answer:
-                return json.loads(answer.read())
+            with _OPENER.open(request, timeout=30) as response:
+                return json.loads(response.read())
         except urllib.error.HTTPError as error:
             raise LocalCloudError(json.loads(error.read()).get("message", str(error))) from None
 

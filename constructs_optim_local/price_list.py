@@ -86,7 +86,7 @@ def _page(request: Mapping[str, Any]) -> dict[str, Any]:
     if request["ServiceCode"] != _SERVICE:
         raise ApiError("NotFoundException", f"The service {request['ServiceCode']} was not found")
     filters = request.get("Filters", [])
-    matching = [item for item in products() if all(_matches(item, wanted) for wanted in filters)]
+    matching = [item for item in products() if all(_matches(item, filter_) for filter_ in filters)]
     token = request.get("NextToken") or "0"
     if not token.isdecimal() or int(token) > len(matching):
         raise ApiError("InvalidNextTokenException", "The NextToken is invalid")
@@ -96,7 +96,7 @@ def _page(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"FormatVersion": "aws_v1", "PriceList": page, **more}
 
 
-def _matches(item: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
+def _matches(item: Mapping[str, Any], filter_: Mapping[str, str]) -> bool:
     product = item["product"]
     fields = {
         **product["attributes"],
@@ -104,17 +104,17 @@ def _matches(item: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
         "sku": product["sku"],
         "ServiceCode": item["serviceCode"],
     }
-    value = fields.get(wanted["Field"])
-    listed = [part.strip() for part in wanted["Value"].split(",")]
-    match wanted["Type"]:
+    value = fields.get(filter_["Field"])
+    listed = [part.strip() for part in filter_["Value"].split(",")]
+    match filter_["Type"]:
         case "CONTAINS":
-            return value is not None and wanted["Value"] in value
+            return value is not None and filter_["Value"] in value
         case "ANY_OF":
             return value in listed
         case "NONE_OF":
             return value not in listed
         case _:
-            return value == wanted["Value"]
+            return value == filter_["Value"]
 
 
 def _product(name: str, price: float, component: str, region: str, prefix: str, location: str) -> dict[str, Any]:

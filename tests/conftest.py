@@ -24,7 +24,7 @@ _MARKERS = {
     "e2e": ("local", "e2e"),
     "package": ("package",),
 }
-_LONGEST = ("e2e", "local")
+_LONGEST = ("e2e", "constructs/test_template_checks.py", "local", "operations")
 _HERE = Path(__file__).parent
 
 # The CDK's own validation of a template takes as long as making it. Of the examples' templates it is asked, in
@@ -46,11 +46,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
         for marker in _MARKERS.get(_folder(item), ()):
             item.add_marker(marker)
     yield
-    items.sort(key=lambda item: _LONGEST.index(_folder(item)) if _folder(item) in _LONGEST else len(_LONGEST))
+    items.sort(key=lambda item: next((n for n, prefix in enumerate(_LONGEST) if _path(item).startswith(prefix)), 99))
 
 
 def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(_HERE).parts[0] if _HERE in item.path.parents else ""
+    return _path(item).partition("/")[0]
+
+
+def _path(item: pytest.Item) -> str:
+    return item.path.relative_to(_HERE).as_posix() if _HERE in item.path.parents else ""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -132,12 +132,12 @@ class ScalingEngine:
 
     def activities(self, location: Location, request: Mapping[str, Any]) -> dict[str, Any]:
         """DescribeScalingActivities: newest first."""
-        wanted = {name: request.get(name) for name in ("ServiceNamespace", "ResourceId", "ScalableDimension")}
+        requested = {name: request.get(name) for name in ("ServiceNamespace", "ResourceId", "ScalableDimension")}
         with self._lock:
             rows = [
                 dict(activity)
                 for activity in reversed(self._activities.get(location, []))
-                if all(value in (None, activity[name]) for name, value in wanted.items())
+                if all(value in (None, activity[name]) for name, value in requested.items())
                 and (request.get("IncludeNotScaledActivities") or "NotScaledReasons" not in activity)
             ]
         start, most = int(request.get("NextToken") or 0), request.get("MaxResults") or 50
@@ -169,12 +169,12 @@ class ScalingEngine:
             config = policy.get("StepScalingPolicyConfiguration")
             if config is not None:
                 breach = 0.0 if value is None else value - alarm["Threshold"]
-                wanted = stepped(config, capacity, breach, above)
+                requested = stepped(config, capacity, breach, above)
                 cooldowns = (config.get("Cooldown", _DEFAULT_COOLDOWN),) * 2
             else:
                 config = policy["TargetTrackingScalingPolicyConfiguration"]
                 # Without a datapoint, one instance more or less is the least that the alarm asks for.
-                wanted = (
+                requested = (
                     tracked(config["TargetValue"], capacity, value)
                     if value is not None
                     else (capacity + (1 if above else -1) if capacity else None)
@@ -183,23 +183,29 @@ class ScalingEngine:
                     config.get("ScaleOutCooldown", _DEFAULT_COOLDOWN),
                     config.get("ScaleInCooldown", _DEFAULT_COOLDOWN),
                 )
-            if wanted is not None:
+            if requested is not None:
                 cause = (
                     f"monitor alarm {alarm['AlarmName']} in state {alarm.get('StateValue')} triggered policy "
                     f"{policy['PolicyName']}"
                 )
-                self._scale_within(location, target, capacity, wanted, cooldowns, cause)
+                self._scale_within(location, target, capacity, requested, cooldowns, cause)
             return True
 
     def _scale_within(
-        self, location: Location, target: Target, capacity: int, wanted: int, cooldowns: tuple[float, ...], cause: str
+        self,
+        location: Location,
+        target: Target,
+        capacity: int,
+        requested: int,
+        cooldowns: tuple[float, ...],
+        cause: str,
     ) -> None:
         now, memory = self._clock.now(), self._remembered(location, target)
-        limited = min(max(wanted, target["MinCapacity"]), target["MaxCapacity"])
+        limited = min(max(requested, target["MinCapacity"]), target["MaxCapacity"])
         if limited == capacity:
-            end = "Max" if wanted > capacity else "Min"
-            reason = {"Code": f"AlreadyAt{end}Capacity" if wanted != capacity else "AlreadyAtDesiredCapacity"}
-            limits = {f"{end}Capacity": target[f"{end}Capacity"]} if wanted != capacity else {}
+            end = "Max" if requested > capacity else "Min"
+            reason = {"Code": f"AlreadyAt{end}Capacity" if requested != capacity else "AlreadyAtDesiredCapacity"}
+            limits = {f"{end}Capacity": target[f"{end}Capacity"]} if requested != capacity else {}
             self._note(
                 location,
                 target,
@@ -283,9 +289,9 @@ class ScalingEngine:
             return
         low, high = target["MinCapacity"], target["MaxCapacity"]
         limited = min(max(capacity, low), high)
-        given = "; ".join(cause for cause in memory.waiting if cause)
+        causes = "; ".join(cause for cause in memory.waiting if cause)
         bound = f"minimum capacity was set to {low}" if limited > capacity else f"maximum capacity was set to {high}"
-        if limited == capacity or self._set(location, target, limited, f"{given}; {bound}" if given else bound):
+        if limited == capacity or self._set(location, target, limited, f"{causes}; {bound}" if causes else bound):
             memory.waiting.clear()
         else:
             memory.not_before = now + dt.timedelta(seconds=_PAUSE_SECONDS)
@@ -334,9 +340,9 @@ class ScalingEngine:
         self._activities.setdefault(location, []).append(activity)
 
     def _target(self, location: Location, key: Mapping[str, Any]) -> Target | None:
-        wanted = (key["ResourceId"], key["ScalableDimension"])
+        requested = (key["ResourceId"], key["ScalableDimension"])
         targets = self._registry.targets(location)
-        return next((item for item in targets if (item["ResourceId"], item["ScalableDimension"]) == wanted), None)
+        return next((item for item in targets if (item["ResourceId"], item["ScalableDimension"]) == requested), None)
 
     def _remembered(self, location: Location, target: Mapping[str, Any]) -> _Memory:
         return self._memory.setdefault((location, target["ResourceId"], target["ScalableDimension"]), _Memory())

@@ -180,13 +180,13 @@ class ApplicationAutoScaling:
             backend.policies[key].policy_arn = before["PolicyARN"]
             self._drop_alarms(before, location)
         policy = self._policy(request, location) or {}
-        made = list[dict[str, str]]()
+        created = list[dict[str, str]]()
         if policy["PolicyType"] == "TargetTrackingScaling" and policy["ServiceNamespace"] == "sagemaker":
             for alarm in tracking_alarms(policy):
                 arn = self._alarms.put(alarm, account=location[0], region=location[1])
-                made.append({"AlarmName": alarm["AlarmName"], "AlarmARN": arn})
-        self._policy_alarms[(location, policy["PolicyARN"])] = made
-        return {"PolicyARN": policy["PolicyARN"], "Alarms": made}
+                created.append({"AlarmName": alarm["AlarmName"], "AlarmARN": arn})
+        self._policy_alarms[(location, policy["PolicyARN"])] = created
+        return {"PolicyARN": policy["PolicyARN"], "Alarms": created}
 
     def _put_scheduled_action(self, request: dict[str, Any], location: Location) -> dict[str, Any]:
         self._needs_target(request, location)

@@ -70,19 +70,19 @@ class ResourceProvider:
     def create(self, logical_id: str, properties: Properties, stack_name: str) -> tuple[str, Properties]:
         """Create a resource; its ``Ref`` and attributes."""
         self._check(properties)
-        given = dict(properties)
+        desired = dict(properties)
         name = self._operations.name
-        if name is not None and not given.get(name):
-            given[name] = f"{logical_id[: _LONGEST_NAME - 13]}-{secrets.token_hex(6)}"
-        answer = self._call(self._operations.create, self._operations.normalize(given))
-        reference, attributes = self._identity(given, answer)
+        if name is not None and not desired.get(name):
+            desired[name] = f"{logical_id[: _LONGEST_NAME - 13]}-{secrets.token_hex(6)}"
+        response = self._call(self._operations.create, self._operations.normalize(desired))
+        reference, attributes = self._identity(desired, response)
         try:
-            self._settle(given, reference, "create")
-            self._put_parts({}, given)
+            self._settle(desired, reference, "create")
+            self._put_parts({}, desired)
         except ResourceError:
             # CloudFormation deletes what it created before it reports that creating failed.
             with contextlib.suppress(ResourceError):
-                self._remove(given)
+                self._remove(desired)
             raise
         return reference, attributes
 
@@ -102,18 +102,18 @@ class ResourceProvider:
                     {**new, **self._names(physical_id, new)}, {self._operations.arn or "": physical_id}
                 )
             return self.create(logical_id or physical_id, new, stack_name)
-        given = {**new, **self._names(physical_id, new)}
+        desired = {**new, **self._names(physical_id, new)}
         self._retag(physical_id, old.get("Tags") or [], new.get("Tags") or [])
         if self._operations.update is None or not self._differs(old, new):
-            return self._identity(given, {self._operations.arn or "": physical_id})
+            return self._identity(desired, {self._operations.arn or "": physical_id})
         if settles(self._type):
             # It may be scaling, and what is changing is not updated.
-            self._stable(given[str(self._operations.name)], "update")
-        answer = self._call(self._operations.update, self._operations.normalize(given))
-        self._settle(given, physical_id, "update")
-        self._put_parts(old, given)
+            self._stable(desired[str(self._operations.name)], "update")
+        response = self._call(self._operations.update, self._operations.normalize(desired))
+        self._settle(desired, physical_id, "update")
+        self._put_parts(old, desired)
         # What is updated in place keeps its id: moto makes up a new ARN for a policy that is put again.
-        return self._identity(given, {**answer, self._operations.arn or "": physical_id})
+        return self._identity(desired, {**response, self._operations.arn or "": physical_id})
 
     def delete(self, physical_id: str, properties: Properties) -> None:
         """Delete a resource; one that is gone is deleted."""
@@ -122,10 +122,12 @@ class ResourceProvider:
     def _never_left(self, physical_id: str, old: Properties, new: Properties) -> bool:
         """Whether a replacement that failed is sent back: the resource is still the one that was to be replaced."""
         name = self._operations.name or ""
-        there, left, wanted = (
+        there, left, desired_value = (
             str(n or "").lower() for n in (physical_id.rpartition("/")[2], old.get(name), new.get(name))
         )
-        return settles(self._type) and ((left != "" and left != there) or (wanted != "" and wanted == there))
+        return settles(self._type) and (
+            (left != "" and left != there) or (desired_value != "" and desired_value == there)
+        )
 
     def _retag(self, arn: str, old: list[dict[str, str]], new: list[dict[str, str]]) -> None:
         """Bring a resource's tags up to date, for the types whose ``Ref`` is the ARN that tags are kept under."""
@@ -152,14 +154,14 @@ class ResourceProvider:
             found = self._call(describe, {name: found})[name]
         return {name: found}
 
-    def _identity(self, given: Properties, answer: Properties) -> tuple[str, Properties]:
-        arn = answer.get(self._operations.arn or "", "")
-        reference = self._operations.reference(given, arn)
-        attributes: Properties = {read_only: answer.get(read_only, arn) for read_only in self._schema["read_only"]}
+    def _identity(self, desired: Properties, response: Properties) -> tuple[str, Properties]:
+        arn = response.get(self._operations.arn or "", "")
+        reference = self._operations.reference(desired, arn)
+        attributes: Properties = {read_only: response.get(read_only, arn) for read_only in self._schema["read_only"]}
         if "Id" in attributes:
             attributes["Id"] = reference
         name = self._operations.name
-        return reference, {**attributes, **({name: given[name]} if name is not None else {})}
+        return reference, {**attributes, **({name: desired[name]} if name is not None else {})}
 
     def _check(self, properties: Properties) -> None:
         unknown = sorted(set(properties) - set(self._schema["properties"]))
@@ -206,7 +208,7 @@ class ResourceProvider:
             if before.get(name) != part:
                 self._call(parts.put, {**shared, **part})
 
-    def _settle(self, given: Properties, reference: str, operation: str) -> None:
+    def _settle(self, desired: Properties, reference: str, operation: str) -> None:
         """Wait until the resource is as it was asked to be.
 
         A deployment that was rolled back leaves an endpoint in service, with another configuration than it was given
@@ -215,12 +217,12 @@ class ResourceProvider:
         operations = self._operations
         if operations.describe is None or operations.status_member is None or operations.name is None:
             return
-        shown = self._stable(given[operations.name], operation)
+        shown = self._stable(desired[operations.name], operation)
         if shown is None:
             # The words are those of https://github.com/aws/aws-app-mesh-examples/issues/419, for an AWS::ECS::Service.
             raise ResourceError(f"Resource timed out waiting for completion (RequestToken: {uuid.uuid4()})")
         unstable = f"Resource of type '{self._type}' with identifier '{reference}' did not stabilize"
-        config = given.get("EndpointConfigName")
+        config = desired.get("EndpointConfigName")
         arrived = (
             shown[operations.status_member] == "InService" and config and shown.get("EndpointConfigName") == config
         )
@@ -239,8 +241,8 @@ class ResourceProvider:
             self._clock.sleep(0.1)
         return None
 
-    def _remove(self, given: Properties) -> None:
-        operations, request = self._operations, self._operations.normalize(given)
+    def _remove(self, desired: Properties) -> None:
+        operations, request = self._operations, self._operations.normalize(desired)
         waits = operations.status_member is not None and operations.name is not None
         try:
             if waits:

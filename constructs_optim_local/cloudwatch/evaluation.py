@@ -100,8 +100,8 @@ def _period(alarm: Mapping[str, Any]) -> int | None:
     if not alarm.get("Metrics"):
         return int(alarm["Period"]) if alarm.get("Period") else None
     stats = [metric["MetricStat"]["Period"] for metric in alarm["Metrics"] if "MetricStat" in metric]
-    given = [metric["Period"] for metric in alarm["Metrics"] if metric.get("Period")]
-    return int(max(stats or given)) if stats or given else None
+    periods = [metric["Period"] for metric in alarm["Metrics"] if metric.get("Period")]
+    return int(max(stats or periods)) if stats or periods else None
 
 
 def _series(alarm: Mapping[str, Any], points: Points, period: int, now: float) -> Series:

@@ -159,12 +159,12 @@ def _handler(
         operation = target.rpartition(".")[2]
 
         def respond() -> Response:
-            asked = runtime.invocation(method, path, headers, body) if runtime is not None else None
-            if runtime is not None and asked is not None:
-                needed = runtime.needed(asked, account=account, region=region)
+            call = runtime.invocation(method, path, headers, body) if runtime is not None else None
+            if runtime is not None and call is not None:
+                needed = runtime.needed(call, account=account, region=region)
                 if roles is not None and (message := roles.refusal(headers, query_params, needed)):
                     return access_denied(message).to_response()
-                return runtime.respond(asked, account=account, region=region)
+                return runtime.respond(call, account=account, region=region)
             try:
                 request = _decoded(body)
                 if roles is not None:

@@ -53,27 +53,27 @@ def _now() -> str:
 
 
 class _FailedCreates:
-    """Custom resources whose creation failed: their properties, and the physical ids they answered with."""
+    """Custom resources whose creation failed: their properties, and the physical ids they responded with."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._records: dict[tuple[str, str], dict[str, Any]] = {}
-        self._answered: dict[tuple[str, str], str] = {}
+        self._physical_ids: dict[tuple[str, str], str] = {}
 
-    def answered(self, response: dict[str, Any]) -> None:
+    def record_response(self, response: dict[str, Any]) -> None:
         with self._lock:
-            place = (str(response.get("StackId")), str(response.get("LogicalResourceId")))
-            self._answered[place] = str(response.get("PhysicalResourceId") or "")
+            location = (str(response.get("StackId")), str(response.get("LogicalResourceId")))
+            self._physical_ids[location] = str(response.get("PhysicalResourceId") or "")
 
     def began(self, stack_id: str, logical_id: str) -> None:
         with self._lock:
-            self._answered.pop((stack_id, logical_id), None)
+            self._physical_ids.pop((stack_id, logical_id), None)
 
     def add(self, stack_id: str, stack_name: str, logical_id: str, type_name: str, properties: dict[str, Any]) -> None:
         with self._lock:
             made_up = f"{stack_name}-{logical_id}-{secrets.token_hex(6).upper()}"
             self._records[(stack_id, logical_id)] = {
-                "PhysicalResourceId": self._answered.pop((stack_id, logical_id), "") or made_up,
+                "PhysicalResourceId": self._physical_ids.pop((stack_id, logical_id), "") or made_up,
                 "ResourceType": type_name,
                 "ResourceStatus": "CREATE_FAILED",
                 "LogicalResourceId": logical_id,
@@ -168,7 +168,7 @@ def _remember_failed_creates(failed: _FailedCreates) -> None:
             raise
 
     def deliver_response(token: str, response: dict[str, Any]) -> bool:
-        failed.answered(response)
+        failed.record_response(response)
         return deliver(token, response)
 
     response_url = custom_resource._response_url
@@ -224,11 +224,11 @@ def _keep_what_failed_deletions_need() -> None:
     declared: dict[tuple[str, str, str], dict[str, Any]] = {}
     kept: dict[tuple[str, str, str], set[str]] = {}
 
-    def place(stack_name: str) -> tuple[str, str, str]:
+    def location(stack_name: str) -> tuple[str, str, str]:
         return get_account_id(), get_region(), stack_name
 
     def delete(type_name: str, physical_id: str, properties: Any, stack_name: str, logical_id: str) -> None:
-        stack = place(stack_name)
+        stack = location(stack_name)
         if logical_id in kept.get(stack, ()):
             raise RuntimeError(f"a resource that depends on {logical_id} could not be deleted")
         try:
@@ -243,13 +243,13 @@ def _keep_what_failed_deletions_need() -> None:
         from ministack.services.cloudformation import _stacks
 
         template = (_stacks.get(stack_name) or {}).get("_template") or {}
-        declared[place(stack_name)] = template.get("Resources", {})
-        kept.pop(place(stack_name), None)
+        declared[location(stack_name)] = template.get("Resources", {})
+        kept.pop(location(stack_name), None)
         await delete_stack(stack_name, *arguments, **more)
 
     async def roll_back_operation(stack_name: str, stack_id: str, stack: Any, operation: Any, *more: Any) -> None:
-        declared[place(stack_name)] = (operation.get("template") or {}).get("Resources", {})
-        kept.pop(place(stack_name), None)
+        declared[location(stack_name)] = (operation.get("template") or {}).get("Resources", {})
+        kept.pop(location(stack_name), None)
         await roll_back(stack_name, stack_id, stack, operation, *more)
 
     replace("services.cloudformation.provisioners._delete_resource", delete, stacks)
@@ -266,12 +266,12 @@ def _end_deleted_functions() -> None:
     forget = provisioners._lambda_delete
 
     def end(name: str, account: str, region: str) -> None:
-        place = f"{account}:{region}:{name}:"
+        location = f"{account}:{region}:{name}:"
         until = time.monotonic() + _LONGEST_RUN_SECONDS
         while time.monotonic() < until and any(
             worker.in_use
             for key, workers in list(lambda_runtime._workers.items())
-            if key.startswith(place)
+            if key.startswith(location)
             for worker in list(workers)
         ):
             time.sleep(_LOOK_SECONDS)
@@ -279,8 +279,8 @@ def _end_deleted_functions() -> None:
 
     def delete(physical_id: str, properties: Any) -> None:
         forget(physical_id, properties)
-        place = (physical_id, get_account_id(), get_region())
-        threading.Thread(target=end, args=place, name=f"end-{physical_id}", daemon=True).start()
+        location = (physical_id, get_account_id(), get_region())
+        threading.Thread(target=end, args=location, name=f"end-{physical_id}", daemon=True).start()
 
     replace("services.cloudformation.provisioners._lambda_delete", delete)
     table("services.cloudformation.provisioners._RESOURCE_HANDLERS")["AWS::Lambda::Function"]["delete"] = delete
@@ -301,14 +301,14 @@ def _after(type_name: str, apply: Callable[[str, Properties], None]) -> None:
     create, update = handlers["create"], handlers["update"]
 
     def created(logical_id: str, properties: Properties, stack_name: str) -> Made:
-        made = create(logical_id, properties, stack_name)
-        apply(made[0], properties)
-        return made
+        result = create(logical_id, properties, stack_name)
+        apply(result[0], properties)
+        return result
 
     def updated(physical_id: str, old: Properties, new: Properties, *rest: Any, **named: Any) -> Made:
-        made = update(physical_id, old, new, *rest, **named)
-        apply(made[0], new)
-        return made
+        result = update(physical_id, old, new, *rest, **named)
+        apply(result[0], new)
+        return result
 
     handlers |= {"create": created, "update": updated}
 
@@ -327,9 +327,9 @@ def _encrypt(bucket: str, properties: Properties) -> None:
     if not any("KMSMasterKeyID" in rule.get("ServerSideEncryptionByDefault", {}) for rule in rules):
         s3._delete_bucket_encryption(bucket)
         return
-    status, _, answer = s3._put_bucket_encryption(bucket, _encryption(rules))
+    status, _, content = s3._put_bucket_encryption(bucket, _encryption(rules))
     if status != 200:
-        raise ValueError(f"AWS::S3::Bucket Properties.BucketEncryption: {answer.decode()}")
+        raise ValueError(f"AWS::S3::Bucket Properties.BucketEncryption: {content.decode()}")
 
 
 def _encryption(rules: list[Properties]) -> bytes:

@@ -102,12 +102,12 @@ class MinistackAlarms:
         record = cloudwatch._record_history
 
         def record_history(alarm_name: str, old_state: str, new_state: str, *rest: Any, **named: Any) -> None:
-            place = (get_account_id(), get_region(), alarm_name)
+            location = (get_account_id(), get_region(), alarm_name)
             with self._lock:
                 if old_state == new_state:
                     # A new alarm: what one of that name did before is forgotten.
-                    self._history.pop(place, None)
-                self._history.setdefault(place, []).append((self._clock.now().timestamp(), new_state))
+                    self._history.pop(location, None)
+                self._history.setdefault(location, []).append((self._clock.now().timestamp(), new_state))
             record(alarm_name, old_state, new_state, *rest, **named)
 
         replace("services.cloudwatch._record_history", record_history)
@@ -136,18 +136,18 @@ class MinistackAlarms:
 
         put, record = cloudwatch._put_metric_alarm, provisioners._cw_metric_alarm_record
 
-        def put_metric_alarm(params: Any, given: dict[str, Any], is_cbor: bool, is_json: bool = False) -> Any:
-            metrics = given.get("Metrics")
+        def put_metric_alarm(params: Any, request: dict[str, Any], is_cbor: bool, is_json: bool = False) -> Any:
+            metrics = request.get("Metrics")
             if not metrics:
-                return put(params, given, is_cbor, is_json)
+                return put(params, request, is_cbor, is_json)
             if found := problems(metrics):
                 return cloudwatch._error("ValidationError", "; ".join(found), 400, use_json=is_json, use_cbor=is_cbor)
-            answer = put(params, {**given, "MetricName": None}, is_cbor, is_json)
-            alarm = cloudwatch._alarms.get(given["AlarmName"])
-            if answer[0] == 200 and alarm is not None:
+            response = put(params, {**request, "MetricName": None}, is_cbor, is_json)
+            alarm = cloudwatch._alarms.get(request["AlarmName"])
+            if response[0] == 200 and alarm is not None:
                 _about_metrics(alarm, metrics)
                 cloudwatch._evaluate_alarm(alarm)
-            return answer
+            return response
 
         def metric_alarm_record(name: str, properties: dict[str, Any]) -> dict[str, Any]:
             metrics = properties.get("Metrics")
@@ -225,8 +225,8 @@ def _about_metrics(alarm: dict[str, Any], metrics: list[dict[str, Any]]) -> dict
     for name in _OF_ONE_METRIC:
         alarm.pop(name, None)
     alarm["Metrics"] = []
-    for given in metrics:
-        metric = copy.deepcopy(given)
+    for query in metrics:
+        metric = copy.deepcopy(query)
         if "ReturnData" in metric:
             metric["ReturnData"] = str(metric["ReturnData"]).lower() == "true"
         for holder in (metric, metric.get("MetricStat", {})):

@@ -257,14 +257,14 @@ class EnforcedRoles:
             machine = _machine.get()
             if machine is not None:
                 _, config, _ = lambda_svc._get_func_record_for_ref(function)
-                wanted = Permission("lambda:InvokeFunction", (config or {}).get("FunctionArn", function))
+                needed = Permission("lambda:InvokeFunction", (config or {}).get("FunctionArn", function))
                 role = machine["roleArn"]
                 trusted = self.trusts(role, "states.amazonaws.com", machine["stateMachineArn"])
-                if not trusted or not self.allows(role, wanted):
+                if not trusted or not self.allows(role, needed):
                     raise stepfunctions._ExecutionError(
                         "Lambda.AWSLambdaException",
-                        f"User: {role} is not authorized to perform: {wanted.action} on resource: {wanted.resource} "
-                        f"because no identity-based policy allows the {wanted.action} action"
+                        f"User: {role} is not authorized to perform: {needed.action} on resource: {needed.resource} "
+                        f"because no identity-based policy allows the {needed.action} action"
                         if trusted
                         else f"Step Functions cannot assume the role {role}",
                     )
@@ -296,10 +296,10 @@ def _session(role_arn: str) -> str:
     return key
 
 
-def _role_tags(given: Any) -> dict[str, str]:
+def _role_tags(values: Any) -> dict[str, str]:
     from ministack.services import iam
 
-    role_arn = str(given[0] if isinstance(given, list) else given)
+    role_arn = str(values[0] if isinstance(values, list) else values)
     if role_arn.count(":") < 5:
         return {}
     role = iam._roles.get_scoped(role_arn.split(":")[4], None, role_arn.rpartition("/")[2]) or {}

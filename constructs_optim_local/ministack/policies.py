@@ -75,25 +75,25 @@ def _refused_attachments(policies: Iterable[str]) -> str:
 def _limit_calls() -> None:
     from ministack.services import iam
 
-    def given(params: Any, name: str) -> str:
+    def parameter(params: Any, name: str) -> str:
         return str(iam._p(params, name) or "")
 
     def put_role_policy(params: Any) -> str:
-        role = given(params, "RoleName")
+        role = parameter(params, "RoleName")
         kept = iam._roles.get(role, {}).get("InlinePolicies", {})
-        return _refused_inline(role, {**kept, given(params, "PolicyName"): given(params, "PolicyDocument")})
+        return _refused_inline(role, {**kept, parameter(params, "PolicyName"): parameter(params, "PolicyDocument")})
 
     def attach_role_policy(params: Any) -> str:
-        attached = iam._roles.get(given(params, "RoleName"), {}).get("AttachedPolicies", [])
-        return _refused_attachments([*attached, given(params, "PolicyArn")])
+        attached = iam._roles.get(parameter(params, "RoleName"), {}).get("AttachedPolicies", [])
+        return _refused_attachments([*attached, parameter(params, "PolicyArn")])
 
     refused: dict[str, Callable[[Any], str]] = {
         "AttachRolePolicy": attach_role_policy,
-        "CreatePolicy": lambda params: _refused_managed(given(params, "PolicyDocument")),
-        "CreatePolicyVersion": lambda params: _refused_managed(given(params, "PolicyDocument")),
-        "CreateRole": lambda params: _refused_trust(given(params, "AssumeRolePolicyDocument")),
+        "CreatePolicy": lambda params: _refused_managed(parameter(params, "PolicyDocument")),
+        "CreatePolicyVersion": lambda params: _refused_managed(parameter(params, "PolicyDocument")),
+        "CreateRole": lambda params: _refused_trust(parameter(params, "AssumeRolePolicyDocument")),
         "PutRolePolicy": put_role_policy,
-        "UpdateAssumeRolePolicy": lambda params: _refused_trust(given(params, "PolicyDocument")),
+        "UpdateAssumeRolePolicy": lambda params: _refused_trust(parameter(params, "PolicyDocument")),
     }
     handlers = table("services.iam._IAM_HANDLERS")
 
@@ -148,8 +148,8 @@ def _limit_resource(type_name: str, refused: Callable[[str, Properties, Properti
 def _handler_message(service: str, words: str, code: str = "ServiceLimitExceeded", status: int = 409) -> str:
     if not words:
         return ""
-    said = f"{words} (Service: {service}, Status Code: {status})"
-    return f'Resource handler returned message: "{said}" (HandlerErrorCode: {code})'
+    full_message = f"{words} (Service: {service}, Status Code: {status})"
+    return f'Resource handler returned message: "{full_message}" (HandlerErrorCode: {code})'
 
 
 def _refused_role(physical_id: str, old: Properties, new: Properties) -> str:

@@ -192,15 +192,15 @@ class Scheduler:
             kept = {name: properties[name] for name in _KEPT if name in properties}
             return {**kept, "GroupName": properties.get("GroupName", "default")}
 
-        def made(answer: tuple[int, Any, bytes], name: str) -> tuple[str, dict[str, Any]]:
-            content = json.loads(answer[2])
-            if answer[0] != 200:
+        def physical_id_of(response: tuple[int, Any, bytes], name: str) -> tuple[str, dict[str, Any]]:
+            content = json.loads(response[2])
+            if response[0] != 200:
                 raise ValueError(f"AWS::Scheduler::Schedule {name}: {content.get('Message')}")
             return name, {"Arn": content["ScheduleArn"]}
 
         def create(logical_id: str, properties: dict[str, Any], stack_name: str) -> tuple[str, dict[str, Any]]:
             name = properties.get("Name") or provisioners._physical_name(stack_name, logical_id, max_len=64)
-            return made(scheduler._create_schedule(name, body(properties)), name)
+            return physical_id_of(scheduler._create_schedule(name, body(properties)), name)
 
         def update(
             physical_id: str,
@@ -212,15 +212,15 @@ class Scheduler:
             moved = old.get("GroupName", "default") != new.get("GroupName", "default")
             if moved or (new.get("Name") or physical_id) != physical_id:
                 return create(logical_id or physical_id, new, stack_name)
-            return made(scheduler._update_schedule(physical_id, body(new)), physical_id)
+            return physical_id_of(scheduler._update_schedule(physical_id, body(new)), physical_id)
 
         handlers |= {"create": create, "update": update, "update_with_logical_id": True, "delete": delete}
 
 
 def _with_context(target: dict[str, Any], schedule: dict[str, Any], due: float) -> dict[str, Any]:
     """The target with the context attributes of its input filled in (user guide, "Adding context attributes")."""
-    given = target.get("Input")
-    if not given:
+    payload = target.get("Input")
+    if not payload:
         return target
     at = dt.datetime.fromtimestamp(due, dt.UTC)
     context = {
@@ -230,8 +230,8 @@ def _with_context(target: dict[str, Any], schedule: dict[str, Any], due: float) 
         "<aws.scheduler.attempt-number>": "1",
     }
     for name, value in context.items():
-        given = given.replace(name, value)
-    return {**target, "Input": given}
+        payload = payload.replace(name, value)
+    return {**target, "Input": payload}
 
 
 def _moment(value: Any) -> float | None:
@@ -245,5 +245,5 @@ def _group_arn(arn: str) -> str:
 
     Source: EventBridge Scheduler user guide, "Confused deputy prevention".
     """
-    place, _, path = arn.partition(":schedule/")
-    return f"{place}:schedule-group/{path.partition('/')[0]}"
+    prefix, _, path = arn.partition(":schedule/")
+    return f"{prefix}:schedule-group/{path.partition('/')[0]}"

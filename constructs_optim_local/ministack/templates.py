@@ -128,7 +128,7 @@ def _refuse_long_messages() -> None:
     import ministack.app as ministack_app
     from ministack.services.cloudformation import custom_resource
 
-    answer = ministack_app._handle_post_body_shortcuts
+    handle = ministack_app._handle_post_body_shortcuts
 
     async def handle_post_body_shortcuts(
         method: str, path: str, headers: dict[str, str], body: bytes, *more: Any
@@ -141,7 +141,7 @@ def _refuse_long_messages() -> None:
             if path.startswith(_SIGNALS):
                 refused = f"the signal has {len(body)} bytes; wait condition data is at most {_LONGEST_MESSAGE} bytes"
                 return 400, {"Content-Type": "application/json"}, json.dumps({"message": refused}).encode()
-        return await answer(method, path, headers, body, *more)
+        return await handle(method, path, headers, body, *more)
 
     replace("app._handle_post_body_shortcuts", handle_post_body_shortcuts)
 

@@ -26,8 +26,8 @@ class Hub:
 
     def __init__(self, *folders: Path) -> None:
         self._documents: dict[str, dict[str, Path]] = {}
-        given = {path.parent.name for folder in folders for path in folder.glob("*/*.json")}
-        self._stand_ins = {name: model for name, model in known_models().items() if name not in given}
+        documented = {path.parent.name for folder in folders for path in folder.glob("*/*.json")}
+        self._stand_ins = {name: model for name, model in known_models().items() if name not in documented}
         for folder in (_BUNDLED, *folders):
             for path in sorted(folder.glob("*/*.json")):
                 self._documents.setdefault(path.parent.name, {})[path.stem] = path

@@ -249,9 +249,9 @@ def _is_of_region(operation: str, region: str) -> bool:
     return _AI_OPERATIONS.search(operation) is None or types is None or _AI_TYPE in types
 
 
-def to_json(answer: Record) -> bytes:
+def to_json(response: Record) -> bytes:
     """An answer as the JSON 1.1 protocol writes it: times are seconds since 1970."""
-    return json.dumps(answer, default=_plain).encode()
+    return json.dumps(response, default=_plain).encode()
 
 
 def _plain(value: Any) -> Any:

@@ -76,7 +76,7 @@ class HandlerCalls:
             await asyncio.to_thread(self._kill)
             return
         if struck("message_lost"):
-            await _answer(send, 200, b"", "text/plain")
+            await _respond(send, 200, b"", "text/plain")
             return
         if struck("message_twice"):
             await passed_on(_nowhere)
@@ -86,7 +86,7 @@ class HandlerCalls:
             for name, (status, code, message) in errors.items():
                 if struck(name):
                     content, kind = _error(service, code, message.format(operation=f"{service}:{operation}"))
-                    await _answer(send, status, content, kind)
+                    await _respond(send, status, content, kind)
                     return
         await passed_on(send)
 
@@ -134,7 +134,7 @@ def _error(service: str, code: str, message: str) -> tuple[bytes, str]:
     return json.dumps({"__type": code, "message": message}).encode(), "application/x-amz-json-1.1"
 
 
-async def _answer(send: Send, status: int, content: bytes, kind: str) -> None:
+async def _respond(send: Send, status: int, content: bytes, kind: str) -> None:
     headers = [(b"content-type", kind.encode()), (b"content-length", str(len(content)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})

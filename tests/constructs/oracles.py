@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cfnlint.api import lint
+from cfnlint.config import ConfigMixIn
+from cfnlint.decode.decode import decode_str
+from cfnlint.runner import Runner
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 REGIONS = ("us-west-2", "us-east-1", "eu-west-3", "us-gov-west-1", "cn-north-1")
@@ -34,9 +36,17 @@ console.log(JSON.stringify(definitions.map((each) => validate(each).errors)));
 
 def cfn_lint_errors(template: Mapping[str, Any], regions: Iterable[str] = ("us-west-2",)) -> list[str]:
     """The errors that cfn-lint finds, but for the types that a region does not have: see :func:`lacking`."""
-    found = lint(json.dumps(template), regions=[*regions])
+    decoded, unreadable = decode_str(json.dumps(template))
+    assert decoded is not None, unreadable
+    found = _cfn_lint(tuple(regions)).validate_template(decoded)
     told = [f"{match.rule.id} {match.message}" for match in found if match.rule.severity == "error"]
     return [each for each in told if not any(other.match(each) for other in _NO_ERRORS)]
+
+
+@functools.cache
+def _cfn_lint(regions: tuple[str, ...]) -> Runner:
+    # It loads 300 rules and their schemas, which takes as long as a template.
+    return Runner(ConfigMixIn(regions=[*regions]))
 
 
 def lacking(template: Mapping[str, Any], region: str) -> set[str]:

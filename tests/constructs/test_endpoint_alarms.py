@@ -121,6 +121,18 @@ def test_a_component_s_requests_without_capacity_are_let_pass_while_it_wakes(to_
     assert alarm["DatapointsToAlarm"] == datapoints
 
 
+@pytest.mark.parametrize("served", [VARIANT, COMPONENT])
+def test_the_fullest_disk_of_the_instances_is_watched_where_that_is_wanted(served: ServedModel) -> None:
+    scope = stack()
+    declared(scope, served=served, alarms=only(disk=AlarmSettings(threshold=80)))
+    alarm = alarms_of(scope)["disk"]
+    assert (alarm["MetricName"], alarm["Statistic"], alarm["Threshold"]) == ("DiskUtilization", "Maximum", 80)
+    assert alarm["Dimensions"] == [
+        {"Name": "EndpointName", "Value": "chat"},
+        {"Name": "VariantName", "Value": "AllTraffic"},
+    ]
+
+
 def test_evaluations_are_missed_where_there_are_some() -> None:
     scope = stack()
     declared(scope, alarms=only(stale_evaluation=AlarmSettings(threshold=3)), evaluation_concurrency=4)

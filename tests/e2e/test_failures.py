@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployments import job_names, wait_for_job
@@ -14,7 +12,6 @@ from .stack import DeployedStack
 MakeStack = Callable[..., DeployedStack]
 
 
-@pytest.mark.smoke
 def test_a_failed_job_rolls_the_stack_back_with_the_services_reason(a_stack: MakeStack, cloud: LocalCloud) -> None:
     reason = "ClientError: the weights have a shape that AWQ cannot group"
     cloud.inject("job_fails", reason=reason)

@@ -19,7 +19,8 @@ def cloud() -> Iterator[LocalCloud]:
         running.client("s3").create_bucket(
             Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": running.region}
         )
-        yield running
+        with by_the_clock(running):
+            yield running
 
 
 @pytest.fixture(scope="module")

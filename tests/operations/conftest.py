@@ -7,13 +7,14 @@ import pytest
 from constructs_optim.operations.artifacts import ArtifactInventory
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.waiting import by_the_clock
 from .stores import ACCOUNT, Store
 
 
 @pytest.fixture(scope="session")
 def cloud() -> Iterator[LocalCloud]:
     """A local cloud in which everything is over soon."""
-    with LocalCloud(job_seconds=(0.2, 0.2), endpoint_seconds=0.2) as running:
+    with LocalCloud(job_seconds=(0.2, 0.2), endpoint_seconds=0.2) as running, by_the_clock(running):
         yield running
 
 

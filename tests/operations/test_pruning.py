@@ -486,6 +486,7 @@ _MOST_CALLS = 14
 _STEPS = 12
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     schedule=st.lists(st.integers(0, _MOST_CALLS), min_size=_STEPS, max_size=_STEPS).map(sorted),

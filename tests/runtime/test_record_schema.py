@@ -84,6 +84,7 @@ def through_json(record: dict[str, Any]) -> dict[str, Any]:
     return json.loads(json.dumps(record))
 
 
+@settings(max_examples=30)
 @given(claim=_CLAIMS, of_owners=_UNKNOWN)
 def test_a_claim_is_read_as_it_was_written(claim: Claim, of_owners: dict[str, Any]) -> None:
     record = through_json(claim.to_record())

@@ -5,11 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
-from constructs_optim_local.clock import Clock
+_STEP_SECONDS, _ADVANCE_SECONDS = 0.05, 0.25
 
-_STEP_SECONDS = 0.05
+
+class Clock(Protocol):
+    """A clock of the local cloud, or the cloud in another process."""
+
+    def advance(self, seconds: float) -> None: ...
+
+
 _clocks: list[Clock] = []
 
 
@@ -32,6 +38,6 @@ def until(look: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float
             return found
         assert time.monotonic() < deadline, f"still {found}"
         for clock in _clocks:
-            clock.advance(_STEP_SECONDS)
+            clock.advance(_ADVANCE_SECONDS)
         if not _clocks:
             time.sleep(_STEP_SECONDS)

@@ -71,6 +71,7 @@ class Alarms(Settings):
         saturation: requests in flight for each instance or copy, for 15 minutes. Default: above what the plan is sized
             for.
         zero_capacity: nothing serves requests. Default: on.
+        disk: percent in use of the fullest disk of the instances, for 15 minutes. Default: off; with True, above 90.
         failed_job: an optimization job failed, in this account and region. Default: on where the stack runs jobs.
         stale_evaluation: days without an evaluation, at most 7. Default: on where evaluations are declared.
     """
@@ -79,6 +80,7 @@ class Alarms(Settings):
     latency: AlarmSettings | bool | None = False
     saturation: AlarmSettings | bool | None = True
     zero_capacity: AlarmSettings | bool | None = True
+    disk: AlarmSettings | bool | None = False
     failed_job: AlarmSettings | bool | None = True
     stale_evaluation: AlarmSettings | bool | None = True
 

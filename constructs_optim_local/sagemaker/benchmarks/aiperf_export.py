@@ -158,7 +158,7 @@ def _summary(
 
 
 def _input_config(workload: Workload, measurement: Measurement, model: str) -> dict[str, Any]:
-    given = workload.parameters
+    settings = workload.parameters
     loadgen = ("request_count", "request_rate", "request_rate_mode", "benchmark_duration", "warmup_request_count")
     prompts = {
         "input_tokens": dict(zip(("mean", "stddev"), workload.input_tokens, strict=True)),
@@ -169,15 +169,19 @@ def _input_config(workload: Workload, measurement: Measurement, model: str) -> d
         "input": {
             "random_seed": workload.seed,
             "prompt": prompts,
-            **{name: given[name] for name in ("public_dataset", "custom_dataset_type", "goodput") if name in given},
-            **({"file": given["input_file"]} if "input_file" in given else {}),
-            **({"extra": workload.pairs("extra_inputs")} if "extra_inputs" in given else {}),
+            **{
+                name: settings[name]
+                for name in ("public_dataset", "custom_dataset_type", "goodput")
+                if name in settings
+            },
+            **({"file": settings["input_file"]} if "input_file" in settings else {}),
+            **({"extra": workload.pairs("extra_inputs")} if "extra_inputs" in settings else {}),
         },
         "loadgen": {
             "concurrency": measurement.concurrency,
-            **{name: given[name] for name in loadgen if name in given},
+            **{name: settings[name] for name in loadgen if name in settings},
         },
-        **({"tokenizer": {"name": given["tokenizer"]}} if "tokenizer" in given else {}),
+        **({"tokenizer": {"name": settings["tokenizer"]}} if "tokenizer" in settings else {}),
     }
 
 
@@ -244,10 +248,10 @@ def _statistics(unit: str, values: Sequence[float]) -> dict[str, Any]:
 
 def percentile(ordered: Sequence[float], share: float) -> float:
     """A percentile of sorted values, between the two that are next to it, as NumPy's."""
-    place = (len(ordered) - 1) * share / 100
-    low = int(place)
+    rank = (len(ordered) - 1) * share / 100
+    low = int(rank)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
 
 
 def _single(unit: str, value: float) -> dict[str, Any]:

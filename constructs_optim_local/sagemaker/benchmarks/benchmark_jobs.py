@@ -111,8 +111,8 @@ class BenchmarkJobs:
         except NotServing:
             return 0.0
         warmup = float(workload.parameters.get("warmup_duration", 0))
-        each = [self._measured(workload, users, targets, ()).seconds for users in workload.concurrencies or (1,)]
-        return sum(each) + warmup * len(each)
+        durations = [self._measured(workload, users, targets, ()).seconds for users in workload.concurrencies or (1,)]
+        return sum(durations) + warmup * len(durations)
 
     def _finish(self, job: Record) -> str | None:
         """Run the benchmark and write what it saw; why that failed, where it did."""
@@ -195,9 +195,9 @@ class BenchmarkJobs:
         refused = next(filter(None, steps), None)
         return refusal(role, refused) if refused else None
 
-    def _dataset(self, place: tuple[str, str], found: dict[str, str]) -> list[str] | str:
+    def _dataset(self, channel_and_name: tuple[str, str], found: dict[str, str]) -> list[str] | str:
         """The prompts of a file of a channel; or why there are none."""
-        channel, name = place
+        channel, name = channel_and_name
         uri = found.get(channel)
         if uri is None:
             return f"input_file is in channel {channel}, and the DatasetConfig has {', '.join(found) or 'no channel'}"

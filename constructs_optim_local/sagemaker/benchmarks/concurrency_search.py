@@ -30,9 +30,9 @@ class ConcurrencySearch:
         self._workload, self._measure = workload, measure
         self.measurements: dict[int, Measurement] = {}
         self._breaches: dict[int, dict[str, Any] | None] = {}
-        given = workload.parameters
-        self._low, self._high = given.get("concurrency_min", 1), given.get("concurrency_max", 1000)
-        self._tries = given.get("search_max_iterations", 20)
+        settings = workload.parameters
+        self._low, self._high = settings.get("concurrency_min", 1), settings.get("concurrency_max", 1000)
+        self._tries = settings.get("search_max_iterations", 20)
         self._reason = "max_iterations"
         self._run()
 
@@ -40,8 +40,8 @@ class ConcurrencySearch:
         """``search_history.json``."""
         order = list(self.measurements)
         iterations = [
-            {"iteration_idx": place, "variation_values": {_PATH: users}, "objective_value": self._objective(users)}
-            for place, users in enumerate(order)
+            {"iteration_idx": iteration, "variation_values": {_PATH: users}, "objective_value": self._objective(users)}
+            for iteration, users in enumerate(order)
         ]
         kept = [users for users in order if self._breaches[users] is None]
         missed = [users for users in order if self._breaches[users] is not None]

@@ -103,9 +103,9 @@ def measured(
     first, between = _drawn_shares(drawn, random_order), _drawn_shares(drawn, random_order)
     patience = workload.parameters.get("request_timeout_seconds")
     picks = workload.parameters.get("model_selection_strategy") == "random"
-    made: list[Request] = []
+    finished: list[Request] = []
     failures = _Failures()
-    for number, start in enumerate(_starts(workload, concurrency, drawn, made)):
+    for number, start in enumerate(_starts(workload, concurrency, drawn, finished)):
         if workload.duration is not None and start / 1000 >= workload.duration:
             break
         target = random_order.choice(targets) if picks else targets[number % len(targets)]
@@ -125,8 +125,8 @@ def measured(
             prompt=prompt,
         )
         late = patience is not None and sent.latency > patience * 1000
-        made.append(replace(sent, failure=sent.failure or Failure.timeout) if late else sent)
-    return Measurement(concurrency, tuple(made))
+        finished.append(replace(sent, failure=sent.failure or Failure.timeout) if late else sent)
+    return Measurement(concurrency, tuple(finished))
 
 
 def made_up_prompt(number: int, tokens: int) -> str:
@@ -148,7 +148,7 @@ class _Failures:
         return failed
 
 
-def _starts(workload: Workload, concurrency: int, count: int, made: list[Request]) -> Iterator[float]:
+def _starts(workload: Workload, concurrency: int, count: int, finished: list[Request]) -> Iterator[float]:
     """When each request is sent, in milliseconds; ``made`` holds those that were sent before."""
     rate = workload.parameters.get("request_rate")
     if rate:
@@ -165,8 +165,8 @@ def _starts(workload: Workload, concurrency: int, count: int, made: list[Request
     heapq.heapify(free)
     for number in range(count):
         yield heapq.heappop(free)
-        if len(made) > number:
-            heapq.heappush(free, made[number].end)
+        if len(finished) > number:
+            heapq.heappush(free, finished[number].end)
 
 
 def _estimated_count(
@@ -194,4 +194,4 @@ def _drawn_shares(count: int, order: random.Random) -> list[float]:
 
 def _shares(count: int) -> list[float]:
     """Deviations from a mean of zero, of a normal distribution."""
-    return [_NORMAL.inv_cdf((place + 0.5) / count) for place in range(count)]
+    return [_NORMAL.inv_cdf((index + 0.5) / count) for index in range(count)]

@@ -92,7 +92,7 @@ class RecommendationJobs:
         metric = job["PerformanceTarget"]["Constraints"][0]["Metric"]
         ranked = sorted(((self._expected(job, name), name) for name in types), key=lambda pair: _rank(metric, pair[0]))
         job["Recommendations"] = [
-            self._recommendation(job, place, name, found) for place, (found, name) in enumerate(ranked, 1)
+            self._recommendation(job, rank, name, found) for rank, (found, name) in enumerate(ranked, 1)
         ]
         return None
 
@@ -109,11 +109,11 @@ class RecommendationJobs:
             found["cost"] = price / (found["throughput"] * 3600 / 1_000_000)
         return found
 
-    def _recommendation(self, job: Record, place: int, name: str, found: dict[str, float]) -> dict[str, Any]:
+    def _recommendation(self, job: Record, rank: int, name: str, found: dict[str, float]) -> dict[str, Any]:
         instance = {"InstanceType": name, "InstanceCount": 1, "CopyCountPerInstance": 1}
         group = job["OutputConfig"].get("ModelPackageGroupIdentifier", job["AIRecommendationJobName"])
         optimized = job.get("OptimizeModel", True)
-        package = self._scope.arn("model-package", f"{group.rpartition('/')[2]}/{place}")
+        package = self._scope.arn("model-package", f"{group.rpartition('/')[2]}/{rank}")
         units = {metric: unit for metric, (_, unit) in _METRICS.items()} | {"cost": "USD/1M output tokens"}
         at = self._scope.now()
         return {
@@ -123,7 +123,7 @@ class RecommendationJobs:
             else [],
             "ModelDetails": {
                 "ModelPackageArn": package,
-                "InferenceSpecificationName": f"recommendation-{place}",
+                "InferenceSpecificationName": f"recommendation-{rank}",
                 "InstanceDetails": [instance],
             },
             "DeploymentConfiguration": {

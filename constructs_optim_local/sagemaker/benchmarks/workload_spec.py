@@ -146,9 +146,9 @@ class Workload:
 
     def request_count(self, concurrency: int) -> int | None:
         """How many requests so many users send; None where they send until the time is over."""
-        given = self.parameters.get("request_count", self.parameters.get("num_conversations"))
-        if given is not None or self.duration is not None:
-            return given
+        count = self.parameters.get("request_count", self.parameters.get("num_conversations"))
+        if count is not None or self.duration is not None:
+            return count
         return max(10, 2 * concurrency)
 
     def pairs(self, name: str) -> dict[str, str]:
@@ -175,18 +175,18 @@ def parsed(inline: str) -> Workload:
     problems = list(_problems(document))
     if problems:
         raise BadWorkload("; ".join(problems))
-    given: dict[str, Any] = document.get("parameters") or {}
-    listed = given.get("concurrency", 1)
-    searches = "search_recipe" in given
+    values: dict[str, Any] = document.get("parameters") or {}
+    listed = values.get("concurrency", 1)
+    searches = "search_recipe" in values
     return Workload(
         concurrencies=() if searches else tuple(listed) if isinstance(listed, list) else (listed,),
         is_sweep=isinstance(listed, list),
         input_tokens=(
-            float(given.get("prompt_input_tokens_mean", 550)),
-            float(given.get("prompt_input_tokens_stddev", 0)),
+            float(values.get("prompt_input_tokens_mean", 550)),
+            float(values.get("prompt_input_tokens_stddev", 0)),
         ),
-        output_tokens=(float(given.get("output_tokens_mean", 150)), float(given.get("output_tokens_stddev", 0))),
-        parameters=given,
+        output_tokens=(float(values.get("output_tokens_mean", 150)), float(values.get("output_tokens_stddev", 0))),
+        parameters=values,
     )
 
 
@@ -213,8 +213,8 @@ def _problems(document: Mapping[str, Any]) -> Iterator[str]:
         yield "tooling.api_standard must be openai"
 
 
-def _parameter_problems(given: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in given.items():
+def _parameter_problems(values: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in values.items():
         kinds = _PARAMETERS.get(name)
         if kinds is None:
             yield f"parameters.{name} is not a parameter of aiperf"
@@ -230,27 +230,27 @@ def _parameter_problems(given: Mapping[str, Any]) -> Iterator[str]:
             if value < least:
                 yield f"parameters.{name} is {value}, and must be at least {least}"
     for name in ("goodput", "extra_inputs"):
-        if any(":" not in item for item in str(given.get(name, "")).split()):
+        if any(":" not in item for item in str(values.get(name, "")).split()):
             yield f"parameters.{name} must be of the form name:value name:value"
-    path = given.get("input_file")
+    path = values.get("input_file")
     if isinstance(path, str) and not _DATASET_FILE.fullmatch(path):
         yield f"parameters.input_file must be {_DATASET_FOLDER}<channel>/<file>"
-    yield from _search_problems(given)
+    yield from _search_problems(values)
 
 
-def _search_problems(given: Mapping[str, Any]) -> Iterator[str]:
-    slas = [name for name in _SLA if name in given]
-    if "search_recipe" not in given:
+def _search_problems(values: Mapping[str, Any]) -> Iterator[str]:
+    slas = [name for name in _SLA if name in values]
+    if "search_recipe" not in values:
         if slas:
             yield f"{', '.join(f'parameters.{name}' for name in slas)} needs search_recipe"
         return
     if not slas:
         yield f"parameters.search_recipe needs at least one of {', '.join(_SLA)}"
-    if "concurrency" in given:
+    if "concurrency" in values:
         yield "parameters.search_recipe finds the concurrency: concurrency must not be given"
-    if given.get("streaming") is False and (needing := [name for name in slas if _SLA[name]]):
+    if values.get("streaming") is False and (needing := [name for name in slas if _SLA[name]]):
         yield f"{', '.join(f'parameters.{name}' for name in needing)} needs streaming"
-    if given.get("concurrency_min", 1) > given.get("concurrency_max", 1000):
+    if values.get("concurrency_min", 1) > values.get("concurrency_max", 1000):
         yield "parameters.concurrency_min must not exceed concurrency_max"
 
 

@@ -112,10 +112,10 @@ class Change:
         return self._endpoints.alarms.tripped(alarms, start, end, account=scope.account, region=scope.region)
 
     def _planned(self, deployment: Record) -> deployments.Plan:
-        pace, wanted = self._endpoints.pace, {COPIES: self._number}
+        pace, target = self._endpoints.pace, {COPIES: self._number}
         if self._fresh is not None:
-            return deployments.plan(deployment, {COPIES: self._before}, wanted, pace, "copies")
-        return deployments.single(self.kind, {COPIES: f"{self._number} copies."}, pace.launch, wanted, {})
+            return deployments.plan(deployment, {COPIES: self._before}, target, pace, "copies")
+        return deployments.single(self.kind, {COPIES: f"{self._number} copies."}, pace.launch, target, {})
 
     def _refused(self, component: Record) -> str | None:
         """What the execution roles may not do and would have to."""

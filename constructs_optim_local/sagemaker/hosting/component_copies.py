@@ -100,6 +100,6 @@ def _fitting_types(component: Record, variant: Record) -> list[str]:
     return [
         pool["InstanceType"]
         for pool in pools(variant)
-        if (asked := placement.needs(component, pool["InstanceType"])) is not None
-        and Instance(pool["InstanceType"]).room.holds(asked)
+        if (required := placement.needs(component, pool["InstanceType"])) is not None
+        and Instance(pool["InstanceType"]).room.holds(required)
     ]

@@ -84,20 +84,20 @@ class InferenceComponents:
     def update(self, request: Record) -> Record:
         """UpdateInferenceComponent: a new specification by a rolling update, or another number of copies."""
         component = self._changeable(request["InferenceComponentName"], "update")
-        given = {
+        changed = {
             key: copy.deepcopy(request[key])
             for key in ("Specification", "Specifications")
             if key in request and request[key] != component.get(key)
         }
-        if given:
-            self._check({**component, **dict.fromkeys(("Specification", "Specifications")), **given}, None)
+        if changed:
+            self._check({**component, **dict.fromkeys(("Specification", "Specifications")), **changed}, None)
         copies = request.get("RuntimeConfig", {}).get("CopyCount", component["RuntimeConfig"]["DesiredCopyCount"])
         deployment = request.get("DeploymentConfig", {})
         self._check_deployment(deployment, {COPIES: copies})
         if deployment:
             component["LastDeploymentConfig"] = deployment
-        if given:
-            Change(self._copies, self.endpoints, component, "Updating", copies, given, deployment).begin()
+        if changed:
+            Change(self._copies, self.endpoints, component, "Updating", copies, changed, deployment).begin()
         else:
             self._scale(component, copies)
         return {"InferenceComponentArn": component["InferenceComponentArn"]}
@@ -138,14 +138,14 @@ class InferenceComponents:
             "LastModifiedTime",
             "VariantName",
         )
-        wanted = {
+        filters = {
             member.removesuffix("Equals"): str(request[member]).lower()
             for member in ("EndpointNameEquals", "VariantNameEquals")
             if member in request
         }
         matching = Records(self.records.missing, self.records.taken)
         for name, component in self.records.by_name.items():
-            if all(component[member].lower() == value for member, value in wanted.items()):
+            if all(component[member].lower() == value for member, value in filters.items()):
                 matching.by_name[name] = component
         return matching.page("InferenceComponents", request, lambda c: {n: c[n] for n in names if n in c})
 

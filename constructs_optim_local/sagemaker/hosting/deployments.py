@@ -234,9 +234,9 @@ def problems(config: Mapping[str, Any], counts: Counts) -> Iterator[str]:
         yield "Only one update policy can be specified: BlueGreenUpdatePolicy or RollingUpdatePolicy"
     if green:
         routing = green["TrafficRoutingConfiguration"]
-        wanted = {"CANARY": ("CanarySize", 0, 50), "LINEAR": ("LinearStepSize", 10, 50)}.get(routing["Type"])
-        if wanted is not None:
-            name, low, high = wanted
+        limits = {"CANARY": ("CanarySize", 0, 50), "LINEAR": ("LinearStepSize", 10, 50)}.get(routing["Type"])
+        if limits is not None:
+            name, low, high = limits
             if name not in routing:
                 yield f"{name} is required for a traffic routing of type {routing['Type']}"
             else:
@@ -253,8 +253,8 @@ def _size_problems(name: str, size: Mapping[str, Any], low: int, high: int, coun
         shares = [(f" of variant {variant}", 100 * value / count) for variant, count in counts.items() if count]
     for whose, share in shares:
         if not low <= share <= high:
-            said = f"between {low}% and {high}%" if low else f"less than or equal to {high}%"
-            yield f"{name} must be {said} of the total capacity{whose}, and {value} {size['Type']} is {share:g}%"
+            allowed = f"between {low}% and {high}%" if low else f"less than or equal to {high}%"
+            yield f"{name} must be {allowed} of the total capacity{whose}, and {value} {size['Type']} is {share:g}%"
 
 
 def _units(size: Mapping[str, Any], total: int) -> int:

@@ -50,8 +50,8 @@ class Endpoints:
         config = self.hosting.configs.get(request["EndpointConfigName"])
         counts = _initial_counts(config)
         self._check_deployment(request.get("DeploymentConfig", {}), counts)
-        given = {key: value for key, value in request.items() if key != "DeploymentConfig"}
-        arn = self.hosting.add(self.records, "endpoint", "EndpointName", "EndpointArn", given)
+        members = {key: value for key, value in request.items() if key != "DeploymentConfig"}
+        arn = self.hosting.add(self.records, "endpoint", "EndpointName", "EndpointArn", members)
         endpoint = self.records.get(request["EndpointName"])
         endpoint |= {"_config": {"ProductionVariants": []}, "_fleet": {}, "_weights": {}}
         if "DeploymentConfig" in request:

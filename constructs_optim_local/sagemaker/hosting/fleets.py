@@ -80,11 +80,11 @@ def pools(variant: Record) -> list[Record]:
 
 def models(variant: Record, types: Iterable[str] | None = None) -> list[str]:
     """The models that instances of the types serve, or those of all the variant's pools."""
-    wanted = set(types) if types is not None else None
+    selected = set(types) if types is not None else None
     names = [
         pool.get("ModelNameOverride") or variant.get("ModelName")
         for pool in pools(variant)
-        if wanted is None or pool["InstanceType"] in wanted
+        if selected is None or pool["InstanceType"] in selected
     ] or [variant.get("ModelName")]
     return list(dict.fromkeys(name for name in names if name))
 
@@ -98,12 +98,12 @@ def launch(variant: Record, count: int, faults: Faults, types: Iterable[str] | N
         faults: which may leave an instance type without capacity.
         types: instance types that will do. Default: those of all pools.
     """
-    wanted = set(types) if types is not None else None
+    selected = set(types) if types is not None else None
     launched: list[Instance] = []
     for _ in range(count):
         for pool in pools(variant):
             name = pool["InstanceType"]
-            if (wanted is None or name in wanted) and not faults.strikes("no_capacity", instance_type=name):
+            if (selected is None or name in selected) and not faults.strikes("no_capacity", instance_type=name):
                 launched.append(Instance(name))
                 break
         else:
@@ -133,11 +133,11 @@ def pool_summaries(variant: Record, types: Iterable[str]) -> dict[str, list[Reco
 def pool_problems(variant: Record) -> list[str]:
     """What the API forbids about the instances of a variant of an endpoint configuration."""
     name, found = variant["VariantName"], []
-    given = [kind for kind in ("InstanceType", "InstancePools", "ServerlessConfig") if kind in variant]
-    if len(given) != 1:
+    capacities = [kind for kind in ("InstanceType", "InstancePools", "ServerlessConfig") if kind in variant]
+    if len(capacities) != 1:
         found.append(
             f"Variant {name} must have exactly one of InstanceType, InstancePools and ServerlessConfig, and has "
-            + (", ".join(given) or "none")
+            + (", ".join(capacities) or "none")
         )
     types = [pool["InstanceType"] for pool in variant.get("InstancePools", [])]
     priorities = [pool["Priority"] for pool in variant.get("InstancePools", [])]

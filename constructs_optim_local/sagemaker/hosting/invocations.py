@@ -76,7 +76,7 @@ class Invocations:
         Raises:
             ApiError: ValidationError where nothing answers, ModelError where the model refuses.
         """
-        served, variant = self._asked(invocation)
+        served, variant = self._target(invocation)
         try:
             request = json.loads(invocation.body)
         except ValueError:
@@ -84,21 +84,21 @@ class Invocations:
         if not isinstance(request, dict):
             raise _model_error(400, "the request is not an object")
         for form in (_chat, _generation):
-            if (asked := form(request)) is not None:
+            if (parsed := form(request)) is not None:
                 break
         else:
             raise _model_error(400, "the request has neither inputs nor messages")
-        numbers = self._performances.of(served, tokens_of(asked.prompt))
-        if share_of(asked.prompt, about="error") < numbers.error_rate:
+        numbers = self._performances.of(served, tokens_of(parsed.prompt))
+        if share_of(parsed.prompt, about="error") < numbers.error_rate:
             raise _model_error(500, "the model server answered 500")
-        otherwise = share_of(asked.prompt, about="answer") < numbers.answers_differently
-        words = text_for(asked.prompt, "otherwise" if otherwise else "").split()
-        kept = words[: asked.most_tokens] if asked.most_tokens is not None else words
-        streams = invocation.streams or asked.streams
-        content_type, parts = asked.written(kept, len(kept) < len(words), streams, served.name)
+        otherwise = share_of(parsed.prompt, about="answer") < numbers.answers_differently
+        words = text_for(parsed.prompt, "otherwise" if otherwise else "").split()
+        kept = words[: parsed.most_tokens] if parsed.most_tokens is not None else words
+        streams = invocation.streams or parsed.streams
+        content_type, parts = parsed.written(kept, len(kept) < len(words), streams, served.name)
         return Completion(content_type, parts if streams else (b"".join(parts),), variant)
 
-    def _asked(self, invocation: Invocation) -> tuple[Served, str]:
+    def _target(self, invocation: Invocation) -> tuple[Served, str]:
         endpoint = self._served.endpoint(invocation.endpoint)
         if endpoint is None:
             raise _refused(f"Endpoint {invocation.endpoint} of account {self._scope.account} not found.")
@@ -123,7 +123,7 @@ class Invocations:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Prompt:
     """What a request asks for, whatever form it has."""
 
     prompt: str
@@ -148,22 +148,24 @@ def text_for(prompt: str, salt: str = "") -> str:
     return " ".join(_WORDS[byte % len(_WORDS)] for byte in digest[1 : count + 1])
 
 
-def _generation(request: Mapping[str, Any]) -> _Asked | None:
-    inputs, given = request.get("inputs"), request.get("parameters") or {}
-    if not isinstance(inputs, str) or not isinstance(given, dict):
+def _generation(request: Mapping[str, Any]) -> _Prompt | None:
+    inputs, parameters = request.get("inputs"), request.get("parameters") or {}
+    if not isinstance(inputs, str) or not isinstance(parameters, dict):
         return None
-    most = _whole(given.get("max_new_tokens", given.get("max_tokens")))
-    return _Asked(inputs, most, request.get("stream") is True, is_chat=False, details=given.get("details") is True)
+    most = _whole(parameters.get("max_new_tokens", parameters.get("max_tokens")))
+    return _Prompt(
+        inputs, most, request.get("stream") is True, is_chat=False, details=parameters.get("details") is True
+    )
 
 
-def _chat(request: Mapping[str, Any]) -> _Asked | None:
+def _chat(request: Mapping[str, Any]) -> _Prompt | None:
     messages = request.get("messages")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         return None
     # The role counts: the same words of another speaker are another prompt.
     prompt = "\n".join(f"{message.get('role', 'user')}: {_content(message.get('content'))}" for message in messages)
     most = _whole(request.get("max_completion_tokens", request.get("max_tokens")))
-    return _Asked(prompt, most, request.get("stream") is True, is_chat=True)
+    return _Prompt(prompt, most, request.get("stream") is True, is_chat=True)
 
 
 def _content(content: Any) -> str:
@@ -176,22 +178,22 @@ def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def _generated_text(asked: _Asked, words: list[str], reason: str, streams: bool, model: str) -> Iterator[bytes]:
+def _generated_text(parsed: _Prompt, words: list[str], reason: str, streams: bool, model: str) -> Iterator[bytes]:
     details = {"finish_reason": "length" if reason == "length" else "eos_token", "generated_tokens": len(words)}
     text = " ".join(words)
     if not streams:
-        yield _json({"generated_text": text, **({"details": details} if asked.details else {})})
+        yield _json({"generated_text": text, **({"details": details} if parsed.details else {})})
         return
-    for place, word in enumerate(words):
-        token = {"id": place, "text": word if place == 0 else f" {word}", "log_prob": -0.1}
-        last = {"generated_text": text, "details": details} if place == len(words) - 1 else {}
+    for index, word in enumerate(words):
+        token = {"id": index, "text": word if index == 0 else f" {word}", "log_prob": -0.1}
+        last = {"generated_text": text, "details": details} if index == len(words) - 1 else {}
         yield _json({"token": token, **last}) + b"\n"
 
 
-def _chat_completion(asked: _Asked, words: list[str], reason: str, streams: bool, model: str) -> Iterator[bytes]:
-    name = hashlib.sha256(asked.prompt.encode()).hexdigest()[:24]
+def _chat_completion(parsed: _Prompt, words: list[str], reason: str, streams: bool, model: str) -> Iterator[bytes]:
+    name = hashlib.sha256(parsed.prompt.encode()).hexdigest()[:24]
     head = {"id": f"chatcmpl-{name}", "created": int(time.time()), "model": model}
-    prompt_tokens = tokens_of(asked.prompt)
+    prompt_tokens = tokens_of(parsed.prompt)
     usage = {
         "prompt_tokens": prompt_tokens,
         "completion_tokens": len(words),
@@ -202,8 +204,8 @@ def _chat_completion(asked: _Asked, words: list[str], reason: str, streams: bool
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
         yield _json({"object": "chat.completion", **head, "choices": [choice], "usage": usage})
         return
-    for place, word in enumerate(words):
-        delta = {"role": "assistant", "content": word} if place == 0 else {"content": f" {word}"}
+    for index, word in enumerate(words):
+        delta = {"role": "assistant", "content": word} if index == 0 else {"content": f" {word}"}
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
         yield _event({"object": "chat.completion.chunk", **head, "choices": [choice]})
     choice = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": reason}

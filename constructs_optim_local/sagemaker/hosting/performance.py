@@ -101,16 +101,16 @@ class Performances:
     def __init__(self) -> None:
         self._settings: list[Setting] = []
 
-    def set(self, given: dict[str, Any]) -> None:
+    def set(self, settings: dict[str, Any]) -> None:
         """Keep a setting.
 
         Raises:
             ApiError: for what is none.
         """
         known = [member.name for member in fields(Setting)]
-        if unknown := sorted(set(given) - set(known)):
+        if unknown := sorted(set(settings) - set(known)):
             raise validation_error(f"not a performance: {', '.join(unknown)}; there are {', '.join(known)}")
-        setting = Setting(**given)
+        setting = Setting(**settings)
         if problems := setting.problems():
             raise validation_error(f"not a performance: {'; '.join(problems)}")
         self._settings.append(setting)
@@ -128,8 +128,8 @@ class Performances:
         numbers: dict[str, Any] = default(served.instance_type, input_tokens)
         for setting in self._settings:
             if any(setting.match in text for text in served.texts):
-                said = asdict(setting)
-                numbers |= {name: value for name, value in said.items() if name != "match" and value is not None}
+                values = asdict(setting)
+                numbers |= {name: value for name, value in values.items() if name != "match" and value is not None}
         return Performance(**numbers)
 
 

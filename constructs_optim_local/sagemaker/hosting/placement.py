@@ -28,8 +28,8 @@ def specifications(component: Record) -> list[Record]:
 
 def specification(component: Record, type_name: str) -> Record | None:
     """What it is made of on an instance type; None where it cannot run there."""
-    wanted = (None, type_name)
-    return next((item for item in specifications(component) if item.get("InstanceType") in wanted), None)
+    matching = (None, type_name)
+    return next((item for item in specifications(component) if item.get("InstanceType") in matching), None)
 
 
 def needs(component: Record, type_name: str) -> Room | None:
@@ -37,11 +37,11 @@ def needs(component: Record, type_name: str) -> Room | None:
     found = specification(component, type_name)
     if found is None:
         return None
-    asked = found.get("ComputeResourceRequirements", {})
+    required = found.get("ComputeResourceRequirements", {})
     return Room(
-        asked.get("NumberOfAcceleratorDevicesRequired", 0),
-        asked.get("NumberOfCpuCoresRequired", 0),
-        asked.get("MinMemoryRequiredInMb", 0),
+        required.get("NumberOfAcceleratorDevicesRequired", 0),
+        required.get("NumberOfCpuCoresRequired", 0),
+        required.get("MinMemoryRequiredInMb", 0),
     )
 
 
@@ -62,7 +62,7 @@ def place(component: Record, instances: Sequence[Instance], left: Mapping[int, R
     open_to = [
         instance
         for instance in instances
-        if (asked := needs(component, instance.type_name)) is not None and left[instance.serial].holds(asked)
+        if (required := needs(component, instance.type_name)) is not None and left[instance.serial].holds(required)
     ]
     if not open_to:
         return None

@@ -235,8 +235,8 @@ class OptimizationJobs:
         sharding = next((entry for entry in job["OptimizationConfigs"] if "ModelShardingConfig" in entry), None)
         if sharding is None:
             return None
-        given = sharding["ModelShardingConfig"].get("OverrideEnvironment", {})
-        environment = {**job.get("OptimizationEnvironment", {}), **given}
+        override = sharding["ModelShardingConfig"].get("OverrideEnvironment", {})
+        environment = {**job.get("OptimizationEnvironment", {}), **override}
         source = job["ModelSource"].get("S3", {}).get("S3Uri")
         stored = self._objects.read(f"{source.rstrip('/')}/serving.properties") if source else None
         quantize = artifacts.setting(stored or b"", "option.quantize") or environment.get("OPTION_QUANTIZE")

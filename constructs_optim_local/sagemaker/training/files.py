@@ -113,9 +113,9 @@ class TrainingFiles:
             return False
         self._may(self._roles.write(self._role, f"{self._output}/", key), "Artifact upload failed")
         if self._uncompressed:
-            place = "model" if name == "model" else "data"
+            subfolder = "model" if name == "model" else "data"
             for file, path in files.items():
-                self._put(path, f"{self._output}/{place}/{file}", key)
+                self._put(path, f"{self._output}/{subfolder}/{file}", key)
             return True
         archive = hosts[0].folder / f"{name}.tar.gz"
         with tarfile.open(archive, "w:gz") as packed:
@@ -136,10 +136,10 @@ class TrainingFiles:
             if by_name.setdefault(name, uri) != uri:
                 raise TransferFailed(f"Data download failed:{by_name[name]} and {uri} would be the same file, {name}")
         sharded = source.get("S3DataDistributionType") == "ShardedByS3Key"
-        for place, host in enumerate(hosts):
+        for index, host in enumerate(hosts):
             folder = host.channel(channel["ChannelName"])
             folder.mkdir(parents=True)
-            self._fetch(found[place :: len(hosts)] if sharded else found, folder)
+            self._fetch(found[index :: len(hosts)] if sharded else found, folder)
 
     def _listed(self, source: Record) -> Iterator[tuple[str, str]]:
         """The objects of a channel, with the names they have in its folder."""

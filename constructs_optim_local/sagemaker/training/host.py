@@ -121,13 +121,13 @@ class Host:
             "PIP_NO_INPUT": "1",
             "PIP_ROOT_USER_ACTION": "ignore",
         }
-        given = {name: self.text(value) for name, value in job.get("Environment", {}).items()}
+        variables = {name: self.text(value) for name, value in job.get("Environment", {}).items()}
         service = {
             "SAGEMAKER_BASE_DIR": str(self.root),
             "TRAINING_JOB_NAME": job["TrainingJobName"],
             "TRAINING_JOB_ARN": job["TrainingJobArn"],
         }
-        return {**image, **cloud, **given, **service}
+        return {**image, **cloud, **variables, **service}
 
     def _write(self, name: str, content: object) -> None:
         (self.root / "input" / "config" / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")

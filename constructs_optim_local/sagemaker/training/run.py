@@ -232,7 +232,7 @@ class TrainingRun:
             if self._abandoned:
                 raise _Cut("Stopped")
             self._processes = [self._started(host) for host in hosts]
-        told = copied = self._clock.monotonic()
+        reported = copied = self._clock.monotonic()
         while True:
             statuses = [process.status for process in self._processes]
             if any(status not in (None, 0) for status in statuses):
@@ -242,9 +242,9 @@ class TrainingRun:
                 raise _Failed(algorithm_error(host.failure, status))
             if None not in statuses:
                 return
-            if self._clock.monotonic() - told > _TELL_SECONDS:
+            if self._clock.monotonic() - reported > _TELL_SECONDS:
                 self._log.tell()
-                told = self._clock.monotonic()
+                reported = self._clock.monotonic()
             if self._clock.monotonic() - copied > _CHECKPOINT_SECONDS:
                 self._files.upload_checkpoints(hosts)
                 copied = self._clock.monotonic()

@@ -145,12 +145,12 @@ class CloudWatchTelemetry:
         """Add lines to a stream, which is made where there is none."""
         events = [{"timestamp": int(at.timestamp() * 1000), "message": line or _EMPTY} for at, line in lines]
         with contextlib.suppress(BotoCoreError, ClientError):
-            for call, given in (
+            for call, arguments in (
                 (self._logs.create_log_group, {}),
                 (self._logs.create_log_stream, {"logStreamName": stream}),
             ):
                 with contextlib.suppress(self._logs.exceptions.ResourceAlreadyExistsException):
-                    call(logGroupName=group, **given)
+                    call(logGroupName=group, **arguments)
             for start in range(0, len(events), _EVENTS_AT_ONCE):
                 some = events[start : start + _EVENTS_AT_ONCE]
                 self._logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=some)

@@ -45,7 +45,7 @@ class WarmPools:
         for job in jobs:
             self.settle(job)
             pool = job.request.get("WarmPoolStatus", {})
-            if pool.get("Status") == "Available" and _wanted(job.request) == _wanted(request):
+            if pool.get("Status") == "Available" and _resources(job.request) == _resources(request):
                 kept = round((self._clock.now() - job.request["_kept_since"]).total_seconds() / self._scale)
                 ended = {"ResourceRetainedBillableTimeInSeconds": kept, "ReusedByJob": request["TrainingJobName"]}
                 job.set(WarmPoolStatus={"Status": "Reused", **ended})
@@ -64,7 +64,7 @@ class WarmPools:
         job.set(WarmPoolStatus={**status, "ResourceRetainedBillableTimeInSeconds": min(round(kept), longest)})
 
 
-def _wanted(job: Record) -> tuple[object, ...]:
+def _resources(job: Record) -> tuple[object, ...]:
     """What two jobs must have in common to run on the same instances."""
     resources, network = job["ResourceConfig"], job.get("VpcConfig", {})
     return (

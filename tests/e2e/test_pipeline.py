@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .stacks import resource
+from ..constructs.stacks import resource
 
 CHECKOUT = Path(__file__).parent.parent.parent
 EXAMPLE = CHECKOUT / "examples" / "pipeline.py"

@@ -1,0 +1,190 @@
+"""What is added to the library is added in one place each, as CONTRIBUTING.md shows it.
+
+Each addition is made in a copy of the library, which then plans, checks, lists and documents it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import constructs_optim
+
+_LIBRARY = Path(constructs_optim.__file__).parent
+_PRELUDE = """
+import json
+from constructs_optim.recipe import Model, Quantization, Recipe, RecipeError, plan
+
+def planned(technique=None, instance_type="ml.g6e.12xlarge", **more):
+    model = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True)
+    techniques = [technique or Quantization.awq()]
+    return plan(Recipe(model=model, techniques=techniques, instance_type=instance_type, region="us-west-2", **more))
+
+"""
+
+
+class Copy:
+    """A copy of the library, to which something is added."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        shutil.copytree(_LIBRARY, root / "constructs_optim", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def add(self, file: str, before: str, text: str) -> None:
+        """Insert a text before the first occurrence of another one."""
+        path = self.root / "constructs_optim" / file
+        content = path.read_text(encoding="utf-8")
+        assert before in content
+        path.write_text(content.replace(before, text + before, 1), encoding="utf-8")
+
+    def run(self, code: str) -> Any:
+        """The JSON that a program prints which imports the copy."""
+        completed = subprocess.run(
+            [sys.executable, "-c", _PRELUDE + code],
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert completed.returncode == 0, completed.stderr
+        return json.loads(completed.stdout)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    return Copy(tmp_path)
+
+
+def test_an_instance_type_is_a_row(copy: Copy) -> None:
+    size = (
+        '{"name": "ml.g6e.96xlarge", "family": "g6e", "accelerator": "l40s", "kind": "gpu", "accelerator_count": 16, '
+    )
+    memory = '"accelerator_memory_mib": 45776, "vcpu": 384, "memory_mib": 3145728, "nvme_gb": 15200, '
+    uses = '"hosts_endpoints": true, "runs_optimization": true, "runs_training": true},\n  '
+    copy.add("recipe/catalog/instances.json", '{"name": "ml.trn2.48xlarge"', size + memory + uses)
+    degree = copy.run('print(json.dumps(planned(instance_type="ml.g6e.96xlarge").tensor_parallel_degree))')
+    assert degree == 16
+
+
+def test_a_container_is_a_row(copy: Copy) -> None:
+    program = "print(json.dumps([image.tag for image in images.rows() if 'awq' in image.capabilities]))"
+    program = f"from constructs_optim.recipe.catalog import images\n{program}"
+    assert "0.99.0-lmi99.0.0" not in copy.run(program)
+    row = '{"repository": "djl-inference", "tag": "0.99.0-lmi99.0.0", "server": "lmi", "capabilities": ["awq"]},\n  '
+    copy.add("recipe/catalog/images.json", '{"repository": "djl-inference"', row)
+    assert copy.run(program)[0] == "0.99.0-lmi99.0.0"
+    # It is the preferred one now; what a lock file records stays.
+    recorded = 'images.choose(["awq"], None, {"awq": "djl-inference:0.32.0-lmi14.0.0-cu126"})[1].tag'
+    program = f"from constructs_optim.recipe.catalog import images\nprint(json.dumps({recorded}))"
+    assert copy.run(program) == "0.32.0-lmi14.0.0-cu126"
+
+
+def test_a_technique_is_a_class_and_the_capability_of_an_image(copy: Copy) -> None:
+    technique = '''class Nvfp4Quantization(_Quantization):
+    """NVFP4: 4-bit floating point. For GPUs."""
+
+    name: ClassVar[str] = "nvfp4"
+    title: ClassVar[str] = "NVFP4 (blocks of {block_size})"
+    support: ClassVar[str] = "quantization"
+    capabilities: ClassVar[frozenset[str]] = frozenset({"nvfp4"})
+    weight_bits: ClassVar[int | None] = 4
+
+    block_size: Annotated[Literal[16, 32], Option("OPTION_NVFP4_BLOCK_SIZE")] = 16
+
+
+'''
+    copy.add("recipe/techniques/quantization.py", "class Quantization(", technique)
+    copy.add("recipe/techniques/quantization.py", "    awq = AwqQuantization", "    nvfp4 = Nvfp4Quantization\n")
+    image = '{"repository": "djl-inference", "tag": "nvfp4", "server": "lmi", "capabilities": ["nvfp4"]},\n  '
+    copy.add("recipe/catalog/images.json", '{"repository": "djl-inference"', image)
+    program = """
+made = planned(Quantization.nvfp4(block_size=32))
+(job,) = made.jobs
+print(json.dumps([made.artifact_key, str(job), [technique.label for technique in made.techniques]]))
+"""
+    key, job, labels = copy.run(program)
+    assert labels == ["NVFP4 (blocks of 32)"]
+    assert "'OPTION_QUANTIZE': 'nvfp4'" in job
+    assert "'OPTION_NVFP4_BLOCK_SIZE': '32'" in job
+    assert key != copy.run("print(json.dumps([planned().artifact_key]))")[0]
+
+
+def test_a_rule_is_a_function_with_its_title_and_reason(copy: Copy) -> None:
+    rule = '''@rule("OPT999", "https://docs.aws.amazon.com/general/latest/gr/sagemaker.html")
+def _region_is_not_retired(recipe: Recipe) -> Iterator[Finding]:
+    """The region takes new endpoints: it is closed to new customers."""
+    if recipe.region == "us-west-2":
+        yield Finding("region", recipe.region, "another region")
+
+
+'''
+    copy.add("recipe/rules/model_rules.py", "@rule(", rule)
+    program = """
+from constructs_optim.recipe.report import rules_page
+try:
+    planned()
+except RecipeError as error:
+    print(json.dumps([[violation.rule for violation in error.violations], str(error), rules_page()]))
+"""
+    rules, message, page = copy.run(program)
+    assert rules == ["OPT999"]
+    assert "it is closed to new customers" in message
+    assert "another region" in message
+    assert "The region takes new endpoints" in page
+
+
+def test_a_metric_is_a_definition(copy: Copy) -> None:
+    definition = """[live.queue_depth]
+title = "Queue depth"
+part = "concurrency and throughput"
+definition = "Requests that wait in the server's queue."
+statistic = "Maximum"
+published_unit = "None"
+shown_unit = "Count"
+variant = { namespace = "AWS/SageMaker", metric_name = "QueueDepth" }
+source = "cloudwatch"
+
+"""
+    copy.add("recipe/metrics/definitions.toml", "[live.error_rate]", definition)
+    program = """
+from constructs_optim.recipe import metrics
+print(json.dumps([metrics.find("queue_depth").variant.metric_name, metrics.metrics_page()]))
+"""
+    name, page = copy.run(program)
+    assert name == "QueueDepth"
+    assert "| `queue_depth` | Queue depth. Requests that wait in the server's queue. " in page
+
+
+def test_an_alarm_is_a_definition_and_a_setting(copy: Copy) -> None:
+    definition = """[client_errors]
+id = "ClientErrors"
+severity = "warning"
+meaning = "clients of {endpoint} had more than {threshold:g} requests refused."
+first = "read the container's log for the reason."
+queries = [{ id = "refused", metric = "invocation_4xx_errors" }]
+threshold = 100
+
+"""
+    copy.add("recipe/hosting/alarms.toml", "[failed_job]", definition)
+    setting = "    client_errors: AlarmSettings | bool | None = False\n"
+    copy.add("recipe/hosting/alarms.py", "    failed_job: AlarmSettings", setting)
+    program = """
+from constructs_optim.recipe.hosting.alarms import AlarmRequest, Alarms, AlarmSettings, Watched, endpoint_alarms
+alarms = Alarms(client_errors=AlarmSettings(threshold=7))
+(alarm,) = [
+    alarm for alarm in endpoint_alarms(AlarmRequest(alarms), Watched(serves_components=False, capacity=8))
+    if alarm.name == "client_errors"
+]
+print(json.dumps([alarm.threshold, alarm.description("Chat", "runbook")]))
+"""
+    threshold, description = copy.run(program)
+    assert threshold == 7
+    assert "clients of Chat had more than 7 requests refused" in description
+    assert description.endswith("Runbook: runbook#client-errors")
